@@ -17,13 +17,14 @@ import (
 // probeTimeout is how long one Machine may be the half-open probe before another may.
 const probeTimeout = 5 * time.Minute
 
-// keepUnused is how long a group is held after its last use. By then its waits are over, and the rest is in its status.
+// keepUnused is how long a group stays in memory after its last use. By then its waits are over, and everything else is in its
+// status.
 const keepUnused = 40 * time.Minute
 
 // Groups holds, for each group, its capacity back-offs and the outcomes of its joins, as in the group's status, and which
-// Machine is the half-open probe. A group is named by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet, or
-// a *v1alpha1.Machine that is alone. The holder's status is read when a group is seen first, and is to be written after each
-// change ([Groups.Status]). The probe is not remembered beyond the process. It is safe for concurrent use.
+// Machine is the half-open probe. A group is identified by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet,
+// or a *v1alpha1.Machine without an owner. Groups reads the holder's status at the first use of a group; the caller writes it
+// after each change ([Groups.Status]). The probe is lost when the process ends. Groups is safe for concurrent use.
 type Groups struct {
 	mu     sync.Mutex
 	groups map[types.UID]*group
@@ -36,12 +37,12 @@ type group struct {
 	backoffs []v1alpha1.GroupBackoff
 	joins    []v1alpha1.JoinOutcome
 	lastUsed time.Time
-	// stored is the holder's status as this process last read or wrote it. The cache may show an older one.
+	// stored is the holder's status as this process last read or wrote it. The informer cache may show an older one.
 	stored Status
-	// probe is the Machine that tries for all, until probeEnds.
+	// probe is the Machine that tries to create a server for the whole group, until probeEnds.
 	probe     types.UID
 	probeEnds time.Time
-	// ordered is when a server was ordered, by Machine, while there are back-offs.
+	// ordered holds, by Machine, when a server was ordered while the group had back-offs.
 	ordered map[types.UID]time.Time
 	waiting map[types.NamespacedName]bool
 }
@@ -66,31 +67,31 @@ func statusIn(holder metav1.Object) Status {
 	return Status{}
 }
 
-// NewGroups returns an empty store. It calls wake for each Machine that was told to wait and may ask again; wake must not
-// block, and must not call the store.
+// NewGroups returns an empty store. It calls wake for each Machine that was refused and may ask again; wake must not block, and
+// must not call the store.
 func NewGroups(wake func(types.NamespacedName)) *Groups {
 	return &Groups{groups: map[types.UID]*group{}, wake: wake}
 }
 
 // Permission reports whether a Machine may ask the cloud for a server now.
 type Permission struct {
-	// Allowed: it may.
+	// Allowed reports whether the Machine may ask.
 	Allowed bool
-	// Backoff is the group's back-off that the Machine meets; nil when there is none.
+	// Backoff is the group's back-off that applies to the Machine; nil when there is none.
 	Backoff *v1alpha1.GroupBackoff
-	// JoinsFail: joins keep failing, and one server at a time is tried.
+	// JoinsFail reports that joins keep failing, so that the group tries one server at a time.
 	JoinsFail bool
-	// RetryAt is when to ask again; zero: when it is woken.
+	// RetryAt is when to ask again; zero: when the store wakes the Machine.
 	RetryAt time.Time
 }
 
-// Allow lets a Machine through when the group has no back-off for its attempt. When a wait is over, or while joins keep
-// failing, it lets one Machine through for all of its group. quotaRaised is when the quota was last raised; zero when it was
-// not.
+// Allow reports whether a Machine may create a server: always when the group has no back-off for its attempt. After a wait, or
+// while joins keep failing, Allow lets one Machine of the group through. quotaRaised is when the quota was last raised; zero
+// when it was not.
 func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.at(now, holder)
+	g := s.groupAt(now, holder)
 	p := Permission{JoinsFail: joinsFail(g.joins)}
 	if e := activeFor(g.backoffs, a, quotaRaised); e != nil {
 		p.Backoff = new(*e)
@@ -113,11 +114,11 @@ func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Ti
 	return p
 }
 
-// Failed adds a failure of the cloud, and returns the back-off that it has become for the group; nil when it has not.
+// Failed records a failure of the cloud, and returns the group's back-off that results from it; nil when there is none.
 func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now time.Time) *v1alpha1.GroupBackoff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.at(now, holder)
+	g := s.groupAt(now, holder)
 	g.backoffs = withFailure(g.backoffs, a, err, now)
 	g.endProbe(a.UID)
 	s.wakeAll(g)
@@ -131,16 +132,16 @@ func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now t
 func (s *Groups) Ordered(holder metav1.Object, machine types.UID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if g := s.at(now, holder); len(g.backoffs) > 0 {
+	if g := s.groupAt(now, holder); len(g.backoffs) > 0 {
 		g.ordered[machine] = now
 	}
 }
 
-// Succeeded records that a server has become ACTIVE. It reports whether that ended back-offs.
+// Succeeded records that a server has become ACTIVE, and reports whether that ended back-offs.
 func (s *Groups) Succeeded(holder metav1.Object, a Attempt, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.at(now, holder)
+	g := s.groupAt(now, holder)
 	left := withSuccess(g.backoffs, a, g.ordered[a.UID], now)
 	delete(g.ordered, a.UID)
 	changed := len(left) != len(g.backoffs)
@@ -154,12 +155,12 @@ func (s *Groups) Succeeded(holder metav1.Object, a Attempt, now time.Time) bool 
 	return changed
 }
 
-// Joined records whether a server has become a node; nodes is how many the group has. It reports whether that changed the
-// remembered outcomes.
+// Joined records whether a server has become a Node; nodes is how many Nodes the group has. It reports whether the recorded
+// outcomes changed.
 func (s *Groups) Joined(holder metav1.Object, machine types.UID, ok bool, nodes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.of(holder)
+	g := s.groupOf(holder)
 	joins := withJoin(g.joins, ok, nodes)
 	changed := !slices.Equal(joins, g.joins)
 	g.joins = joins
@@ -170,18 +171,18 @@ func (s *Groups) Joined(holder metav1.Object, machine types.UID, ok bool, nodes 
 	return changed
 }
 
-// Release lets another Machine be the probe: this one failed for a reason of its own.
+// Release ends the probe of a Machine that failed for a reason of its own, so that another Machine may probe.
 func (s *Groups) Release(machine types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(machine)
+	s.releaseProbe(machine)
 }
 
-// Forget releases the probe of a Machine that is deleted, and drops what is held of it.
+// Forget releases the probe of a Machine that is deleted, and drops what the store holds of it.
 func (s *Groups) Forget(machine types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.release(machine)
+	s.releaseProbe(machine)
 	delete(s.groups, machine)
 	for _, g := range s.groups {
 		delete(g.ordered, machine)
@@ -194,18 +195,18 @@ func (s *Groups) Sweep(now time.Time) {
 	defer s.mu.Unlock()
 	s.now = now
 	maps.DeleteFunc(s.groups, func(_ types.UID, g *group) bool {
-		if g.lastUsed.IsZero() { // first used by a call without a time
+		if g.lastUsed.IsZero() { // the first call that used it had no time
 			g.lastUsed = now
 		}
 		return now.Sub(g.lastUsed) > keepUnused
 	})
 }
 
-// Status returns what is held of a group, and reports whether its holder's status differs.
+// Status returns the back-offs and joins of a group, and reports whether they differ from its holder's status.
 func (s *Groups) Status(holder metav1.Object) (status Status, unwritten bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	g := s.of(holder)
+	g := s.groupOf(holder)
 	status = Status{Backoffs: g.backoffs, JoinOutcomes: g.joins, RecentJoins: lettersOf(g.joins)}
 	return status, !equality.Semantic.DeepEqual(status, g.stored)
 }
@@ -214,17 +215,17 @@ func (s *Groups) Status(holder metav1.Object) (status Status, unwritten bool) {
 func (s *Groups) Written(holder metav1.Object, status Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.of(holder).stored = status
+	s.groupOf(holder).stored = status
 }
 
-// at returns the group of a holder at a time. The caller holds the lock, as for the methods below.
-func (s *Groups) at(now time.Time, holder metav1.Object) *group {
+// groupAt returns the group of a holder, and records the time. mu must be held for it and the methods below.
+func (s *Groups) groupAt(now time.Time, holder metav1.Object) *group {
 	s.now = now
-	return s.of(holder)
+	return s.groupOf(holder)
 }
 
-// of returns the group of a holder.
-func (s *Groups) of(holder metav1.Object) *group {
+// groupOf returns the group of a holder, and reads the holder's status when the group is new.
+func (s *Groups) groupOf(holder metav1.Object) *group {
 	if g, ok := s.groups[holder.GetUID()]; ok {
 		g.lastUsed = s.now
 		return g
@@ -238,7 +239,7 @@ func (s *Groups) of(holder metav1.Object) *group {
 	return g
 }
 
-func (s *Groups) release(machine types.UID) {
+func (s *Groups) releaseProbe(machine types.UID) {
 	for _, g := range s.groups {
 		if g.probe == machine {
 			g.endProbe(machine)

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestGroups(t *testing.T) {
+func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 	deployment := &v1alpha1.MachineDeployment{}
 	deployment.UID = "d"
 	one, two := small, small
@@ -23,24 +23,24 @@ func TestGroups(t *testing.T) {
 	}
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-	t.Run("CAPI-22 while the wait runs no Machine tries, then one for all", func(t *testing.T) {
+	t.Run("allows no Machine during the wait, and then one for the whole group (CAPI-22)", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		if a := s.Allow(deployment, two, time.Time{}, at(29)); a.Allowed || a.Backoff == nil || !a.RetryAt.Equal(at(30)) {
 			t.Errorf("before: %+v", a)
 		}
 		if a := s.Allow(deployment, two, time.Time{}, at(30)); !a.Allowed {
-			t.Errorf("the first one after: %+v", a)
+			t.Errorf("the first Machine after the wait: got %+v, want it allowed", a)
 		}
 		if a := s.Allow(deployment, one, time.Time{}, at(30)); a.Allowed || a.Backoff == nil {
-			t.Errorf("the second one: %+v", a)
+			t.Errorf("the second Machine after the wait: got %+v, want it refused", a)
 		}
 		s.Failed(deployment, two, quota, at(31))
 		if a := s.Allow(deployment, one, time.Time{}, at(31)); a.Allowed || !a.RetryAt.Equal(at(91)) || woken["one"] != 1 {
 			t.Errorf("after another failure: %+v, woken %v", a, woken)
 		}
 	})
-	t.Run("the success of the probe ends the back-off and wakes the others", func(t *testing.T) {
+	t.Run("ends the back-off and wakes the other Machines when the probe succeeds", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		s.Allow(deployment, two, time.Time{}, at(30))
@@ -50,7 +50,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("woken %v", woken)
 		}
 	})
-	t.Run("a probe that is deleted, or fails for a reason of its own, lets the next Machine try", func(t *testing.T) {
+	t.Run("allows the next Machine when the probe is deleted or fails for a reason of its own", func(t *testing.T) {
 		for _, end := range []func(*Groups){func(s *Groups) { s.Release("2") }, func(s *Groups) { s.Forget("2") }} {
 			s := fresh()
 			s.Failed(deployment, one, quota, noon)
@@ -62,7 +62,7 @@ func TestGroups(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a probe that never ends holds up the others for five minutes", func(t *testing.T) {
+	t.Run("allows another Machine after five minutes of a probe without a result", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		s.Allow(deployment, two, time.Time{}, at(30))
@@ -70,7 +70,7 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("CAPI-26 while joins keep failing one Machine at a time is tried, until enough have joined", func(t *testing.T) {
+	t.Run("allows one Machine at a time while joins keep failing, and all once enough have joined (CAPI-26)", func(t *testing.T) {
 		s := fresh()
 		s.Joined(deployment, one.UID, false, 0)
 		if a, b := s.Allow(deployment, one, time.Time{}, noon), s.Allow(deployment, two, time.Time{}, noon); !a.Allowed || b.Allowed || !b.JoinsFail {
@@ -81,14 +81,14 @@ func TestGroups(t *testing.T) {
 			t.Errorf("%+v, woken %v", a, woken)
 		}
 	})
-	t.Run("a new process begins with what the status says", func(t *testing.T) {
+	t.Run("reads the back-offs of a new process from the group's status", func(t *testing.T) {
 		known := deployment.DeepCopy()
 		known.Status.Backoffs = withFailure(nil, small, quota, noon)
 		if a := fresh().Allow(known, one, time.Time{}, at(1)); a.Allowed || a.Backoff.Code != "QuotaExceeded" {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("groups that are no longer used are dropped within an hour (F-12)", func(t *testing.T) {
+	t.Run("drops groups that are not used any more within an hour (F-12)", func(t *testing.T) {
 		s := fresh()
 		for i := range 10_000 {
 			gone := deployment.DeepCopy()

@@ -7,11 +7,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// maxJoins bounds the outcomes of joins that a group remembers, as the schema does.
+// maxJoins bounds the outcomes of joins in the status of a group, like the schema.
 const maxJoins = 10
 
 // withJoin returns the outcomes with one added. While no join has failed it returns nothing, so that a healthy group costs no
-// write. Before the first failure stand as many joins as the group has nodes.
+// write. The first failure is preceded by one successful join for each Node that the group has.
 func withJoin(recent []v1alpha1.JoinOutcome, ok bool, nodes int) []v1alpha1.JoinOutcome {
 	outcome := v1alpha1.JoinFailed
 	if ok {
@@ -43,13 +43,13 @@ func failures(recent []v1alpha1.JoinOutcome) (n int) {
 	return n
 }
 
-// The letters of status.recentJoins.
+// The letters in status.recentJoins.
 const (
 	letterJoined = 'j'
 	letterFailed = 'f'
 )
 
-// lettersOf returns the outcomes as status.recentJoins holds them.
+// lettersOf returns the outcomes in the format of status.recentJoins.
 func lettersOf(recent []v1alpha1.JoinOutcome) string {
 	var text strings.Builder
 	for _, outcome := range recent {
@@ -62,9 +62,9 @@ func lettersOf(recent []v1alpha1.JoinOutcome) string {
 	return text.String()
 }
 
-// outcomesIn returns the outcomes that a status holds in its two fields. This release writes both. A release from before
-// status.joinOutcomes writes the letters only, so that the letters are the newer ones where the two differ. A release that
-// writes no letters any more leaves them empty.
+// outcomesIn returns the outcomes in the two fields of a status. This release writes both fields. A release without
+// status.joinOutcomes writes only the letters, so the letters are newer where the two differ. A later release that no longer
+// writes letters leaves them empty.
 func outcomesIn(letters string, typed []v1alpha1.JoinOutcome) []v1alpha1.JoinOutcome {
 	if letters == "" {
 		return typed

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestJoins(t *testing.T) {
+func TestFailedJoinsSlowAGroupDown(t *testing.T) {
 	const ok, failed = true, false
 	for _, tt := range []struct {
 		name   string
@@ -19,14 +19,14 @@ func TestJoins(t *testing.T) {
 		after  string
 		fail   bool
 	}{
-		{"a healthy group remembers nothing", "", ok, 5, "", false},
-		{"the first failure of a group without nodes slows it down (CAPI-26)", "", failed, 0, "f", true},
-		{"nodes that exist count as joins (CAPI-26)", "", failed, 3, "jjjf", false},
-		{"half is enough (CAPI-26)", "jf", failed, 0, "jff", true},
-		{"a probe that joins is not enough after one failure (CAPI-26)", "f", ok, 0, "fj", true},
-		{"two joins are (CAPI-26)", "fj", ok, 0, "fjj", false},
-		{"ten outcomes are remembered", "fjjjjjjjjj", ok, 0, "", false},
-		{"a large group does not remember more", "", failed, 500, "jjjjjjjjjf", false},
+		{"records nothing for a healthy group", "", ok, 5, "", false},
+		{"slows a group without Nodes down at the first failure (CAPI-26)", "", failed, 0, "f", true},
+		{"counts existing Nodes as joins (CAPI-26)", "", failed, 3, "jjjf", false},
+		{"slows down when half of the joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
+		{"stays slow after one failure and one join (CAPI-26)", "f", ok, 0, "fj", true},
+		{"ends after one failure and two joins (CAPI-26)", "fj", ok, 0, "fjj", false},
+		{"drops a failure after ten later outcomes", "fjjjjjjjjj", ok, 0, "", false},
+		{"records ten outcomes at most for a large group", "", failed, 500, "jjjjjjjjjf", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			after := withJoin(outcomesIn(tt.before, nil), tt.ok, tt.nodes)
@@ -34,13 +34,13 @@ func TestJoins(t *testing.T) {
 				t.Errorf("got %q, want %q", got, tt.after)
 			}
 			if got := joinsFail(after); got != tt.fail {
-				t.Errorf("joins fail: got %v, want %v", got, tt.fail)
+				t.Errorf("joinsFail() = %v, want %v", got, tt.fail)
 			}
 		})
 	}
 }
 
-// oldWithJoin is the function by which the release before status.joinOutcomes added an outcome to status.recentJoins.
+// oldWithJoin is withJoin of the release before status.joinOutcomes.
 func oldWithJoin(recent string, well bool, nodes int) string {
 	outcome := "f"
 	if well {
@@ -64,7 +64,7 @@ func oldWithJoin(recent string, well bool, nodes int) string {
 	return ""
 }
 
-// oldJoinsFail is the function by which that release read them.
+// oldJoinsFail is joinsFail of the release before status.joinOutcomes.
 func oldJoinsFail(recent string) bool {
 	failed := 0
 	for _, c := range recent {
@@ -75,13 +75,13 @@ func oldJoinsFail(recent string) bool {
 	return failed > 0 && 2*failed >= len(recent)
 }
 
-// join is one outcome in a group that has so many nodes.
+// join is the outcome of one join, and the number of Nodes that the group has then.
 type join struct {
 	ok    bool
 	nodes int
 }
 
-// byOldRelease adds the outcome as the old release does, when it has just become the leader. Its write removes the typed field
+// byOldRelease adds the outcome as a leader of the old release does. Its write removes the typed field
 // (TestTwoReleasesOnOneControlPlane).
 func (j join) byOldRelease(d *v1alpha1.MachineDeployment) {
 	if recent := oldWithJoin(d.Status.RecentJoins, j.ok, j.nodes); recent != d.Status.RecentJoins {
@@ -89,7 +89,7 @@ func (j join) byOldRelease(d *v1alpha1.MachineDeployment) {
 	}
 }
 
-// byThisRelease adds the outcome as this release does, when it has just become the leader.
+// byThisRelease adds the outcome as a leader of this release does.
 func (j join) byThisRelease(d *v1alpha1.MachineDeployment) {
 	s := NewGroups(func(types.NamespacedName) {})
 	if s.Joined(d, "m", j.ok, j.nodes) {
@@ -98,7 +98,7 @@ func (j join) byThisRelease(d *v1alpha1.MachineDeployment) {
 	}
 }
 
-func TestReleasesThatTakeTurnsReadEachOther(t *testing.T) {
+func TestJoinOutcomesSurviveChangesBetweenReleases(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		d := &v1alpha1.MachineDeployment{}
@@ -122,11 +122,11 @@ func TestReleasesThatTakeTurnsReadEachOther(t *testing.T) {
 	}
 }
 
-func TestOutcomesInBothFields(t *testing.T) {
+func TestOutcomesInReadsBothFields(t *testing.T) {
 	typed := []v1alpha1.JoinOutcome{v1alpha1.JoinSucceeded, v1alpha1.JoinFailed}
 	for _, tt := range []struct{ name, letters, want string }{
-		{"a later release writes the typed field only", "", "jf"},
-		{"the letters count where the two differ", "ff", "ff"},
+		{"reads the typed field when a later release wrote no letters", "", "jf"},
+		{"reads the letters when the fields differ", "ff", "ff"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := lettersOf(outcomesIn(tt.letters, typed)); got != tt.want {

@@ -10,9 +10,9 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Machines holds the failures that concern one Machine alone, and keeps it from trying again too soon: the wait of the
-// failure's class, doubled with each further failure, until a server of the Machine has become ACTIVE. After a restart the
-// Machine's own status shows when its last failure was. It is safe for concurrent use.
+// Machines holds the failures that concern one Machine alone, and delays its next attempt. The delay is that of the failure's
+// class, doubled with each further failure, until a server of the Machine has become ACTIVE. After a restart the delay is
+// computed from the time of the last failure in the Machine's status. Machines is safe for concurrent use.
 type Machines struct {
 	mu      sync.Mutex
 	entries map[types.UID]entry
@@ -22,14 +22,14 @@ type entry struct {
 	class fault.Class
 	wait  time.Duration
 	until time.Time
-	// last is the failure itself; nil after a restart.
+	// last is the failure; nil after a restart.
 	last *fault.Error
 }
 
 // NewMachines returns an empty store.
 func NewMachines() *Machines { return &Machines{entries: map[types.UID]entry{}} }
 
-// Failed records a failure and returns how long to wait. A wait of the same class that still runs is not prolonged.
+// Failed records a failure and returns how long to wait. A wait of the same class that has not ended is not extended.
 func (s *Machines) Failed(machine types.UID, err *fault.Error, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +48,7 @@ func (s *Machines) Failed(machine types.UID, err *fault.Error, now time.Time) ti
 	return e.until.Sub(now)
 }
 
-// Until returns when the Machine may try again; a time in the past when it may at once.
+// Until returns when the Machine may try again; a time in the past means at once.
 func (s *Machines) Until(m *v1alpha1.Machine, now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +71,8 @@ func (s *Machines) Until(m *v1alpha1.Machine, now time.Time) time.Time {
 	return e.until
 }
 
-// Unwritten returns the failure that the Machine waits for and that its status does not show, because the write of it met a
-// Conflict and nothing is tried again before the wait ends; nil when there is none.
+// Unwritten returns the failure that the Machine waits for when its status does not show it: the write met a Conflict, and no
+// attempt follows before the wait ends. It returns nil when there is no such failure.
 func (s *Machines) Unwritten(m *v1alpha1.Machine) *fault.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *Machines) Unwritten(m *v1alpha1.Machine) *fault.Error {
 	return s.entries[m.UID].last
 }
 
-// Forget ends the Machine's wait: its server has become ACTIVE, or it was deleted.
+// Forget ends the Machine's wait: its server has become ACTIVE, or the Machine was deleted.
 func (s *Machines) Forget(machine types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

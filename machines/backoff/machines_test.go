@@ -11,25 +11,25 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAFailureWhoseStatusWriteWasLostIsShownByTheNextPass(t *testing.T) {
+func TestUnwrittenReturnsAFailureThatTheStatusLacks(t *testing.T) {
 	b := NewMachines()
 	m := &v1alpha1.Machine{}
 	m.UID = "u"
 	if got := b.Unwritten(m); got != nil {
-		t.Errorf("before any failure: got %v", got)
+		t.Errorf("Unwritten() before any failure = %v, want nil", got)
 	}
 	failure := fault.New(fault.Invalid, fault.CodeFlavorNotFound, "no such flavor")
 	b.Failed(m.UID, failure, time.Unix(0, 0))
 	if got := b.Unwritten(m); got != failure {
-		t.Errorf("while the status shows nothing: got %v", got)
+		t.Errorf("Unwritten() while the status shows nothing = %v, want the failure", got)
 	}
 	m.Status.ErrorReason = ptr.To(string(failure.Code))
 	if got := b.Unwritten(m); got != nil {
-		t.Errorf("once it is shown: got %v", got)
+		t.Errorf("Unwritten() once the status shows it = %v, want nil", got)
 	}
 }
 
-func TestHowLongAMachineWaitsAfterAFailureOfItsOwn(t *testing.T) {
+func TestMachineWaitsLongerAfterEachFailureOfItsOwn(t *testing.T) {
 	start := time.Unix(0, 0)
 	for _, tt := range []struct {
 		class       fault.Class
@@ -41,7 +41,7 @@ func TestHowLongAMachineWaitsAfterAFailureOfItsOwn(t *testing.T) {
 		{fault.Unknown, 2 * time.Second, 5 * time.Minute},
 		{fault.Invalid, 30 * time.Second, 5 * time.Minute},
 	} {
-		t.Run("MCM-38 the wait doubles up to a maximum, for each Machine apart: "+string(tt.class), func(t *testing.T) {
+		t.Run("the wait of one Machine doubles up to a maximum after a failure of class "+string(tt.class)+" (MCM-38)", func(t *testing.T) {
 			b, now := NewMachines(), start
 			for want := tt.first; ; want = min(2*want, tt.most) {
 				err := fault.New(tt.class, fault.CodeUnknown, "no")
@@ -58,7 +58,7 @@ func TestHowLongAMachineWaitsAfterAFailureOfItsOwn(t *testing.T) {
 			}
 		})
 	}
-	t.Run("MCM-38 a failure of another class begins with its own first wait, and a success ends the wait", func(t *testing.T) {
+	t.Run("a failure of another class starts with that class's first wait, and a success ends the wait (MCM-38)", func(t *testing.T) {
 		b := NewMachines()
 		b.Failed("u", fault.New(fault.Invalid, fault.CodeInvalidSpec, "no"), start)
 		if got := b.Failed("u", fault.New(fault.Transient, fault.CodeCloudUnavailable, "no"), start.Add(time.Minute)); got != 2*time.Second {

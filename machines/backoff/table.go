@@ -12,44 +12,44 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Attempt is what a Machine asks the cloud for, as far as a failure of it concerns other Machines of its group.
+// Attempt describes the server that a Machine asks the cloud for, as far as its failure concerns other Machines of the group.
 type Attempt struct {
-	// Machine is the Machine that asks, and UID its UID.
+	// Machine is the name of the Machine, and UID its UID.
 	Machine types.NamespacedName
 	UID     types.UID
-	// Flavor and Zone are the placement that it asks for, as the provider spec names them; empty where it names none.
+	// Flavor and Zone are the placement in the provider spec; empty where it names none.
 	Flavor, Zone string
-	// Revision is that of the Machine's template; 0 where there is none.
+	// Revision is the revision of the Machine's template; 0 where there is none.
 	Revision int64
-	// Server is the ID of the server that the cloud made and then put into ERROR; empty when the cloud refused the request.
+	// Server is the ID of a server that the cloud created and then put into ERROR; empty when the cloud refused the request.
 	Server string
 }
 
 const (
-	// maxBackoffs bounds the entries of a group, as the schema does.
+	// maxBackoffs bounds the entries of a group, like the schema.
 	maxBackoffs = 64
-	// maxMessage bounds the message of an entry, in bytes, as the schema does.
+	// maxMessage bounds the message of an entry, in bytes, like the schema.
 	maxMessage = 1024
-	// rememberFor is how long after the end of its wait an entry still counts as the failure before the next one.
+	// rememberFor is how long after the end of its wait an entry still lengthens the wait after the next failure.
 	rememberFor = time.Hour
 )
 
-// WaitOf returns how long the wait is that the entry's last failure began; 0 when it keeps no Machine waiting.
+// WaitOf returns the length of the wait after the entry's last failure; 0 when the entry blocks no Machine.
 func WaitOf(e *v1alpha1.GroupBackoff) time.Duration {
 	return fault.GroupWait(fault.Class(e.Class), fault.Code(e.Code), e.Step)
 }
 
-// FailureFor returns the failure that the Machine of that name shows while it waits for the entry's back-off to end.
+// FailureFor returns the failure that the named Machine shows while it waits for the entry's back-off to end.
 func FailureFor(e *v1alpha1.GroupBackoff, machine string) *fault.Error {
 	return &fault.Error{Class: fault.Class(e.Class), Code: fault.Code(e.Code), Message: e.MessageFor(machine)}
 }
 
-// lastFailure returns when the cloud last refused, rounded to seconds.
+// lastFailure returns when the cloud last refused a request, rounded to seconds.
 func lastFailure(e *v1alpha1.GroupBackoff) time.Time { return e.Until.Add(-WaitOf(e)) }
 
-// activeFor returns the entry that keeps the attempt from the cloud, whether its wait still runs or not; nil when there is
-// none. One failed server alone keeps no Machine waiting. A newer template does not wait for the failures of an older one, and
-// a quota that was raised (at quotaRaised; zero: it was not) ends the failures from before.
+// activeFor returns the entry that applies to the attempt, even when its wait is over; nil when there is none. One failed
+// server alone blocks no Machine. A newer template does not wait for the failures of an older one, and raising the quota (at
+// quotaRaised; zero: it was not) ends earlier quota failures.
 func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *v1alpha1.GroupBackoff {
 	var longest *v1alpha1.GroupBackoff
 	for i := range list {
@@ -65,11 +65,11 @@ func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *
 	return longest
 }
 
-// withFailure returns the list with a failure added. While the wait of an earlier failure of its kind runs, nothing changes:
-// the calls of one moment are one attempt. Nothing changes either when the same failed server is seen again.
+// withFailure returns the list with a failure added. Nothing changes while the wait of an earlier failure of the same kind
+// runs, because calls at the same moment are one attempt. Nothing changes either when the same failed server is seen again.
 //
-// Failed servers for which the cloud named no cause that concerns all Machines are one kind, of class Unknown, whatever the
-// cause of each was.
+// Failed servers for which the cloud named no cause that concerns all Machines are one kind, with class Unknown, whatever the
+// cause of each.
 func withFailure(list []v1alpha1.GroupBackoff, a Attempt, err *fault.Error, now time.Time) []v1alpha1.GroupBackoff {
 	e := firstFailure(a, err, now)
 	out := make([]v1alpha1.GroupBackoff, 0, len(list)+1)
@@ -96,7 +96,7 @@ func withFailure(list []v1alpha1.GroupBackoff, a Attempt, err *fault.Error, now 
 	return out
 }
 
-// firstFailure returns the entry of the first failure of its kind.
+// firstFailure returns the entry of the first failure of a kind.
 func firstFailure(a Attempt, err *fault.Error, now time.Time) v1alpha1.GroupBackoff {
 	e := v1alpha1.GroupBackoff{
 		Class: string(err.Class), Flavor: a.Flavor, Zone: a.Zone, Code: string(err.Code),
@@ -109,15 +109,15 @@ func firstFailure(a Attempt, err *fault.Error, now time.Time) v1alpha1.GroupBack
 	return e
 }
 
-// covers reports whether an entry of the same kind counts the failure already: its wait still runs, or it was the same
+// covers reports whether an entry of the same kind already includes the failure: its wait still runs, or it was for the same
 // server.
 func covers(old *v1alpha1.GroupBackoff, a Attempt, now time.Time) bool {
 	waits := a.Revision <= old.Revision && old.Until.After(now) && WaitOf(old) > 0
 	return waits || a.Server != "" && a.Server == old.Server
 }
 
-// withSuccess returns the list without the entries that a server which has become ACTIVE disproves: the failures from before
-// it was ordered (zero: not known when), and those whose wait is over.
+// withSuccess returns the list without the entries that a server in ACTIVE disproves: failures from before it was ordered
+// (zero: unknown), and failures whose wait is over.
 func withSuccess(list []v1alpha1.GroupBackoff, a Attempt, ordered, now time.Time) []v1alpha1.GroupBackoff {
 	return slices.DeleteFunc(slices.Clone(list), func(e v1alpha1.GroupBackoff) bool {
 		return e.Flavor == a.Flavor && e.Zone == a.Zone && a.Revision >= e.Revision &&
@@ -125,7 +125,7 @@ func withSuccess(list []v1alpha1.GroupBackoff, a Attempt, ordered, now time.Time
 	})
 }
 
-// wholeSecond rounds up to seconds, which is the precision of the API server.
+// wholeSecond rounds up to seconds, the precision of the API server.
 func wholeSecond(t time.Time) time.Time {
 	if whole := t.Truncate(time.Second); !whole.Equal(t) {
 		return whole.Add(time.Second)

@@ -30,8 +30,8 @@ func failing(times int, a Attempt, err *fault.Error) (list []v1alpha1.GroupBacko
 	return list, last
 }
 
-func TestCapacityBackoffs(t *testing.T) {
-	t.Run("MCM-38 the wait doubles from 30 seconds to 5 minutes", func(t *testing.T) {
+func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
+	t.Run("the wait doubles from 30 seconds to 5 minutes (MCM-38)", func(t *testing.T) {
 		for i, want := range []time.Duration{30 * time.Second, time.Minute, 2 * time.Minute, 4 * time.Minute, 5 * time.Minute, 5 * time.Minute} {
 			list, last := failing(i+1, small, quota)
 			if got := list[0].Until.Sub(last); got != want || len(list) != 1 || list[0].Step != int32(i+1) || !list[0].Since.Time.Equal(noon) {
@@ -39,27 +39,27 @@ func TestCapacityBackoffs(t *testing.T) {
 			}
 		}
 	})
-	t.Run("failures of one moment count as one", func(t *testing.T) {
+	t.Run("failures at the same moment count as one", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		if again := withFailure(list, small, quota, noon.Add(29*time.Second)); again[0] != list[0] {
 			t.Errorf("%+v", again)
 		}
 	})
-	t.Run("a Machine that waits names the one that reported the failure, which may be gone (F-27)", func(t *testing.T) {
+	t.Run("a waiting Machine names the Machine that reported the failure (F-27)", func(t *testing.T) {
 		reporter := Attempt{Flavor: "small", Zone: "a", Machine: types.NamespacedName{Namespace: "ns", Name: "nodes-x"}}
 		list := withFailure(nil, reporter, fault.New(fault.Quota, fault.CodeQuotaExceeded, "creating server nodes-x: no more cores"), noon)
 		if got := FailureFor(&list[0], "nodes-x").Message; got != "creating server nodes-x: no more cores" {
-			t.Errorf("its own message became %q", got)
+			t.Errorf("FailureFor() of the reporter has the message %q, want its own", got)
 		}
 		want := "Machine nodes-x of the same group reported: creating server nodes-x: no more cores"
 		if got := FailureFor(&list[0], "nodes-y").Message; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	})
-	t.Run("a message of a group is cut to what the schema takes (F-45)", func(t *testing.T) {
+	t.Run("the message is cut to the length that the schema allows (F-45)", func(t *testing.T) {
 		long := fault.New(fault.Quota, fault.CodeQuotaExceeded, "%s", strings.Repeat("ä", 2000))
 		if got := withFailure(nil, small, long, noon)[0].Message; len(got) > maxMessage || len(got) < maxMessage-4 || !utf8.ValidString(got) {
-			t.Errorf("%d bytes", len(got))
+			t.Errorf("the message has %d bytes, want %d at most and whole characters", len(got), maxMessage)
 		}
 	})
 	t.Run("the cloud's own Retry-After counts when it is longer", func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestCapacityBackoffs(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	})
-	t.Run("CAPI-22 another flavor, another zone, a newer template and a raised quota are tried at once", func(t *testing.T) {
+	t.Run("another flavor, another zone, a newer template and a raised quota do not wait (CAPI-22)", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		for name, a := range map[string]Attempt{
 			"flavor": {Flavor: "large", Zone: "a", Revision: 3}, "zone": {Flavor: "small", Zone: "b", Revision: 3}, "template": {Flavor: "small", Zone: "a", Revision: 4},
@@ -79,55 +79,55 @@ func TestCapacityBackoffs(t *testing.T) {
 			}
 		}
 		if activeFor(list, small, noon.Add(time.Second)) != nil {
-			t.Error("a raised quota does not count")
+			t.Error("the attempt waits although the quota was raised")
 		}
 		if activeFor(list, small, noon) == nil || activeFor(list, Attempt{Flavor: "small", Zone: "a", Revision: 2}, time.Time{}) == nil {
-			t.Error("the same request is let through")
+			t.Error("the same request does not wait")
 		}
 	})
-	t.Run("an older template that fails does not shorten the wait of a newer one", func(t *testing.T) {
+	t.Run("a failure of an older template does not shorten the wait of a newer one", func(t *testing.T) {
 		list, last := failing(3, small, quota)
 		old := withFailure(list, Attempt{Flavor: "small", Zone: "a", Revision: 1}, quota, last.Add(time.Hour/2))
 		if old[0].Step != 4 || old[0].Revision != 3 {
 			t.Errorf("%+v", old)
 		}
 	})
-	t.Run("a server that becomes ACTIVE ends only the failures that it disproves", func(t *testing.T) {
+	t.Run("a server in ACTIVE ends only the failures that it disproves", func(t *testing.T) {
 		list := withFailure(withFailure(nil, small, quota, noon), Attempt{Flavor: "large", Zone: "a", Revision: 3}, quota, noon)
 		for _, tt := range []struct {
 			name      string
 			made, now time.Time
 			left      int
 		}{
-			{"a server that was asked for before the failure", noon.Add(-time.Second), noon.Add(time.Second), 2},
-			{"a server that was asked for after it", noon.Add(time.Second), noon.Add(2 * time.Second), 1},
-			{"an unknown one while the wait runs", time.Time{}, noon.Add(time.Second), 2},
-			{"an unknown one once it is over", time.Time{}, noon.Add(time.Minute), 1},
+			{"ordered before the failure", noon.Add(-time.Second), noon.Add(time.Second), 2},
+			{"ordered after the failure", noon.Add(time.Second), noon.Add(2 * time.Second), 1},
+			{"ordered at an unknown time, while the wait runs", time.Time{}, noon.Add(time.Second), 2},
+			{"ordered at an unknown time, after the wait", time.Time{}, noon.Add(time.Minute), 1},
 		} {
 			if got := withSuccess(list, small, tt.made, tt.now); len(got) != tt.left {
 				t.Errorf("%s: %d left, want %d", tt.name, len(got), tt.left)
 			}
 		}
 	})
-	t.Run("failed servers keep the group waiting from the second in a row (F-50)", func(t *testing.T) {
+	t.Run("the second failed server in a row makes the group wait (F-50)", func(t *testing.T) {
 		died := func(server string) Attempt {
 			return Attempt{Flavor: "small", Zone: "a", Revision: 3, Server: server}
 		}
 		odd, other := fault.New(fault.Unknown, fault.CodeUnknown, "on fire"), fault.New(fault.Transient, fault.CodeServerError, "no network")
 		one := withFailure(nil, died("1"), odd, noon)
 		if activeFor(one, small, time.Time{}) != nil {
-			t.Error("one failed server holds the group back (F-50)")
+			t.Error("one failed server makes the group wait (F-50)")
 		}
 		if again := withFailure(one, died("1"), odd, noon.Add(time.Second)); again[0] != one[0] {
 			t.Errorf("the same server is counted twice (F-50): %+v", again)
 		}
 		two := withFailure(one, died("2"), other, noon.Add(time.Second))
 		if e := activeFor(two, small, time.Time{}); e == nil || e.Step != 2 || e.Until.Sub(noon.Add(time.Second)) != 30*time.Second || e.Message != "no network" {
-			t.Errorf("the second does not, for 30 s (F-50): %+v", two)
+			t.Errorf("the second failed server does not make the group wait for 30 s (F-50): %+v", two)
 		}
 		between := withFailure(withSuccess(one, small, time.Time{}, noon.Add(time.Second)), died("2"), odd, noon.Add(2*time.Second))
 		if activeFor(between, small, time.Time{}) != nil {
-			t.Error("a server that has become ACTIVE in between does not end the row (F-50)")
+			t.Error("a server that became ACTIVE in between does not end the row (F-50)")
 		}
 	})
 	t.Run("the list has at most 64 entries", func(t *testing.T) {

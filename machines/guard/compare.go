@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Altered returns which fields of an object's spec differ from the shipped one, as "spec.validations, spec.variables"; empty
-// when none does. A field that is empty is the same as one that is absent, because API servers write some of them out.
+// Altered returns the fields of an object's spec that differ from the shipped manifest, as "spec.validations, spec.variables";
+// empty when none differs. An empty field equals an absent one, because API servers write some empty fields out.
 func Altered(shipped, stored *unstructured.Unstructured) string {
 	want, have := specOf(shipped), specOf(stored)
 	all := maps.Clone(want)
@@ -32,7 +32,7 @@ func specOf(o *unstructured.Unstructured) map[string]any {
 	return pruned
 }
 
-// withoutEmpty returns a JSON value without the fields that are null or empty, however deep; nil when nothing is left.
+// withoutEmpty returns a JSON value without fields that are null or empty, at any depth; nil when nothing is left.
 func withoutEmpty(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -47,7 +47,7 @@ func withoutEmpty(value any) any {
 		}
 		return left
 	case []any:
-		// An entry stays in its place, also when it is empty: it may mean something there.
+		// An entry keeps its index, even when it is empty: its position may have a meaning.
 		left := make([]any, len(value))
 		for i, inner := range value {
 			left[i] = withoutEmpty(inner)

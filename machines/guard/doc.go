@@ -1,3 +1,4 @@
-// Package guard looks whether the admission policies are in force that keep authors of Machines, sets and deployments from
-// writing what drover believes. While they are not, nobody may rely on a value that they guard.
+// Package guard checks that the admission policies are in force that keep the authors of Machines, sets and deployments from
+// writing values that drover trusts. While the policies are not in force, no part of drover may rely on a value that they
+// protect.
 package guard

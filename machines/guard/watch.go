@@ -20,59 +20,60 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Names are those of the policies, and of their bindings.
+// Names are the names of the policies; each policy's binding has the same name.
 var Names = []string{"drover-guard-groups", "drover-guard-machines"}
 
-// ReasonNotInForce is the reason of the Event about policies that are not in force.
+// ReasonNotInForce is the reason of the Event that reports policies that are not in force.
 const ReasonNotInForce = "GuardPoliciesNotInForce"
 
 const (
-	// lookEvery is the time between two looks at the stored policies and bindings.
+	// lookEvery is the time between two reads of the stored policies and bindings.
 	lookEvery = time.Minute
-	// takeUp is how long the policies must have been stored unchanged: an API server acts on a policy a moment after it
-	// was written.
+	// takeUp is how long the policies must have been stored unchanged, because an API server enforces a policy only a moment
+	// after it was written.
 	takeUp = 10 * time.Second
-	// goodFor is how long an answer holds while the API server does not give another one.
+	// goodFor is how long an answer is valid while reads fail.
 	goodFor = 3 * lookEvery
-	// lookTimeout bounds one look.
+	// lookTimeout bounds one read of all policies and bindings.
 	lookTimeout = 10 * time.Second
 )
 
-// Options make a [Watch].
+// Options configure a [Watch].
 type Options struct {
-	// Reader asks the API server itself, never a cache: policies and bindings are read by name with the verb get alone.
+	// Reader reads from the API server and not from a cache. It reads policies and bindings by name, so that it needs only the
+	// verb get.
 	Reader client.Reader
-	// Shipped are the manifests of the policies and bindings as they must be stored; others are passed over.
+	// Shipped are manifests, among them those of the policies and bindings as they must be stored; all others are ignored.
 	Shipped []*unstructured.Unstructured
 	Events  events.EventRecorder
 	Clock   clock.WithTicker
-	// Registry takes the metric; nil: nobody does.
+	// Registry registers the metric; nil: the metric is not registered.
 	Registry prometheus.Registerer
 }
 
-// Watch looks at the guard policies, now and then.
+// Watch checks periodically that the guard policies are stored as shipped.
 type Watch struct {
 	Options
 	metric prometheus.Gauge
 	last   atomic.Pointer[look]
 }
 
-// look is what the last look found.
+// look is the result of the last read.
 type look struct {
-	// version identifies what was stored, for comparing two looks.
+	// version identifies the stored objects, to compare two reads.
 	version string
 	// since is when this version was first seen, at when it was last seen.
 	since, at time.Time
-	// why says what is missing or altered; empty when nothing is.
+	// why describes what is missing or altered; empty when nothing is.
 	why string
 }
 
-// New makes a Watch. It knows of no policy until [Watch.Start] has looked. Errors: Shipped lacks a policy or a binding; the
-// metric could not be registered.
+// New returns a Watch that reports false until [Watch.Start] has read the policies. Errors: Shipped lacks a policy or a
+// binding; the metric could not be registered.
 func New(o Options) (*Watch, error) {
 	w := &Watch{Options: o, metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_guard_policies_in_force",
-		Help: "1 while the admission policies that guard what drover believes, and their bindings, are stored as they were shipped, else 0.",
+		Help: "1 while the admission policies that protect the values which drover trusts, and their bindings, are stored as they were shipped, else 0.",
 	})}
 	w.Shipped = nil
 	for _, name := range Names {
@@ -84,7 +85,7 @@ func New(o Options) (*Watch, error) {
 			w.Shipped = append(w.Shipped, shipped)
 		}
 	}
-	w.last.Store(&look{why: "they have not been looked at yet"})
+	w.last.Store(&look{why: "they have not been read yet"})
 	if o.Registry != nil {
 		if err := o.Registry.Register(w.metric); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
@@ -102,18 +103,18 @@ func find(all []*unstructured.Unstructured, kind, name string) *unstructured.Uns
 	return nil
 }
 
-// InForce reports whether the guard policies and their bindings have been stored as they were shipped for at least 10 s, as of
-// the last look. It makes no call. The answer is no before the first look, and when the API server has not been reached for
-// 3 minutes. It says nothing about values that were written before the policies were in force.
+// InForce reports whether the guard policies and their bindings have been stored as shipped for at least 10 s, as of the last
+// read. It makes no call. It returns false before the first read, and when the API server has not been reached for 3 minutes.
+// Values may still have been written before the policies were in force.
 func (w *Watch) InForce() bool {
 	l, now := w.last.Load(), w.Clock.Now()
 	return l.why == "" && l.at.Sub(l.since) >= takeUp && now.Sub(l.at) < goodFor
 }
 
-// NeedLeaderElection reports that only the leader looks, since only the leader acts.
+// NeedLeaderElection returns true: only the leader acts on the answer.
 func (w *Watch) NeedLeaderElection() bool { return true }
 
-// Start looks once a minute until ctx ends, and more often until what it found has stayed the same for a moment.
+// Start reads the policies once a minute until ctx ends, and more often until the result has stayed the same for 10 s.
 func (w *Watch) Start(ctx context.Context) error {
 	for {
 		w.look(ctx)
@@ -139,7 +140,7 @@ func (w *Watch) look(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil && now.Sub(before.at) < goodFor:
-		ctrl.LoggerFrom(ctx).Error(err, "The guard policies could not be read; the last answer still holds", "inForce", w.InForce())
+		ctrl.LoggerFrom(ctx).Error(err, "The guard policies could not be read; the last answer stays valid", "inForce", w.InForce())
 		return
 	case err != nil:
 		why = err.Error()
@@ -152,7 +153,7 @@ func (w *Watch) look(ctx context.Context) {
 	w.report(ctx, before, l)
 }
 
-// read returns which versions of the policies and bindings are stored, and what of them is missing or altered.
+// read returns the versions of the stored policies and bindings, and what is missing or altered.
 func (w *Watch) read(ctx context.Context) (version, why string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -178,10 +179,10 @@ func (w *Watch) read(ctx context.Context) (version, why string, err error) {
 	return strings.Join(versions, " "), strings.Join(wrong, "; "), nil
 }
 
-// errNotInForce is logged with what is missing.
+// errNotInForce is logged with the policies that are missing or altered.
 var errNotInForce = errors.New("the guard policies are not in force")
 
-// report sets the metric. It logs a change, and records an Event when the policies are missing or altered.
+// report sets the metric. It logs a change, and records an Event when policies are missing or altered.
 func (w *Watch) report(ctx context.Context, before, now *look) {
 	w.metric.Set(map[bool]float64{true: 1, false: 0}[now.why == ""])
 	if now.why == before.why {
@@ -191,8 +192,8 @@ func (w *Watch) report(ctx context.Context, before, now *look) {
 		ctrl.LoggerFrom(ctx).Info("The guard policies are in place", "policies", Names)
 		return
 	}
-	const remedy = "what they guard is not believed; apply the policies of this version: kubectl apply --server-side -k deploy"
-	ctrl.LoggerFrom(ctx).Error(errNotInForce, "Values that authors could have written are not believed", "why", now.why, "remedy", remedy)
+	const remedy = "drover does not trust the values that they protect; apply the policies of this version: kubectl apply --server-side -k deploy"
+	ctrl.LoggerFrom(ctx).Error(errNotInForce, "Values that authors of Machines could have written are not trusted", "why", now.why, "remedy", remedy)
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.Shipped[len(w.Shipped)-1].GetName()}}
 	w.Events.Eventf(policy, nil, corev1.EventTypeWarning, ReasonNotInForce, "Check", "%s: %s", now.why, remedy)
 }

@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// cpu returns how much CPU time this process has used.
+// cpu returns the CPU time that this process has used.
 func cpu(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -19,8 +19,8 @@ func cpu(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkPass measures a pass over 15 000 Machines that are well: 500 groups of 30. At most 100 ms of CPU is the
-// aim, the collection of garbage included.
+// BenchmarkPass measures a round over 15 000 healthy Machines in 500 groups. The target is 100 ms of CPU, garbage collection
+// included.
 func BenchmarkPass(b *testing.B) {
 	s := newStores()
 	s.fill(b, 500, 30)

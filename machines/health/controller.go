@@ -21,36 +21,36 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// name is that of the controller, the reporter of its Events and its field manager.
+// name is the name of the controller, the reporter of its Events and its field manager.
 const name = "drover-health"
 
 const (
-	// pace is the least time between two passes.
+	// pace is the least time between two rounds.
 	pace = time.Second
-	// longestRefused bounds the wait for the next try to delete a Machine whose deletion was refused. The first waits are twice as
-	// long as retryFailed, four times as long, and so on.
+	// longestRefused bounds the wait before the next attempt to delete a Machine whose deletion was refused. The first waits
+	// are twice retryFailed, four times retryFailed, and so on.
 	longestRefused = 10 * time.Minute
-	// retryLater is when to look again after a cache was behind, retryFailed after a write or a live read failed.
+	// retryLater is when to retry after a cache was behind, retryFailed after a write or a live read failed.
 	retryLater  = 2 * time.Second
 	retryFailed = 5 * time.Second
 )
 
-// Options make a [Reconciler].
+// Options configure a [Reconciler].
 type Options struct {
-	// Control is where the Machines live, Target where their Nodes live.
+	// Control is the cluster of the Machines, Target the cluster of their Nodes.
 	Control, Target cluster.Cluster
 	Clock           clock.PassiveClock
-	// Provider reads the physical hosts that Machines record.
+	// Provider parses the physical hosts that Machines record.
 	Provider cloud.Provider
-	// Lease is looked at before each deletion. nil: it is always fresh.
+	// Lease is checked before each deletion. nil: the lease is always fresh.
 	Lease cloud.Lease
-	// Trust, unless nil, returns why what the caches show may be out of date, such as an API server that cannot be reached, and
-	// since when they are up to date again. An empty reason: they are up to date.
+	// Trust, unless nil, returns why the caches may be out of date, such as an API server that does not answer, and since when
+	// they are up to date again. An empty reason means that they are up to date.
 	Trust func() (stale string, since time.Time)
-	// Controller is the value that the label machine.k8s.io/controller of a Machine must have. Others are left alone.
+	// Controller is the value that the label machine.k8s.io/controller of a Machine must have. Other Machines are ignored.
 	Controller string
 	Settings   verdict.Settings
-	// Registry takes the metrics; nil: nobody does.
+	// Registry registers the metrics; nil: they are not registered.
 	Registry prometheus.Registerer
 }
 
@@ -58,30 +58,30 @@ type Options struct {
 type Reconciler struct {
 	options Options
 	control client.Client
-	// live reads Machines and their owners, liveNodes reads Nodes, from the API servers.
+	// live reads Machines and their owners from the API server, liveNodes reads Nodes.
 	live, liveNodes client.Reader
 	events          events.EventRecorder
 	records         records
 	metrics         *metrics
 
-	// What follows belongs to the only pass that runs at a time.
+	// Only one round runs at a time, and only that round uses the fields below.
 
-	// began is when this process had its first pass, which follows the taking of the lease. last is when the last one began.
+	// began is when the first round of this process started, after it acquired the lease. last is when the last round started.
 	began, last time.Time
-	// known has the Machines that passes have seen.
+	// known holds the Machines that rounds have seen.
 	known verdict.Known
-	// noticed has the unhealthy Machines.
+	// noticed holds the unhealthy Machines.
 	noticed map[types.UID]notice
 }
 
-// notice is what is remembered of an unhealthy Machine: when it was first seen to be so, when a brake of many last held it, how many
-// times its deletion was refused, and when that is tried again.
+// notice is the state of an unhealthy Machine: when it was first seen to be unhealthy, when a brake last blocked it because too
+// many were unhealthy, how often its deletion was refused, and when the deletion is tried again.
 type notice struct {
 	first, held, again time.Time
 	refused            int
 }
 
-// New makes a Reconciler. The error says that the metrics could not be registered.
+// New returns a Reconciler. Errors: the metrics could not be registered.
 func New(o Options) (*Reconciler, error) {
 	m, err := newMetrics(o.Registry)
 	if err != nil {
@@ -95,7 +95,7 @@ func New(o Options) (*Reconciler, error) {
 	}, nil
 }
 
-// Reconcile makes one pass over all Machines.
+// Reconcile runs one round over all Machines.
 func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now := r.options.Clock.Now()
 	if wait := r.last.Add(pace).Sub(now); wait > 0 && wait <= pace {
@@ -127,7 +127,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: max(pace, next.Sub(now))}, nil
 }
 
-// remember keeps what is known of the unhealthy Machines, and forgets the others.
+// remember keeps the state of the unhealthy Machines, and drops that of all others.
 func (r *Reconciler) remember(plan *verdict.Plan) {
 	noticed := make(map[types.UID]notice, plan.Unhealthy)
 	for _, v := range plan.Verdicts {
@@ -148,8 +148,8 @@ func (r *Reconciler) remember(plan *verdict.Plan) {
 	r.noticed = noticed
 }
 
-// refused remembers that the deletion of a Machine was refused, by a webhook or a policy: the others of its group go first, and it is
-// tried again less and less often.
+// refused records that the deletion of a Machine was refused by a webhook or a policy. Others of its group are replaced first,
+// and the deletion is repeated with increasing waits.
 func (r *Reconciler) refused(machine types.UID) {
 	n := r.noticed[machine]
 	n.refused++
@@ -157,7 +157,7 @@ func (r *Reconciler) refused(machine types.UID) {
 	r.noticed[machine] = n
 }
 
-// carryOut replaces Machines, and writes what people are to see. It returns when to try again what could not be done; 0: all was.
+// carryOut replaces Machines, and writes conditions and records. It returns when to retry what failed; 0 when nothing failed.
 func (r *Reconciler) carryOut(ctx context.Context, world *verdict.World, plan *verdict.Plan, objects map[*verdict.Group]client.Object) time.Duration {
 	if world.Stale != "" {
 		return 0
@@ -166,7 +166,7 @@ func (r *Reconciler) carryOut(ctx context.Context, world *verdict.World, plan *v
 	r.writeRecords(ctx, world, plan, objects, &o)
 	r.showConditions(ctx, plan, &o)
 	for _, err := range o.failed {
-		ctrl.LoggerFrom(ctx).Error(err, "A step of health failed and is repeated")
+		ctrl.LoggerFrom(ctx).Error(err, "Replacing unhealthy Machines failed and is repeated")
 	}
 	switch {
 	case len(o.failed) > 0:
@@ -177,9 +177,9 @@ func (r *Reconciler) carryOut(ctx context.Context, world *verdict.World, plan *v
 	return 0
 }
 
-// outcome gathers what of a pass could not be done.
+// outcome collects the failures of a round.
 type outcome struct {
-	// later: a cache was behind, or another client was faster; the next pass sees what is so now.
+	// later reports whether a cache was behind, or another client wrote at the same time; the next round reads the new state.
 	later  bool
 	failed []error
 }
@@ -194,10 +194,10 @@ func (o *outcome) add(err error) {
 	}
 }
 
-// leading reports whether this process may be the only one that acts.
+// leading reports whether this process may still be the leader.
 func (r *Reconciler) leading() bool {
 	return r.options.Lease == nil || r.options.Lease.Fresh(r.options.Clock.Now())
 }
 
-// describe names an object for logs.
+// describe returns namespace and name of a Machine, for texts.
 func describe(m *v1alpha1.Machine) string { return fmt.Sprintf("%s/%s", m.Namespace, m.Name) }

@@ -1,8 +1,9 @@
-// Package health replaces Machines whose Nodes have become unhealthy, under brakes: it deletes the Machine, and its set makes
-// another.
+// Package health replaces Machines whose Nodes have become unhealthy, under brakes that limit the number of replacements: it
+// deletes the Machine, and its set creates another.
 //
-// A pass reads the informer caches, has package verdict decide, and acts on what was decided: it reads a Machine that is to be
-// replaced, its Node and its group from the API server, records the replacement in the group's status, and deletes the Machine
-// if it is still the one that was judged. What it shows are the condition Healthy of Machines, the condition RepairHeld of
-// groups, Events and metrics. The package makes no call to a cloud. A Machine that no set controls is marked and never deleted.
+// A round reads the informer caches, lets package verdict decide, and acts on the decision. Before it replaces a Machine, it
+// reads the Machine, its Node and its group from the API server, and records the replacement in the group's status. It deletes
+// the Machine only if it is still the same one. It reports by the condition Healthy of Machines, the condition RepairHeld of
+// groups, Events and metrics. The package makes no call to a cloud. A Machine without a set gets the condition and is never
+// deleted.
 package health

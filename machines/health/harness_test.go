@@ -24,8 +24,8 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// stores are informers' stores behind a client that reads them as controller-runtime's cache does when nothing is copied. It
-// takes writes and stores nothing of them.
+// stores are informer stores with a client that reads them like controller-runtime's cache without copies. It accepts writes
+// and drops them.
 type stores struct {
 	client.Client
 	machines, nodes, sets, deployments cache.Indexer
@@ -36,12 +36,12 @@ func newStores() *stores {
 	return &stores{machines: store(), nodes: store(), sets: store(), deployments: store()}
 }
 
-// Patch takes a write and stores nothing.
+// Patch accepts a write and drops it.
 func (*stores) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
 	return nil
 }
 
-// Status returns a writer that stores nothing.
+// Status returns a writer that drops all writes.
 func (*stores) Status() client.SubResourceWriter { return forgetful{} }
 
 func (*stores) GroupVersionKindFor(runtime.Object) (schema.GroupVersionKind, error) {
@@ -54,12 +54,12 @@ func (forgetful) Apply(context.Context, runtime.ApplyConfiguration, ...client.Su
 	return nil
 }
 
-// quiet takes Events and drops them.
+// quiet drops all Events.
 type quiet struct{ recorder.EventRecorder }
 
 func (quiet) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-// door hands the stores out as a cluster.
+// door implements cluster.Cluster with the stores.
 type door struct {
 	cluster.Cluster
 	stores *stores
@@ -81,7 +81,7 @@ func (s *stores) byType(o runtime.Object) cache.Indexer {
 	return s.deployments
 }
 
-// List does what controller-runtime's reader of a cache does.
+// List lists like controller-runtime's cache reader.
 func (s *stores) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	stored := s.byType(list).List()
 	objects := make([]runtime.Object, 0, len(stored))
@@ -91,7 +91,7 @@ func (s *stores) List(_ context.Context, list client.ObjectList, _ ...client.Lis
 	return meta.SetList(list, objects)
 }
 
-// fill puts groups of Machines with Nodes into the stores: each in one MachineDeployment with one set.
+// fill adds groups of Machines with Nodes to the stores: each group is one MachineDeployment with one set.
 func (s *stores) fill(b testing.TB, groups, each int) {
 	b.Helper()
 	long := metav1.NewTime(time.Now().Add(-time.Hour))
@@ -141,7 +141,7 @@ func (s *stores) machine(b testing.TB, set *v1alpha1.MachineSet, name string, si
 	}
 }
 
-// newPasses returns a controller over the stores, and its clock.
+// newPasses returns a controller that reads the stores, and its clock.
 func newPasses(b testing.TB, s *stores) (*Reconciler, *testclock.FakePassiveClock) {
 	b.Helper()
 	now := testclock.NewFakePassiveClock(time.Now())

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// metrics are those of this package. A leader sets the gauges in each pass.
+// metrics are the metrics of this package. The leader sets the gauges in each round.
 type metrics struct {
 	unhealthy prometheus.Gauge
 	replacing prometheus.Gauge
@@ -23,10 +23,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "drover_health_unhealthy_machines", Help: "Machines whose Node was well once and is unhealthy or missing.",
 		}),
 		replacing: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "drover_health_replacing_machines", Help: "Machines that are being replaced because they were unhealthy, until their successor is Ready or has had its time.",
+			Name: "drover_health_replacing_machines", Help: "Machines that are being replaced because they were unhealthy, until their successor is Ready or its time is over.",
 		}),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_health_held_machines", Help: "Machines that have been unhealthy for their timeout, or have none, and are not replaced, by the brake that holds.",
+			Name: "drover_health_held_machines", Help: "Machines that have been unhealthy for their timeout, or have none, and are not replaced, by the brake that prevents it.",
 		}, []string{"brake"}),
 		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_health_replaced_total", Help: "Machines deleted for their sets to replace, by reason.",
@@ -48,7 +48,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// show sets the gauges to what a plan says.
+// show sets the gauges to the numbers of a plan.
 func (m *metrics) show(plan *verdict.Plan) {
 	m.unhealthy.Set(float64(plan.Unhealthy))
 	replacing := 0

@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func TestMetrics(t *testing.T) {
+func TestMetricsCountBlockedMachines(t *testing.T) {
 	s := newStores()
 	s.fill(t, 1, 5)
 	r, now := newPasses(t, s)
@@ -25,7 +25,7 @@ func TestMetrics(t *testing.T) {
 		node := o.(*corev1.Node)
 		node.Status.Conditions[5] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(now.Now())}
 	}
-	t.Run("Machines that a brake of many holds are counted once they are overdue, for as long as it holds (MCM-48)", func(t *testing.T) {
+	t.Run("counts overdue Machines for as long as a brake because of too many unhealthy ones applies (MCM-48)", func(t *testing.T) {
 		held := r.metrics.held.WithLabelValues("ClusterUnhealthy")
 		for _, step := range []struct {
 			later time.Duration

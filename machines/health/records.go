@@ -15,28 +15,28 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// record is what this controller owns of the status of a group.
+// record is the part of a group's status that this controller owns.
 type record struct {
 	HealthReplacements []v1alpha1.HealthReplacement `json:"healthReplacements,omitempty"`
 	Conditions         []metav1.Condition           `json:"conditions,omitempty"`
 }
 
-// records writes the records of groups, and remembers what it wrote: the caches show it a moment later, and other clients that
-// replace a whole status drop it.
+// records writes the records of groups, and remembers its writes: the caches show them a moment later, and clients that replace
+// a whole status drop them.
 type records struct {
 	writer patch.Writer
 	known  map[types.UID]record
 }
 
-// of returns the replacements that count for a group: those that this process wrote last, else those that are stored.
-func (r *records) of(group types.UID, stored []v1alpha1.HealthReplacement) []v1alpha1.HealthReplacement {
+// replacementsOf returns the current replacements of a group: those of the last write of this process, else the stored ones.
+func (r *records) replacementsOf(group types.UID, stored []v1alpha1.HealthReplacement) []v1alpha1.HealthReplacement {
 	if known, ok := r.known[group]; ok {
 		return known.HealthReplacements
 	}
 	return stored
 }
 
-// last returns the record of a group that this process wrote last, else the one that is stored.
+// last returns the record that this process last wrote for a group, else the stored one.
 func (r *records) last(group client.Object) record {
 	if known, ok := r.known[group.GetUID()]; ok {
 		return known
@@ -44,7 +44,7 @@ func (r *records) last(group client.Object) record {
 	return stored(group)
 }
 
-// sweep drops what is remembered of groups that do not exist any more.
+// sweep drops the records of groups that no longer exist.
 func (r *records) sweep(exists map[types.UID]bool) {
 	for uid := range r.known {
 		if !exists[uid] {
@@ -71,7 +71,7 @@ func ownCondition(all []metav1.Condition) []metav1.Condition {
 	return nil
 }
 
-// wanted returns the record that a group is to have. had is the one that it has.
+// wanted returns the record that a group must have. had is its present record.
 func wanted(p *verdict.GroupPlan, had record, now time.Time) record {
 	if p == nil {
 		return record{}
@@ -91,7 +91,7 @@ func wanted(p *verdict.GroupPlan, had record, now time.Time) record {
 	return want
 }
 
-// wholeSeconds returns the entries as the API server stores them.
+// wholeSeconds returns the entries with the precision of the API server.
 func wholeSeconds(entries []v1alpha1.HealthReplacement) []v1alpha1.HealthReplacement {
 	var out []v1alpha1.HealthReplacement
 	for _, e := range entries {

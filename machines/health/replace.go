@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,13 +19,13 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// mostPerPass is how many Machines a pass deletes before it ends; the next one judges again.
+// mostPerPass is how many Machines a round deletes; the next round decides again.
 const mostPerPass = 20
 
-// errLater ends the work on a group whose objects are not, on a live read, what the caches showed.
+// errLater ends the work on a group when a live read differs from the caches.
 var errLater = errors.New("the caches are behind")
 
-// writeRecords brings the records of all groups up to date, and replaces the Machines that are due.
+// writeRecords updates the records of all groups, and replaces the Machines that are due.
 func (r *Reconciler) writeRecords(ctx context.Context, world *verdict.World, plan *verdict.Plan, objects map[*verdict.Group]client.Object, o *outcome) {
 	plans := make(map[*verdict.Group]*verdict.GroupPlan, len(plan.Groups))
 	for i := range plan.Groups {
@@ -49,7 +50,7 @@ func (r *Reconciler) writeRecords(ctx context.Context, world *verdict.World, pla
 	r.records.sweep(exist)
 }
 
-// byGroup sorts verdicts by group. order has the groups, the one of the most urgent verdict first.
+// byGroup sorts verdicts by group. order holds the groups, the one with the most urgent verdict first.
 func byGroup(all []*verdict.Verdict) (due map[*verdict.Group][]*verdict.Verdict, order []*verdict.Group) {
 	due = map[*verdict.Group][]*verdict.Verdict{}
 	for _, v := range all {
@@ -62,7 +63,7 @@ func byGroup(all []*verdict.Verdict) (due map[*verdict.Group][]*verdict.Verdict,
 	return due, order
 }
 
-// writeRecord stores the record of a group when it is not as it is to be.
+// writeRecord stores the record of a group when it differs from the stored one.
 func (r *Reconciler) writeRecord(ctx context.Context, p *verdict.GroupPlan, object client.Object) error {
 	want := wanted(p, r.records.last(object), r.last)
 	if equality.Semantic.DeepEqual(stored(object), want) {
@@ -79,15 +80,15 @@ func (r *Reconciler) writeRecord(ctx context.Context, p *verdict.GroupPlan, obje
 	return nil
 }
 
-// work is what is needed to replace Machines of one group. object is the group in the cache.
+// work is the input for replacing Machines of one group. object is the group in the cache.
 type work struct {
 	world  *verdict.World
 	plan   *verdict.GroupPlan
 	object client.Object
 }
 
-// replaceIn replaces Machines of one group. What is to be replaced is recorded before the first one is deleted, so that another
-// leader goes on with it and begins with no others. It returns how many were deleted.
+// replaceIn replaces Machines of one group and returns how many it deleted. It records the replacements before the first
+// deletion, so that another leader continues with these Machines and starts with no others.
 func (r *Reconciler) replaceIn(ctx context.Context, w work, due []*verdict.Verdict, o *outcome) (deleted int) {
 	group, err := r.liveGroup(ctx, w.object)
 	if err != nil {
@@ -126,12 +127,13 @@ func (r *Reconciler) replaceIn(ctx context.Context, w work, due []*verdict.Verdi
 	return deleted
 }
 
-// isNew reports whether an entry was not in the group's record before.
+// isNew reports whether the group's record lacked the entry before.
 func isNew(e v1alpha1.HealthReplacement, g *verdict.Group) bool {
 	return !slices.ContainsFunc(g.Replacements, func(had v1alpha1.HealthReplacement) bool { return had.UID == e.UID })
 }
 
-// liveGroup reads the group from the API server. Its record must hold no replacement that was not known.
+// liveGroup reads the group from the API server. It returns errLater when the group's record has a replacement that the caches
+// did not show.
 func (r *Reconciler) liveGroup(ctx context.Context, object client.Object) (*verdict.Group, error) {
 	var live client.Object = &v1alpha1.MachineSet{}
 	if _, ok := object.(*v1alpha1.MachineDeployment); ok {
@@ -153,7 +155,7 @@ func (r *Reconciler) liveGroup(ctx context.Context, object client.Object) (*verd
 	return groupOf(live), nil
 }
 
-// confirmation is a Machine that is still due on a live read.
+// confirmation is a Machine that is still due according to a live read.
 type confirmation struct {
 	verdict *verdict.Verdict
 	machine *v1alpha1.Machine
@@ -174,7 +176,7 @@ func (r *Reconciler) confirm(ctx context.Context, world *verdict.World, group *v
 		return nil, err
 	}
 	if !world.StillDue(v, &m, node, group) {
-		ctrl.LoggerFrom(ctx).Info("Machine not replaced: a live read does not show the same trouble", "machine", describe(&m), "reason", v.Reason)
+		ctrl.LoggerFrom(ctx).Info("Machine not replaced: a live read does not show the same problem", "machine", klog.KObj(&m), "reason", v.Reason)
 		return nil, errLater
 	}
 	return &m, nil
@@ -196,7 +198,7 @@ func (r *Reconciler) liveNode(ctx context.Context, m *v1alpha1.Machine) (*corev1
 	return &node, nil
 }
 
-// remove deletes the Machine as it was read, and says why.
+// remove deletes the Machine if it is still as it was read, and reports why.
 func (r *Reconciler) remove(ctx context.Context, c confirmation, group client.Object) error {
 	m, v := c.machine, c.verdict
 	uid, version := m.UID, m.ResourceVersion
@@ -209,12 +211,12 @@ func (r *Reconciler) remove(ctx context.Context, c confirmation, group client.Ob
 	}
 	why := v.Trouble
 	if v.Asked {
-		why = "an annotation asks for its replacement"
+		why = "an annotation requests its replacement"
 	}
 	r.metrics.replaced.WithLabelValues(v.Reason).Inc()
 	for _, o := range []client.Object{m, group} {
 		r.events.Eventf(o, m, corev1.EventTypeWarning, v.Reason, "Replace", "Machine %s is deleted for its set to replace: %s", m.Name, why)
 	}
-	ctrl.LoggerFrom(ctx).Info("Machine deleted for its set to replace", "machine", describe(m), "reason", v.Reason, "cause", why, "since", v.Since)
+	ctrl.LoggerFrom(ctx).Info("Machine deleted for its set to replace", "machine", klog.KObj(m), "reason", v.Reason, "cause", why, "since", v.Since)
 	return nil
 }

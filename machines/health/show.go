@@ -11,11 +11,11 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// mostShown is how many conditions a pass writes; the next one writes the others.
+// mostShown is how many conditions a round writes; the next round writes the others.
 const mostShown = 100
 
-// showConditions writes condition Healthy of the Machines whose condition is to change. A Machine that another client writes at the
-// same time is written in the next pass.
+// showConditions writes condition Healthy of the Machines where it must change. A Machine that another client writes at the
+// same time is written in the next round.
 func (r *Reconciler) showConditions(ctx context.Context, plan *verdict.Plan, o *outcome) {
 	written := 0
 	for _, v := range plan.Verdicts {
@@ -30,7 +30,7 @@ func (r *Reconciler) showConditions(ctx context.Context, plan *verdict.Plan, o *
 	}
 }
 
-// beingReplaced reports whether the Machine has just been deleted.
+// beingReplaced reports whether this round has deleted the Machine.
 func beingReplaced(plan *verdict.Plan, v *verdict.Verdict) bool {
 	for _, replaced := range plan.Replace {
 		if replaced == v {
@@ -40,7 +40,7 @@ func beingReplaced(plan *verdict.Plan, v *verdict.Verdict) bool {
 	return false
 }
 
-// showCondition patches one Machine, on condition that nobody else has written it: its conditions are one list.
+// showCondition patches one Machine with optimistic locking, because its conditions are one list.
 func (r *Reconciler) showCondition(ctx context.Context, v *verdict.Verdict) error {
 	base := v.Machine.Machine
 	m := base.DeepCopy()

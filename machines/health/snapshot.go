@@ -14,16 +14,17 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// set is what a Machine takes from its MachineSet.
+// set is the data of a MachineSet that applies to its Machines.
 type set struct {
 	group *verdict.Group
-	// aside: the set or its deployment is paused or being deleted. outdated: a rollout replaces its Machines.
+	// aside reports whether the set or its deployment is paused or being deleted. outdated reports whether a rollout replaces
+	// its Machines.
 	aside, outdated bool
-	// object is the set, or its deployment, whose status records replacements.
+	// object is the set or its deployment, whichever has the record of replacements in its status.
 	object client.Object
 }
 
-// snapshot reads the caches. The objects are those of the caches and must not be changed.
+// snapshot reads the caches. The objects belong to the caches and must not be changed.
 func (r *Reconciler) snapshot(ctx context.Context) (*verdict.World, map[*verdict.Group]client.Object, error) {
 	w := &verdict.World{Now: r.last, Began: r.began, Settings: r.options.Settings}
 	if r.options.Provider != nil {
@@ -58,7 +59,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (*verdict.World, map[*verdict
 	return w, objects, nil
 }
 
-// sets returns all MachineSets by their UID, each with its group. It adds what the lists of removals name to listed.
+// sets returns all MachineSets by UID, each with its group. It adds the Machines in lists of removals to listed.
 func (r *Reconciler) sets(ctx context.Context, listed map[types.UID]bool) (map[types.UID]*set, error) {
 	deployments, err := r.deployments(ctx, listed)
 	if err != nil {
@@ -93,7 +94,7 @@ func (r *Reconciler) deployments(ctx context.Context, listed map[types.UID]bool)
 		d := &list.Items[i]
 		note(listed, d.Spec.Removals)
 		g := groupOf(d)
-		g.Replacements = r.records.of(d.UID, d.Status.HealthReplacements)
+		g.Replacements = r.records.replacementsOf(d.UID, d.Status.HealthReplacements)
 		deployments[d.UID] = &deployment{d, g}
 	}
 	return deployments, nil
@@ -107,14 +108,14 @@ func note(listed map[types.UID]bool, lists ...[]v1alpha1.Removal) {
 	}
 }
 
-// setOf returns a set with its group: its deployment, or itself when none controls it. A set whose controller is missing is left
-// aside, because nothing may make a successor.
+// setOf returns a set with its group: its deployment, or itself when no deployment controls it. A set whose controller does not
+// exist is left aside, because nothing may create a successor.
 func (r *Reconciler) setOf(s *v1alpha1.MachineSet, deployments map[types.UID]*deployment) *set {
 	aside := s.DeletionTimestamp != nil || v1alpha1.Paused(s.Annotations)
 	owner := metav1.GetControllerOfNoCopy(s)
 	if owner == nil {
 		g := groupOf(s)
-		g.Replacements = r.records.of(s.UID, s.Status.HealthReplacements)
+		g.Replacements = r.records.replacementsOf(s.UID, s.Status.HealthReplacements)
 		return &set{group: g, object: s, aside: aside}
 	}
 	d, ok := deployments[owner.UID]
@@ -149,8 +150,8 @@ func sizeOf(sizes ...*int32) int {
 	return 0
 }
 
-// outdated reports whether a rollout is replacing the set's Machines. While it is paused, was stopped by its deadline, or waits for
-// people to delete Machines (OnDelete), it replaces none.
+// outdated reports whether a rollout is replacing the set's Machines. It replaces none while it is paused, was stopped by its
+// deadline, or waits until Machines are deleted by hand (OnDelete).
 func outdated(d *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) bool {
 	revision := d.Annotations[v1alpha1.AnnotationRevision]
 	if revision == "" || s.Annotations[v1alpha1.AnnotationRevision] == revision || d.Spec.Paused {

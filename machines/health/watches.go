@@ -20,10 +20,11 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// pass is the only request: every pass looks at all Machines.
+// pass is the only request: every round covers all Machines.
 var pass = ctrl.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
-// SetupWithManager makes the manager run the controller: after changes that a verdict depends on, gathered for a second.
+// SetupWithManager adds the controller to the manager. A round follows each change that a verdict depends on, at most once a
+// second.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	control, target := r.options.Control.GetCache(), r.options.Target.GetCache()
 	return ctrl.NewControllerManagedBy(mgr).
@@ -36,7 +37,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// wakes has a pass made after an object was added or deleted, or an update that matters.
+// wakes returns a handler that starts a round after an object was added or deleted, or updated in a way that matters.
 func wakes[T client.Object](matters func(before, after T) bool) handler.TypedEventHandler[T, ctrl.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	return handler.TypedFuncs[T, ctrl.Request]{
@@ -50,8 +51,8 @@ func wakes[T client.Object](matters func(before, after T) bool) handler.TypedEve
 	}
 }
 
-// nodeMatters reports whether a Node is another one, or has another zone, host, owner, or state of a condition that counts. Kubelets
-// write their heartbeats into conditions too.
+// nodeMatters reports whether a Node is another object, or has another zone, host, owner, or state of a condition that counts.
+// Other updates, such as heartbeats in conditions, do not matter.
 func (r *Reconciler) nodeMatters(before, after *corev1.Node) bool {
 	if before.UID != after.UID {
 		return true
@@ -64,7 +65,7 @@ func (r *Reconciler) nodeMatters(before, after *corev1.Node) bool {
 	return !slices.Equal(r.states(before), r.states(after))
 }
 
-// state is what of a Node's condition counts.
+// state is the part of a Node's condition that counts.
 type state struct {
 	kind   corev1.NodeConditionType
 	status corev1.ConditionStatus
@@ -81,8 +82,8 @@ func (r *Reconciler) states(n *corev1.Node) (out []state) {
 	return out
 }
 
-// machineMatters reports whether a Machine has begun to leave, has another Node, owner or annotation, or shows another state of its
-// server, its Node or its own health.
+// machineMatters reports whether the deletion of a Machine has begun, or it has another Node, owner or annotation, or another
+// state of its server, its Node or its own health.
 func machineMatters(before, after *v1alpha1.Machine) bool {
 	marks := func(m *v1alpha1.Machine) bool { return m.Status.NodeMarks != nil && m.Status.NodeMarks.Started }
 	return before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || marks(before) != marks(after) ||
@@ -92,7 +93,7 @@ func machineMatters(before, after *v1alpha1.Machine) bool {
 		!slices.Equal(reasons(before), reasons(after))
 }
 
-// reasons returns the state of the conditions that a verdict depends on.
+// reasons returns the conditions that a verdict depends on, with status and reason.
 func reasons(m *v1alpha1.Machine) (out []string) {
 	for i := range m.Status.Conditions {
 		c := &m.Status.Conditions[i]
@@ -104,13 +105,13 @@ func reasons(m *v1alpha1.Machine) (out []string) {
 	return out
 }
 
-// setMatters reports whether the spec, annotations or record of a set have changed, or it is being deleted.
+// setMatters reports whether the spec, annotations or record of a set have changed, or its deletion has begun.
 func setMatters(before, after *v1alpha1.MachineSet) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !equality.Semantic.DeepEqual(stored(before), stored(after))
 }
 
-// deploymentMatters reports the same of a deployment.
+// deploymentMatters reports the same for a deployment.
 func deploymentMatters(before, after *v1alpha1.MachineDeployment) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !equality.Semantic.DeepEqual(stored(before), stored(after))

@@ -17,60 +17,62 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Reasons why a deletion is withheld.
+// Reasons why the deletion of a Machine is blocked.
 const (
-	// ReasonBeingDeleted: a definition of drover is being deleted or missing, or was missing, and nothing allows that
-	// Machines go with it.
+	// ReasonBeingDeleted means that a definition of drover is being deleted or missing, or was missing, and no annotation
+	// allows the deletion of Machines.
 	ReasonBeingDeleted = "KindBeingDeleted"
-	// ReasonUnknown: the API server did not say how the definitions are.
+	// ReasonUnknown means that the API server did not return the definitions.
 	ReasonUnknown = "KindUnknown"
 )
 
 const (
-	// goodFor is how long an answer is taken again where a fresh one is not needed.
+	// goodFor is how long an answer is reused for a Machine that does not need a fresh one.
 	goodFor = 5 * time.Second
-	// readTimeout bounds one look at all definitions.
+	// readTimeout bounds one read of all definitions.
 	readTimeout = 10 * time.Second
 )
 
-// definitionKind is that of a CustomResourceDefinition.
+// definitionKind is the kind of a CustomResourceDefinition.
 var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// Options make a [Keeper].
+// Options configure a [Keeper].
 type Options struct {
-	// Reader asks the API server itself, never a cache: the definitions are read by name with the verb get alone.
+	// Reader reads from the API server and not from a cache. It reads each definition by name, so that it needs only the verb
+	// get.
 	Reader client.Reader
 	Clock  clock.PassiveClock
-	// Registry takes the metric; nil: nobody does.
+	// Registry registers the metric; nil: the metric is not registered.
 	Registry prometheus.Registerer
 }
 
-// Keeper knows whether Machines may be drained and deleted, by the state of drover's CustomResourceDefinitions.
+// Keeper decides whether Machines may be drained and deleted, by the state of drover's CustomResourceDefinitions.
 type Keeper struct {
 	Options
 	metric prometheus.Gauge
-	// turn is held by who looks; it guards last. (A channel, since waiting for a mutex is not rest to testing/synctest.)
-	turn chan struct{}
-	// begun counts the looks that have begun.
-	begun atomic.Int64
-	last  look
+	// reading serialises reads and guards last: send to lock, receive to unlock. It is a channel because testing/synctest does
+	// not treat waiting for a mutex as durably blocked.
+	reading chan struct{}
+	// started counts the reads that have started.
+	started atomic.Int64
+	last    result
 }
 
-// look is one look at all definitions.
-type look struct {
-	// number is how many looks had begun when this one had.
+// result is the outcome of one read of all definitions.
+type result struct {
+	// number is the value of started when this read started.
 	number int64
 	at     time.Time
 	all    []definition
-	// reason and message say why Machines may not go; empty when they may.
+	// reason and message explain why Machines may not be deleted; empty when they may.
 	reason, message string
 }
 
-// New makes a Keeper.
+// New returns a Keeper. Errors: the metric could not be registered.
 func New(o Options) (*Keeper, error) {
-	k := &Keeper{Options: o, turn: make(chan struct{}, 1), metric: prometheus.NewGauge(prometheus.GaugeOpts{
+	k := &Keeper{Options: o, reading: make(chan struct{}, 1), metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_deletions_withheld",
-		Help: "1 while no Machine is drained or deleted because a CustomResourceDefinition of drover is being deleted, missing or unreadable, else 0. As of the last look at a Machine that is being deleted.",
+		Help: "1 while no Machine is drained or deleted because a CustomResourceDefinition of drover is being deleted, missing or unreadable, else 0. As of the last check for a Machine that is being deleted.",
 	})}
 	if o.Registry != nil {
 		if err := o.Registry.Register(k.metric); err != nil {
@@ -80,29 +82,30 @@ func New(o Options) (*Keeper, error) {
 	return k, nil
 }
 
-// Withheld returns why the deletion of a Machine must wait, as a reason for a condition and a message for people; both are
-// empty when it may go on. begun says that the deletion was allowed to begin before.
+// Withheld returns why the deletion of a Machine must wait, as the reason and the message of a condition; both are empty when
+// it may go on. begun reports that the deletion was allowed to begin before.
 //
-// A Machine that goes with a definition is marked as being deleted after the definition is. So an answer that the API
-// server gives after the Machine's mark was seen cannot miss that, and a deletion begins only on such an answer. One that
-// has begun, and one that is withheld, may take an answer that is up to 5 s old. Many Machines that ask at once share one.
+// When a definition is deleted, its Machines get their deletion timestamp after the definition has its own. So an answer that
+// the API server gives after the Machine's deletion was seen must show the deletion of the definition, and a deletion begins
+// only after such an answer. A deletion that has begun, and one that is blocked, may use an answer that is up to 5 s old. Many
+// Machines that ask at once share one read.
 func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (reason, message string) {
-	seen, err := k.look(ctx, begun)
+	seen, err := k.check(ctx, begun)
 	if err != nil {
 		return ReasonUnknown, err.Error()
 	}
 	if seen.message != "" {
 		return seen.reason, seen.message
 	}
-	since, ok := outlived(seen.all, m)
+	since, ok := recreatedOwner(seen.all, m)
 	if !ok {
 		return "", ""
 	}
 	return k.orphaned(ctx, m, since)
 }
 
-// orphaned looks whether the Machine still has its set. One without was deleted by the garbage collector, maybe only
-// because the set went with its definition.
+// orphaned blocks the deletion unless the Machine still has its set. A Machine without its set was deleted by the garbage
+// collector, perhaps only because the set was deleted with its definition.
 func (k *Keeper) orphaned(ctx context.Context, m *v1alpha1.Machine, since definition) (reason, message string) {
 	owner := metav1.GetControllerOf(m)
 	set := &metav1.PartialObjectMetadata{}
@@ -115,27 +118,27 @@ func (k *Keeper) orphaned(ctx context.Context, m *v1alpha1.Machine, since defini
 		return ReasonUnknown, fmt.Sprintf("reading MachineSet %s: %v", owner.Name, err)
 	}
 	return ReasonBeingDeleted, withheld(fmt.Sprintf(
-		"MachineSet %s is gone, and CustomResourceDefinition %s was deleted and made again (%s) after the Machine was made, which may be all that deleted it",
+		"MachineSet %s is gone, and CustomResourceDefinition %s was created again (%s) after the Machine, so the Machine may have been deleted only because its definition was",
 		owner.Name, since.name, since.created.UTC().Format(time.RFC3339)), machines)
 }
 
-// look returns the last look if that is good enough, else a new one.
-func (k *Keeper) look(ctx context.Context, begun bool) (look, error) {
-	asked := k.begun.Load()
+// check returns the last result if it is recent enough, else that of a new read.
+func (k *Keeper) check(ctx context.Context, begun bool) (result, error) {
+	asked := k.started.Load()
 	select {
-	case k.turn <- struct{}{}:
+	case k.reading <- struct{}{}:
 	case <-ctx.Done():
-		return look{}, fmt.Errorf("waiting for a look at drover's CustomResourceDefinitions: %w", context.Cause(ctx))
+		return result{}, fmt.Errorf("waiting to read drover's CustomResourceDefinitions: %w", context.Cause(ctx))
 	}
-	defer func() { <-k.turn }()
+	defer func() { <-k.reading }()
 	recent := k.last.number > 0 && k.Clock.Since(k.last.at) < goodFor
 	if k.last.number > asked || recent && (begun || k.last.message != "") {
 		return k.last, nil
 	}
-	next := look{number: k.begun.Add(1), at: k.Clock.Now()}
+	next := result{number: k.started.Add(1), at: k.Clock.Now()}
 	all, err := k.read(ctx)
 	if err != nil && ctx.Err() != nil {
-		return look{}, err
+		return result{}, err
 	}
 	next.all = all
 	if next.message = judge(all); next.message != "" {
@@ -149,7 +152,7 @@ func (k *Keeper) look(ctx context.Context, begun bool) (look, error) {
 	return next, nil
 }
 
-// read asks for all definitions, one by one.
+// read reads all definitions from the API server, one by one.
 func (k *Keeper) read(ctx context.Context) ([]definition, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -162,7 +165,7 @@ func (k *Keeper) read(ctx context.Context) ([]definition, error) {
 		case apierrors.IsNotFound(err):
 			all = append(all, definition{name: name, missing: true})
 		case apierrors.IsForbidden(err):
-			return nil, fmt.Errorf("no Machine is drained or deleted while drover cannot see that its CustomResourceDefinitions are in place; its role must allow that (kubectl apply --server-side -k deploy): %w", err)
+			return nil, fmt.Errorf("reading CustomResourceDefinition %s; no Machine is drained or deleted before drover's role allows that (kubectl apply --server-side -k deploy): %w", name, err)
 		case err != nil:
 			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
 		default:
@@ -172,8 +175,8 @@ func (k *Keeper) read(ctx context.Context) ([]definition, error) {
 	return all, nil
 }
 
-// report sets the metric, and logs when the answer has changed.
-func (k *Keeper) report(now look) {
+// report sets the metric, and logs a change of the result.
+func (k *Keeper) report(now result) {
 	value := 0.0
 	if now.message != "" {
 		value = 1

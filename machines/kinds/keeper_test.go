@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// server answers reads of metadata, each after a millisecond, with what stood in it when the read came.
+// server answers reads of metadata after a millisecond, with the state at the time of the request.
 type server struct {
 	mu      sync.Mutex
 	objects map[string]*metav1.PartialObjectMetadata
@@ -53,7 +53,7 @@ func (s *server) find(name string) (*metav1.PartialObjectMetadata, error) {
 	return nil, apierrors.NewNotFound(schema.GroupResource{}, name)
 }
 
-// count returns how many reads there were.
+// count returns the number of reads.
 func (s *server) count() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,17 +61,17 @@ func (s *server) count() int {
 }
 
 func (s *server) List(context.Context, client.ObjectList, ...client.ListOption) error {
-	return errors.New("drover may not list definitions")
+	return errors.New("listing definitions is not allowed")
 }
 
-// change alters the definition of that name.
+// change changes the definition with the given name.
 func (s *server) change(name string, change func(*metav1.PartialObjectMetadata)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	change(s.objects[name])
 }
 
-func remove(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp = ptr.To(metav1.Now()) }
+func startDeletion(o *metav1.PartialObjectMetadata) { o.DeletionTimestamp = ptr.To(metav1.Now()) }
 
 func allow(o *metav1.PartialObjectMetadata) {
 	o.Annotations = map[string]string{v1alpha1.AnnotationAllowDeletion: "true"}
@@ -94,41 +94,41 @@ func keeper(t *testing.T, s *server) *Keeper {
 	return k
 }
 
-// bare is a Machine without an owner, made now.
+// bare returns a Machine without an owner, created now.
 func bare() *v1alpha1.Machine {
 	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", CreationTimestamp: metav1.Now()}}
 }
 
-func TestKeeperNeverAnswersFromBeforeTheQuestion(t *testing.T) {
-	t.Run("of a thousand Machines that go with their definition none is let through (F-42)", func(t *testing.T) {
+func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
+	t.Run("blocks each of a thousand Machines that are deleted with their definition (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
-			// Deletions that are wanted keep looks under way when the definition goes.
+			// Earlier calls keep reads running while the definition is deleted.
 			var all sync.WaitGroup
 			for range 5 {
 				all.Go(func() { k.Withheld(t.Context(), bare(), false) })
 			}
 			time.Sleep(2 * time.Millisecond)
-			s.change(machines, remove)
+			s.change(machines, startDeletion)
 			before := s.count()
 			for range 1000 {
 				all.Go(func() {
 					if reason, _ := k.Withheld(t.Context(), bare(), false); reason != ReasonBeingDeleted {
-						t.Errorf("a Machine was let through: %q", reason)
+						t.Errorf("Withheld() = %q, want %q", reason, ReasonBeingDeleted)
 					}
 				})
 			}
 			all.Wait()
 			if n := s.count() - before; n > 4*len(Names) {
-				t.Errorf("%d reads for a thousand Machines that ask at once", n)
+				t.Errorf("%d reads for a thousand concurrent calls, want %d at most", n, 4*len(Names))
 			}
 			if testutil.ToFloat64(k.metric) != 1 {
-				t.Error("the metric does not say so")
+				t.Error("the metric is not 1")
 			}
 		})
 	})
-	t.Run("a deletion that has begun takes an answer of the last 5 s, and no older one (F-42)", func(t *testing.T) {
+	t.Run("reuses an answer for 5 s when the deletion has begun (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -138,50 +138,50 @@ func TestKeeperNeverAnswersFromBeforeTheQuestion(t *testing.T) {
 			if n := s.count(); n != len(Names) {
 				t.Errorf("%d reads", n)
 			}
-			s.change(machines, remove)
+			s.change(machines, startDeletion)
 			time.Sleep(goodFor)
 			if reason, _ := k.Withheld(t.Context(), bare(), true); reason != ReasonBeingDeleted {
 				t.Errorf("got %q", reason)
 			}
 		})
 	})
-	t.Run("a deletion that is withheld goes on soon after it was allowed (F-42)", func(t *testing.T) {
+	t.Run("allows a blocked deletion within 5 s of the annotation (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
-			s.change(machines, remove)
+			s.change(machines, startDeletion)
 			k.Withheld(t.Context(), bare(), false)
 			s.change(machines, allow)
 			time.Sleep(goodFor)
 			if reason, message := k.Withheld(t.Context(), bare(), false); reason != "" {
-				t.Errorf("got %s: %s", reason, message)
+				t.Errorf("Withheld() = %q, %q, want no reason", reason, message)
 			}
 			if testutil.ToFloat64(k.metric) != 0 {
-				t.Error("the metric still says so")
+				t.Error("the metric is not 0")
 			}
 		})
 	})
 }
 
-func TestKeeperWithholdsWhatItCannotKnow(t *testing.T) {
+func TestWithheldBlocksDeletionsWhileReadsFail(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "customresourcedefinitions"}, machines, errors.New("no role"))
 	for name, tt := range map[string]struct {
 		err  error
 		says string
 	}{
-		"while drover's role does not allow the look (F-42)":   {forbidden, "kubectl apply --server-side -k deploy"},
-		"while the API server does not answer the look (F-42)": {errors.New("no route"), "no route"},
+		"while drover's role does not allow the read (F-42)": {forbidden, "kubectl apply --server-side -k deploy"},
+		"while the API server does not answer (F-42)":        {errors.New("no route"), "no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := installed()
 			s.refuses = tt.err
 			reason, message := keeper(t, s).Withheld(t.Context(), bare(), false)
 			if reason != ReasonUnknown || !strings.Contains(message, tt.says) {
-				t.Errorf("got %s: %s", reason, message)
+				t.Errorf("Withheld() = %q, %q, want %q and a message with %q", reason, message, ReasonUnknown, tt.says)
 			}
 		})
 	}
-	t.Run("an answer that the end of the process cut off is not kept (F-42)", func(t *testing.T) {
+	t.Run("the error of a cancelled call is not reused (F-42)", func(t *testing.T) {
 		s := installed()
 		k := keeper(t, s)
 		ended, end := context.WithCancel(t.Context())
@@ -197,14 +197,14 @@ func TestKeeperWithholdsWhatItCannotKnow(t *testing.T) {
 	})
 }
 
-func TestMachinesOutliveTheDefinitionOfTheirOwners(t *testing.T) {
+func TestWithheldBlocksMachinesWhoseOwnersWentWithTheirDefinition(t *testing.T) {
 	const set = "pool-1"
 	member := func() *v1alpha1.Machine {
 		m := bare()
 		m.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineSet", Name: set, UID: "s", Controller: ptr.To(true)}}
 		return m
 	}
-	anew := func(o *metav1.PartialObjectMetadata) {
+	recreated := func(o *metav1.PartialObjectMetadata) {
 		o.CreationTimestamp = metav1.NewTime(time.Now().Add(time.Minute))
 	}
 	withSet := func(uid types.UID) func(*server) {
@@ -218,14 +218,14 @@ func TestMachinesOutliveTheDefinitionOfTheirOwners(t *testing.T) {
 		change  []func(*server)
 		want    string
 	}{
-		{"a Machine whose set is gone goes (F-42)", member(), nil, ""},
-		{"it is held when the definition of sets was made again since (F-42)", member(), []func(*server){func(s *server) { s.change(sets, anew) }}, ReasonBeingDeleted},
-		{"it is held when that of deployments was, whose sets went with it (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, anew) }}, ReasonBeingDeleted},
-		{"also when another set has that name by now (F-42)", member(), []func(*server){func(s *server) { s.change(sets, anew) }, withSet("other")}, ReasonBeingDeleted},
-		{"it goes when its set is there, which does not want it any more (F-42)", member(), []func(*server){func(s *server) { s.change(sets, anew) }, withSet("s")}, ""},
-		{"it goes when the definition of Machines allows that (F-42)", member(), []func(*server){func(s *server) { s.change(sets, anew); s.change(machines, allow) }}, ""},
-		{"a Machine without an owner goes (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, anew) }}, ""},
-		{"definitions that own no Machine may be younger (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", anew) }}, ""},
+		{"allows the deletion when the set was deleted alone (F-42)", member(), nil, ""},
+		{"blocks it when the definition of sets was created again since (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
+		{"blocks it when the definition of deployments was created again since (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
+		{"blocks it when another set has the name of the old one (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
+		{"allows it when the set exists and has deleted the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
+		{"allows it when the definition of Machines has the annotation (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
+		{"allows it for a Machine without an owner (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
+		{"ignores the age of definitions whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := installed()
@@ -233,7 +233,7 @@ func TestMachinesOutliveTheDefinitionOfTheirOwners(t *testing.T) {
 				change(s)
 			}
 			if reason, message := keeper(t, s).Withheld(t.Context(), tt.machine, false); reason != tt.want {
-				t.Errorf("got %q: %s", reason, message)
+				t.Errorf("Withheld() = %q, %q, want reason %q", reason, message, tt.want)
 			}
 		})
 	}

@@ -30,41 +30,42 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// name is that of the controller, the reporter of its Events and its field manager.
+// name is the name of the controller, the reporter of its Events and its field manager.
 const name = "drover-machine"
 
 const fieldOwner = client.FieldOwner(name)
 
-// A reconcile that lost against the write of another client is repeated after retryConflict, and after twice as long each time,
-// but at most after longestConflict: the watch that should show that write may be minutes late.
+// A reconcile whose write conflicted with another client's is repeated after retryConflict, and after twice as long each time,
+// up to longestConflict: the watch event of the other write may be minutes late.
 const (
 	retryConflict   = 200 * time.Millisecond
 	longestConflict = 10 * time.Second
 )
 
-// retryForced is how soon a forced deletion is looked at again after an error.
+// retryForced is how soon a forced deletion is reconciled again after an error.
 const retryForced = 5 * time.Second
 
-// Options make a [Reconciler].
+// Options configure a [Reconciler].
 type Options struct {
-	// Control is where the Machines live, Target where their Nodes live.
+	// Control is the cluster of the Machines, Target the cluster of their Nodes.
 	Control, Target cluster.Cluster
 	Cloud           cloud.Cloud
 	Bootstrap       *bootstrap.Source
 	Clock           clock.WithTicker
-	// Name is the value that the label machine.k8s.io/controller of a Machine must have. A Machine with another one is left
-	// alone until it is deleted.
+	// Name is the value that the label machine.k8s.io/controller of a Machine must have. A Machine with another value is
+	// ignored until it is deleted.
 	Name string
-	// Lease is looked at before each thing that is made in the cloud. nil: it is always fresh.
+	// Lease is checked before each create call to the cloud. nil: the lease is always fresh.
 	Lease cloud.Lease
-	// Reach reports whether the API servers answer: while they do not, nothing is made in the cloud, and no server is given up
-	// because its Node has not come. nil: they do.
+	// Reach reports whether the API servers answer. While they do not, the controller creates nothing in the cloud, and gives
+	// up no server because its Node has not registered. nil: they always answer.
 	Reach *reach.Watch
-	// Kinds is asked before a Machine that is being deleted is drained, and before each step after that. nil: it always may.
+	// Kinds is asked before a Machine that is being deleted is drained, and before each later step. nil: it always allows them.
 	Kinds observe.Kinds
-	// StartupTaint is the key of the taint (NoSchedule) that a Node registers with and loses when its first start is
-	// complete; empty: none. A Node is starting, and its Machine not Ready, until it is Ready and has no start-up taint of
-	// Kubernetes (uninitialized, not-ready, unreachable, network-unavailable), and what follows here holds as well.
+	// StartupTaint is the key of the taint (NoSchedule) that a Node registers with, and that drover removes when the Node's
+	// first start is complete; empty: none. Until then the Machine is not Ready. The first start is complete when the Node is
+	// Ready, has no start-up taint of Kubernetes (uninitialized, not-ready, unreachable, network-unavailable), and meets the
+	// three conditions below.
 	StartupTaint string
 	// StartupConditions must be True on the Node.
 	StartupConditions []corev1.NodeConditionType
@@ -72,26 +73,26 @@ type Options struct {
 	StartupDaemonSets []types.NamespacedName
 	// OtherStartupTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node.
 	OtherStartupTaints []string
-	// DrainTimeout, from the Machine's deletion, ends the respect for disruption budgets. Default: 2 h. Negative: pods are
+	// DrainTimeout is how long after the Machine's deletion disruption budgets are respected. Default: 2 h. Negative: pods are
 	// not evicted at all.
 	DrainTimeout time.Duration
-	// VolumeDetachTimeout is how long the volumes of evicted pods may take to be detached. Default: 5 min. Negative: they
-	// are not waited for.
+	// VolumeDetachTimeout is how long the controller waits until the volumes of evicted pods are detached. Default: 5 min.
+	// Negative: it does not wait.
 	VolumeDetachTimeout time.Duration
-	// JoinTimeout is how long a server may take to become a node, from its creation. 0: for ever.
+	// JoinTimeout is how long a server may take, from its creation, to become a Node. 0: without limit.
 	JoinTimeout time.Duration
-	// Workers is how many Machines are worked on at a time. A worker is occupied while a call to the cloud is answered, so there
-	// should be as many as the cloud takes calls of all kinds at a time. Default: 64.
+	// Workers is how many Machines are reconciled at a time. A worker is blocked during each call to the cloud, so there should
+	// be as many as the cloud accepts calls at a time. Default: 64.
 	Workers int
 	// DrainWorkers is how many nodes are drained at a time. Default: 10.
 	DrainWorkers int
-	// LeaveStopped: servers that somebody has shut down are not started.
+	// LeaveStopped keeps drover from starting servers that were shut down.
 	LeaveStopped bool
-	// Registry takes the controller's metrics. nil: nobody reads them.
+	// Registry registers the controller's metrics. nil: they are not registered.
 	Registry prometheus.Registerer
 }
 
-// Reconciler takes Machines through their life.
+// Reconciler reconciles Machines through their whole life.
 type Reconciler struct {
 	control  cluster.Cluster
 	target   cluster.Cluster
@@ -106,13 +107,13 @@ type Reconciler struct {
 	actions  map[lifecycle.Step]action
 	crew     *drain.Crew
 	wake     waker
-	// conflicts has the waits of Machines whose writes conflict.
+	// conflicts holds the waits of Machines whose writes conflict.
 	conflicts workqueue.TypedRateLimiter[reconcile.Request]
 
 	powerDecisions *prometheus.CounterVec
 }
 
-// New makes a Reconciler.
+// New returns a Reconciler.
 func New(o Options) *Reconciler {
 	o = o.withDefaults()
 	r := newObserving(o)
@@ -142,14 +143,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// start returns when the first start of a Node is complete.
+// start returns the rules by which the first start of a Node is complete.
 func (o *Options) start() nodes.StartRules {
 	return nodes.StartRules{
 		Taint: o.StartupTaint, Conditions: o.StartupConditions, DaemonSets: o.StartupDaemonSets, OtherTaints: o.OtherStartupTaints,
 	}
 }
 
-// newObserving makes a Reconciler that can observe Machines and takes no step.
+// newObserving returns a Reconciler that can observe Machines and takes no step.
 func newObserving(o Options) *Reconciler {
 	r := &Reconciler{
 		control: o.Control, target: o.Target, cloud: o.Cloud, clock: o.Clock, lease: o.Lease, reach: o.Reach, workers: o.Workers,
@@ -168,10 +169,9 @@ func newObserving(o Options) *Reconciler {
 	return r
 }
 
-// Reconcile takes one Machine as far as it can go at once: it observes, takes the steps that can be taken, and writes the
-// Machine when that changed something.
+// Reconcile observes one Machine, takes the steps that can be taken at once, and writes the Machine when they changed it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	// The cache's own object must not be changed: the scope works on a copy.
+	// The object in the informer cache must not be changed: the scope works on a copy.
 	var cached v1alpha1.Machine
 	if err := r.control.GetClient().Get(ctx, req.NamespacedName, &cached, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -195,8 +195,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	case err != nil && s.Forced():
-		// The queue's own back-off grows to a quarter of an hour.
-		ctrl.LoggerFrom(ctx).Error(err, "A step of a forced deletion is repeated")
+		// The back-off of the work queue grows too long for the deadline of a forced deletion.
+		ctrl.LoggerFrom(ctx).Error(err, "A step of a forced deletion failed and is repeated")
 		return ctrl.Result{RequeueAfter: retryForced}, nil
 	case err != nil:
 		return ctrl.Result{}, err
@@ -207,7 +207,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: s.RequeueAfter}, nil
 }
 
-// forget drops what is held of a Machine that is gone, and that its deletion did not drop: its finalizers were removed by hand.
+// forget drops the state of a Machine whose deletion drover did not finish itself: its finalizers were removed by another
+// client.
 func (r *Reconciler) forget(machine types.UID) {
 	r.retries.Forget(machine)
 	if r.crew != nil {
@@ -215,10 +216,10 @@ func (r *Reconciler) forget(machine types.UID) {
 	}
 }
 
-// sweepEvery is how often what is held of groups that are no longer used is looked for.
+// sweepEvery is how often the state of unused groups is dropped.
 const sweepEvery = 10 * time.Minute
 
-// sweep drops it now and then until ctx ends.
+// sweep drops the state of unused groups periodically until ctx ends.
 func (r *Reconciler) sweep(ctx context.Context) error {
 	ticker := r.clock.NewTicker(sweepEvery)
 	defer ticker.Stop()

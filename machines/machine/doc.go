@@ -1,8 +1,8 @@
-// Package machine takes each Machine from nothing to a Ready node, and cleanly back.
+// Package machine reconciles each Machine: from creation to a Ready Node, and from its deletion until nothing of it is left.
 //
-// A reconcile opens a scope, observes (package observe), takes the steps that the table of package lifecycle names (package
-// steps) until one must wait, and ends with at most one write of the Machine; the writes before that are listed in package
-// scope. Nothing waits inside a reconcile: the cloud's changes, the Node's changes and a clock bring the Machine back.
+// A reconcile opens a scope, observes (package observe), takes the steps that the table of package lifecycle selects (package
+// steps) until one must wait, and ends with at most one write of the Machine; package scope lists the writes that must come
+// earlier. Nothing blocks inside a reconcile: events of the cloud and of the Node, and timers, requeue the Machine.
 //
-// This package itself only connects these: the loop, which step is carried out by what, and the watches.
+// This package contains only the loop, the table that maps each step to the function that takes it, and the watches.
 package machine

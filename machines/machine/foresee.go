@@ -12,26 +12,26 @@ import (
 
 // Forecast is what the controller would do with a Machine.
 type Forecast struct {
-	// Step is the first one that changes a server or a Node, or that waits; Reason is its reason.
+	// Step is the first step that changes a server or a Node, or that waits; Reason is its reason.
 	Step   lifecycle.Step
 	Reason string
-	// Detail explains it to people; may be empty.
+	// Detail explains the step to people; may be empty.
 	Detail string
-	// Server is the Machine's server; nil: none is known. Node is the name of its Node; empty: it has none.
+	// Server is the Machine's server; nil when none is known. Node is the name of its Node; empty when it has none.
 	Server *cloud.Server
 	Node   string
-	// Unsettled: the cloud is still being asked, so that the forecast may change within seconds.
+	// Unsettled reports whether the lists of servers are not complete yet, so the forecast may change within seconds.
 	Unsettled bool
-	// Warnings say what of the spec has no effect.
+	// Warnings name the fields of the spec that have no effect.
 	Warnings []string
 }
 
-// Forecaster says what the controller would do. It observes Machines as the controller does, asks the same table, takes no step and
-// writes nothing.
+// Forecaster predicts what the controller would do. It observes Machines and consults the lifecycle table as the controller
+// does, takes no step and writes nothing.
 type Forecaster struct{ reconciler *Reconciler }
 
-// NewForecaster returns a Forecaster for the caches of the options' clusters, and adds the indexes that it needs to them: they must
-// not have been started. Of the options Bootstrap, Kinds, Lease, Reach and Registry are not used. Errors: an index cannot be added.
+// NewForecaster returns a Forecaster that reads the caches of the clusters in o, and adds the indexes that it needs. The caches
+// must not have been started. It ignores Bootstrap, Kinds, Lease, Reach and Registry of o. Errors: an index cannot be added.
 func NewForecaster(ctx context.Context, o Options) (*Forecaster, error) {
 	o.Kinds, o.Lease, o.Reach = nil, nil, nil
 	r := newObserving(o.withDefaults())
@@ -57,7 +57,7 @@ func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, err
 	return out, nil
 }
 
-// detailOf explains a decision by what was seen.
+// detailOf explains a decision by the observed facts.
 func detailOf(d lifecycle.Decision, seen *lifecycle.Observed) string {
 	switch d.Reason {
 	case lifecycle.ReasonForeign:

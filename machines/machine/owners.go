@@ -5,6 +5,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -16,11 +17,11 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// inherited are the annotations that the Machines of a deployment or set take from it while they wait for something.
+// inherited are the annotations of a deployment or set that apply to its Machines while these wait for something.
 var inherited = []string{v1alpha1.AnnotationDrainTimeout, v1alpha1.AnnotationVolumeDetachTimeout, v1alpha1.AnnotationJoinTimeout, v1alpha1.AnnotationSkipHealth}
 
-// inheritedPredicate lets through updates that change such an annotation: a Machine that waits for a deadline must not learn of
-// another one only when the old one ends.
+// inheritedPredicate passes updates that change such an annotation, so that a Machine that waits for the old deadline follows
+// the new one at once.
 func inheritedPredicate[O client.Object]() predicate.TypedPredicate[O] {
 	return predicate.TypedFuncs[O]{
 		CreateFunc: func(event.TypedCreateEvent[O]) bool { return false },
@@ -36,11 +37,11 @@ func inheritedPredicate[O client.Object]() predicate.TypedPredicate[O] {
 	}
 }
 
-// machinesOfDeployment returns the Machines of the deployment's sets that wait for something.
+// machinesOfDeployment returns the Machines of the deployment that wait for something.
 func (r *Reconciler) machinesOfDeployment(ctx context.Context, d *v1alpha1.MachineDeployment) []reconcile.Request {
 	var sets v1alpha1.MachineSetList
 	if err := r.control.GetClient().List(ctx, &sets, client.InNamespace(d.Namespace)); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the sets of a deployment", "deployment", d.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the MachineSets of a MachineDeployment failed", "machineDeployment", klog.KObj(d))
 		return nil
 	}
 	var out []reconcile.Request
@@ -57,7 +58,7 @@ func (r *Reconciler) machinesOfSet(ctx context.Context, set *v1alpha1.MachineSet
 	var list v1alpha1.MachineList
 	err := r.control.GetClient().List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{indexes.MachineSet: string(set.UID)})
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a set", "set", set.Name)
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a MachineSet failed", "machineSet", klog.KObj(set))
 		return nil
 	}
 	var out []reconcile.Request

@@ -14,24 +14,24 @@ import (
 	"github.com/drover-project/drover/machines/machine/steps"
 )
 
-// retryLease is how soon to look at the lease again: it is renewed every few seconds.
+// retryLease is how soon to check the lease again: it is renewed every few seconds.
 const retryLease = time.Second
 
-// retryReach is how soon a Machine is looked at again for which nothing is made because an API server cannot be reached.
+// retryReach is how soon a Machine is reconciled again that waits until an API server can be reached.
 const retryReach = 5 * time.Second
 
-// maxSteps bounds a reconcile: no life has more steps between two waits.
+// maxSteps bounds the steps of a reconcile: no Machine takes more steps between two waits.
 const maxSteps = 16
 
-// action takes a step. It returns true when the table is to be asked again.
+// action takes a step. It returns true when the lifecycle table is to be consulted again.
 type action func(ctx context.Context, s *scope.Scope) (bool, error)
 
-// newActions returns what carries out each step but those that only end a reconcile (Rest and Wait).
+// newActions returns the action of each step except Rest and Wait, which only end a reconcile.
 func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
-	marks := &steps.Marks{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints}
-	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Marks: marks}
+	template := &steps.NodeTemplate{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints}
+	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Template: template}
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
-	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: o.start(), Marks: marks}
+	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: o.start(), Template: template}
 	power := &steps.Power{Decisions: r.powerDecisions, Refrain: r.observer.RefrainNow}
 	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{
@@ -70,8 +70,7 @@ func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
 	}
 }
 
-// reconcile observes, takes steps, and writes the Machine once at the end. What is written before that, and why, is listed at
-// [scope.Ahead].
+// reconcile observes, takes steps, and writes the Machine once at the end. [scope.Ahead] lists the writes that come earlier.
 func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 	if r.leaseOld() {
 		standBack(ctx, s)
@@ -99,10 +98,10 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 		r.requeue(s)
 	}
 	if s.WaitsForTurn && s.Observed.CloudErr != nil {
-		// Nothing was learned of the cloud.
+		// Without facts from the cloud there is nothing new to write.
 		return err
 	}
-	// What was reached before an error is written all the same; what failed is tried again.
+	// The results of the steps before the error are written nevertheless; the failed step is repeated.
 	return errors.Join(err, s.Finish(ctx))
 }
 
@@ -121,7 +120,7 @@ func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 			return err
 		}
 	}
-	return fmt.Errorf("walking through the life of Machine %s: no end after %d steps, the last being %s", s.Machine.Name, maxSteps, s.Last.Step)
+	return fmt.Errorf("reconciling Machine %s: no end after %d steps, the last being %s", s.Machine.Name, maxSteps, s.Last.Step)
 }
 
 // fail ends a reconcile in which the cloud could not be asked.
@@ -130,8 +129,7 @@ func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, nil
 }
 
-// requeue sets when to look again after a reconcile that only waited, for what is not a back-off. Most waits end with a change
-// that is watched.
+// requeue sets when to reconcile again after a wait that is not a back-off. Most waits end with an event that is watched.
 func (r *Reconciler) requeue(s *scope.Scope) {
 	seen := &s.Observed.Cloud
 	switch s.Last.Reason {
@@ -148,17 +146,17 @@ func (r *Reconciler) requeue(s *scope.Scope) {
 		s.RequeueWithin(retryReach)
 	case lifecycle.ReasonForeign:
 		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; remove this Machine, and that server is left alone", seen.Foreign)
-		// An operator may allow the adoption meanwhile, or the policies that guard it come into force.
+		// Meanwhile an operator may allow the adoption, or the policies that protect it may come into force.
 		s.RequeueWithin(scope.PollCloud)
 	}
 }
 
 func (r *Reconciler) leaseOld() bool { return r.lease != nil && !r.lease.Fresh(r.clock.Now()) }
 
-// standBack ends a reconcile under a lease that may be another process's by now. The Machine is not written: the leader
-// reports its state, and would write it again at once.
+// standBack ends a reconcile under a lease that another process may have by now. It does not write the Machine: the new leader
+// writes the status, and the two would overwrite each other.
 func standBack(ctx context.Context, s *scope.Scope) {
 	s.RequeueWithin(retryLease)
-	// The election logs it once; for each Machine it would be a line a second.
-	ctrl.LoggerFrom(ctx).V(1).Info("Nothing is done: the lease was not renewed in time")
+	// Leader election logs it once; here it would be logged for each Machine once a second.
+	ctrl.LoggerFrom(ctx).V(1).Info("The Machine is not reconciled: the lease was not renewed in time")
 }

@@ -15,11 +15,11 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestStandingQuotaError(t *testing.T) {
+func TestAQuotaErrorBacksOff(t *testing.T) {
 	b := newBench(t, nil)
 	b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for cores: Requested 4, but already used 20 of 20 cores")
 
-	t.Run("MC-48 MCM-37 CAPI-10 the cloud's code and words are in the status after the first pass", func(t *testing.T) {
+	inOrder(t, "shows the cloud's code and message after the first reconcile (MC-48, MCM-37, CAPI-10)", func(t *testing.T) {
 		result := b.pass()
 		m := b.read()
 		if ptr.Deref(m.Status.ErrorReason, "") != "QuotaExceeded" || !strings.Contains(*m.Status.ErrorMessage, "20 of 20 cores") || result.RequeueAfter != 30*time.Second || *m.Status.Phase != v1alpha1.PhasePending {
@@ -29,7 +29,7 @@ func TestStandingQuotaError(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 	})
-	t.Run("however often somebody looks, one attempt is made per back-off step and nothing is written", func(t *testing.T) {
+	inOrder(t, "makes one attempt per back-off step and no write, however often it is reconciled", func(t *testing.T) {
 		before := b.read().ResourceVersion
 		for range 100 {
 			b.pass()
@@ -41,7 +41,7 @@ func TestStandingQuotaError(t *testing.T) {
 			t.Errorf("it was written: %s, then %s: %+v", before, m.ResourceVersion, m.Status)
 		}
 	})
-	t.Run("the wait doubles up to five minutes: 15 attempts in an hour", func(t *testing.T) {
+	inOrder(t, "doubles the wait up to five minutes: 15 attempts in an hour", func(t *testing.T) {
 		for elapsed := time.Duration(0); elapsed < time.Hour; elapsed += time.Second {
 			b.clock.SetTime(b.clock.Now().Add(time.Second))
 			b.pass()
@@ -50,7 +50,7 @@ func TestStandingQuotaError(t *testing.T) {
 			t.Errorf("%d attempts in an hour", n)
 		}
 	})
-	t.Run("a restart does not make it try sooner than the status allows", func(t *testing.T) {
+	inOrder(t, "does not try earlier after a restart", func(t *testing.T) {
 		n := b.cloud.count("EnsureServer")
 		b.restart()
 		b.pass()
@@ -58,12 +58,12 @@ func TestStandingQuotaError(t *testing.T) {
 			t.Errorf("%d attempts", more)
 		}
 	})
-	t.Run("MC-80 CAPI-60 MCM-113 the failure is one Event, however often it is met", func(t *testing.T) {
+	inOrder(t, "records one Event, however often the failure is repeated (MC-80, CAPI-60, MCM-113)", func(t *testing.T) {
 		if n := len(b.memory.events.Events); n != 1 {
 			t.Errorf("%d events", n)
 		}
 	})
-	t.Run("CAPI-22 once there is room the server comes without anybody's doing", func(t *testing.T) {
+	inOrder(t, "creates the server once there is room (CAPI-22)", func(t *testing.T) {
 		b.cloud.full = nil
 		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 		b.pass()
@@ -74,7 +74,7 @@ func TestStandingQuotaError(t *testing.T) {
 	})
 }
 
-func TestServerInError(t *testing.T) {
+func TestAServerInErrorIsReplaced(t *testing.T) {
 	b := newBench(t, owned)
 	b.pass()
 	first := *b.read().Spec.ProviderID
@@ -82,13 +82,13 @@ func TestServerInError(t *testing.T) {
 		s.State, s.Fault = cloud.ServerError, fault.New(fault.NoCapacity, fault.CodeNoValidHost, "No valid host was found.")
 	})
 	b.pass()
-	t.Run("MC-49 it is deleted, and the same Machine waits", func(t *testing.T) {
+	inOrder(t, "deletes the server, and keeps the Machine (MC-49)", func(t *testing.T) {
 		m := b.read()
 		if m.DeletionTimestamp != nil || m.Spec.ProviderID != nil || ptr.Deref(m.Status.ErrorReason, "") != "NoValidHost" || b.cloud.count("DeleteServer") != 1 {
 			t.Errorf("machine %+v, %d deletions", m, b.cloud.count("DeleteServer"))
 		}
 	})
-	t.Run("nothing is made before the back-off is over, also by a successor", func(t *testing.T) {
+	inOrder(t, "creates nothing before the back-off is over, also in a new process", func(t *testing.T) {
 		b.pass()
 		b.restart()
 		b.clock.SetTime(b.clock.Now().Add(29 * time.Second))
@@ -97,7 +97,7 @@ func TestServerInError(t *testing.T) {
 			t.Errorf("%d attempts", n)
 		}
 	})
-	t.Run("MCM-42 then another server is made", func(t *testing.T) {
+	inOrder(t, "creates another server after the back-off (MCM-42)", func(t *testing.T) {
 		b.clock.SetTime(b.clock.Now().Add(time.Second))
 		b.pass()
 		m := b.read()
@@ -107,8 +107,8 @@ func TestServerInError(t *testing.T) {
 	})
 }
 
-func TestTakeover(t *testing.T) {
-	t.Run("MCM-36 CAPI-18 MC-43 a server made by a process that died before it wrote anything is taken, not made again", func(t *testing.T) {
+func TestExistingServersAreFound(t *testing.T) {
+	t.Run("records the server of a process that died before it wrote anything (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		instance, err := b.cloud.Instance(t.Context(), b.read())
 		if err != nil {
@@ -123,7 +123,7 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
 		}
 	})
-	t.Run("a Machine that names a server which is gone takes its other one in one pass (MCM-40)", func(t *testing.T) {
+	t.Run("records the other server when the named one is gone, in one reconcile (MCM-40)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		made := *b.read().Spec.ProviderID
@@ -135,7 +135,7 @@ func TestTakeover(t *testing.T) {
 			t.Errorf("got provider ID %s, want %s", got, made)
 		}
 	})
-	t.Run("nothing is made while the inventory is incomplete", func(t *testing.T) {
+	t.Run("creates nothing while the inventory is incomplete", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.unsynced = true
 		if result := b.pass(); result.RequeueAfter == 0 || b.cloud.made != 0 {
@@ -144,14 +144,14 @@ func TestTakeover(t *testing.T) {
 	})
 }
 
-func TestLoss(t *testing.T) {
+func TestALostServerGivesItsMachineUp(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*v1alpha1.Machine)
 		gone   bool
 	}{
-		{"MC-66 CAPI-33 the Machine of a set goes, so that its set replaces it", owned, true},
-		{"a Machine without an owner stays and is Failed", nil, false},
+		{"deletes the Machine of a set, which replaces it (MC-66, CAPI-33)", owned, true},
+		{"keeps a Machine without an owner as Failed", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
@@ -172,15 +172,15 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-func TestJoinTimeout(t *testing.T) {
+func TestJoinTimeoutGivesTheMachineUp(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		change  func(*v1alpha1.Machine)
 		deleted bool
 	}{
-		{"MC-57 CAPI-25 MCM-29 MCM-39 the Machine of a deployment is replaced, counted from its server's creation", deployed, true},
-		{"MC-57 the Machine of a bare set is replaced too (F-52)", owned, true},
-		{"MC-57 a Machine without an owner is marked Failed only", nil, false},
+		{"replaces the Machine of a deployment, counted from its server's creation (MC-57, CAPI-25, MCM-29, MCM-39)", deployed, true},
+		{"replaces the Machine of a bare set (MC-57, F-52)", owned, true},
+		{"keeps a Machine without an owner as Failed (MC-57)", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
@@ -201,8 +201,8 @@ func TestJoinTimeout(t *testing.T) {
 	}
 }
 
-func TestForceDelete(t *testing.T) {
-	t.Run("MC-65 CAPI-45 without credentials only force lets go, and an Event says what may be left", func(t *testing.T) {
+func TestForcedDeletionWithoutCredentials(t *testing.T) {
+	t.Run("ends only when forced, and an Event names what may be left (MC-65, CAPI-45)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there")
@@ -220,7 +220,7 @@ func TestForceDelete(t *testing.T) {
 		}
 		b.pass()
 		if m := b.read(); m.Name != "" {
-			t.Errorf("it is still there: %+v", m)
+			t.Errorf("the Machine still exists: %+v", m)
 		}
 		last := ""
 		for len(b.memory.events.Events) > 0 {
@@ -232,8 +232,8 @@ func TestForceDelete(t *testing.T) {
 	})
 }
 
-func TestRestWritesNothing(t *testing.T) {
-	t.Run("a Machine at rest is not written, whoever looks at it", func(t *testing.T) {
+func TestAMachineAtRestIsNotWritten(t *testing.T) {
+	t.Run("writes nothing in further reconciles and in a new process", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
@@ -250,7 +250,7 @@ func TestRestWritesNothing(t *testing.T) {
 		}
 		for range 10 {
 			if result := b.pass(); result.RequeueAfter != 0 {
-				t.Errorf("it comes again after %v", result.RequeueAfter)
+				t.Errorf("the next reconcile is after %v", result.RequeueAfter)
 			}
 		}
 		if m := b.read(); m.ResourceVersion != settled.ResourceVersion {

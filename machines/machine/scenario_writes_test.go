@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// born returns a bench with a startup taint and a Machine as a set makes it: with its finalizers and the record of its project.
+// born returns a bench with a startup taint and a Machine as a set creates it: with its finalizers and the record of its
+// project.
 func born(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, func(m *v1alpha1.Machine) {
@@ -32,7 +33,7 @@ func born(t *testing.T) *bench {
 	return b
 }
 
-// passes makes some passes, a second apart, as the events of a busy cluster do.
+// passes makes some reconciles, a second apart, as the events of a busy cluster do.
 func (b *bench) passes(n int) {
 	b.t.Helper()
 	for range n {
@@ -41,19 +42,19 @@ func (b *bench) passes(n int) {
 	}
 }
 
-// inLine is what a call answers that waits for other calls of drover's own.
+// inLine returns the error of a call that waits behind other calls of drover.
 func inLine() *fault.Error {
 	err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the network service is busy with other requests of ours; the next turn is in 3s")
 	err.RetryAfter = 3 * time.Second
 	return err
 }
 
-// reachesReady takes a Machine from nothing to Ready, with a cloud and a node that show everything one after the other.
+// reachesReady brings a Machine from nothing to Ready; cloud and Node show each change separately.
 func (b *bench) reachesReady() {
 	b.t.Helper()
-	b.cloud.line = inLine()
+	b.cloud.queued = inLine()
 	b.passes(5)
-	b.cloud.line = nil
+	b.cloud.queued = nil
 	for _, shows := range []func(*fakeServer){
 		func(*fakeServer) {},
 		func(s *fakeServer) { s.record.Zone = "zone-a" },
@@ -77,7 +78,7 @@ func (b *bench) reachesReady() {
 	b.hasStarted()
 }
 
-// took checks how many writes there were, and that none was refused or changed nothing.
+// took checks the number of writes, and that none was refused or changed nothing.
 func (b *bench) took(most int) {
 	b.t.Helper()
 	if n := b.written.all(); n == 0 || n > most || len(b.written.refused) > 0 || len(b.patches.idle) > 0 {
@@ -86,11 +87,11 @@ func (b *bench) took(most int) {
 	b.written = tally{}
 }
 
-func TestWritesOfAWholeLife(t *testing.T) {
+func TestAWholeLifeTakesFewWrites(t *testing.T) {
 	b := born(t)
 	b.reachesReady()
 	t.Logf("writes: %v", b.written.made)
-	t.Run("from nothing to Ready it takes at most 7 writes beside the set's, and none is refused (F-57)", func(t *testing.T) {
+	inOrder(t, "takes at most 7 writes in addition to the set's from creation to Ready, none refused (F-57)", func(t *testing.T) {
 		b.t = t
 		b.took(7)
 		m := b.read()
@@ -102,7 +103,7 @@ func TestWritesOfAWholeLife(t *testing.T) {
 		}
 		b.noTokens()
 	})
-	t.Run("its deletion takes at most 3 writes beside the set's, and none is refused (F-57)", func(t *testing.T) {
+	inOrder(t, "takes at most 3 writes in addition to the set's for the deletion, none refused (F-57)", func(t *testing.T) {
 		b.t = t
 		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 		b.cloud.slow, b.cloud.unreleased = true, true
@@ -119,17 +120,17 @@ func TestWritesOfAWholeLife(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotUrgentIsWrittenInTheEnd(t *testing.T) {
+func TestAChangeThatIsNotUrgentIsWrittenLater(t *testing.T) {
 	b := born(t)
 	b.pass()
 	b.cloud.change("u", b.cloud.active)
 	before := b.read().ResourceVersion
-	t.Run("an ACTIVE server alone is not written at once, and a pass comes back for it (F-57)", func(t *testing.T) {
+	inOrder(t, "does not write that the server is ACTIVE at once, and requeues the Machine (F-57)", func(t *testing.T) {
 		if after := b.pass().RequeueAfter; after <= 0 || after > longestUnwritten || b.read().ResourceVersion != before {
-			t.Errorf("the next pass is after %v; version %s, then %s", after, before, b.read().ResourceVersion)
+			t.Errorf("the next reconcile is after %v; version %s, then %s", after, before, b.read().ResourceVersion)
 		}
 	})
-	t.Run("it is written when nothing else was due meanwhile (F-57)", func(t *testing.T) {
+	inOrder(t, "writes it when no other write was due meanwhile (F-57)", func(t *testing.T) {
 		b.wait(longestUnwritten)
 		b.pass()
 		if c := find(b.read(), v1alpha1.ConditionServerReady); c.Status != corev1.ConditionTrue || c.Reason != "ServerActive" {
@@ -138,7 +139,7 @@ func TestWhatIsNotUrgentIsWrittenInTheEnd(t *testing.T) {
 	})
 }
 
-func TestANodeThatIsReadyBeforeTheListShowsItsServerActive(t *testing.T) {
+func TestAReadyNodeBeforeTheListShowsItsServerActive(t *testing.T) {
 	b := born(t)
 	b.passes(2)
 	b.cloud.change("u", func(s *fakeServer) {
@@ -165,20 +166,20 @@ func TestANodeThatIsReadyBeforeTheListShowsItsServerActive(t *testing.T) {
 	}
 }
 
-func TestWaitingInDroversOwnLine(t *testing.T) {
+func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
 	b := born(t)
-	b.cloud.line = inLine()
-	t.Run("is no failure and writes nothing, and the pass comes again when the line says (F-57)", func(t *testing.T) {
+	b.cloud.queued = inLine()
+	inOrder(t, "writes nothing, and requeues the Machine after the given time (F-57)", func(t *testing.T) {
 		for range 3 {
 			if after := b.pass().RequeueAfter; after != 3*time.Second {
-				t.Errorf("the next pass is after %v", after)
+				t.Errorf("the next reconcile is after %v", after)
 			}
 		}
 		if n := b.written.made["patch *v1alpha1.Machine"]; n != 0 {
 			t.Errorf("%d writes of the Machine: %+v", n, b.read().Status)
 		}
 	})
-	t.Run("a Machine that waits longer says so, without a failure (F-57)", func(t *testing.T) {
+	inOrder(t, "shows a longer wait without a failure (F-57)", func(t *testing.T) {
 		b.shown()
 		m := b.read()
 		if c := find(m, v1alpha1.ConditionServerReady); !strings.Contains(c.Message, "other calls of drover") || m.Status.ErrorReason != nil {
@@ -188,13 +189,13 @@ func TestWaitingInDroversOwnLine(t *testing.T) {
 			t.Errorf("last operation %+v", o)
 		}
 	})
-	t.Run("a pass that is woken when the turn comes asks the cloud at once (F-57)", func(t *testing.T) {
-		b.cloud.line = nil
+	inOrder(t, "asks the cloud at once when it is the Machine's turn (F-57)", func(t *testing.T) {
+		b.cloud.queued = nil
 		if b.pass(); b.cloud.made != 1 {
 			t.Errorf("%d servers", b.cloud.made)
 		}
 	})
-	t.Run("the cloud's own refusal for too many calls is no failed operation either (F-57)", func(t *testing.T) {
+	inOrder(t, "does not show the cloud's rate limit as a failed operation (F-57)", func(t *testing.T) {
 		b := born(t)
 		b.cloud.full = fault.New(fault.RateLimited, fault.CodeRateLimited, "the compute service asked to be left alone for 30s")
 		b.shown()
@@ -202,7 +203,7 @@ func TestWaitingInDroversOwnLine(t *testing.T) {
 			t.Errorf("%+v", m.Status)
 		}
 	})
-	t.Run("a forced deletion waits for its turn, and does not let the server go (F-57)", func(t *testing.T) {
+	inOrder(t, "waits for its turn in a forced deletion, and does not leave the server behind (F-57)", func(t *testing.T) {
 		b := born(t)
 		b.pass()
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
@@ -215,18 +216,18 @@ func TestWaitingInDroversOwnLine(t *testing.T) {
 	})
 }
 
-func TestACacheOlderThanTheOwnLastWrite(t *testing.T) {
+func TestACacheOlderThanTheLastWrite(t *testing.T) {
 	b := born(t)
 	b.cached = b.read()
 	b.pass()
 	b.cloud.change("u", b.cloud.active)
 	made := b.written.all()
-	t.Run("leads to no write, and to another pass (F-57)", func(t *testing.T) {
+	inOrder(t, "causes no write and another reconcile (F-57)", func(t *testing.T) {
 		if after := b.pass().RequeueAfter; after <= 0 || after > 10*time.Second || b.written.all() != made || len(b.written.refused) > 0 {
-			t.Errorf("the next pass is after %v; writes %v, refused %q", after, b.written.made, b.written.refused)
+			t.Errorf("the next reconcile is after %v; writes %v, refused %q", after, b.written.made, b.written.refused)
 		}
 	})
-	t.Run("is believed after a minute: a backup of etcd may have been restored (F-57)", func(t *testing.T) {
+	inOrder(t, "is used after a minute, because a backup of etcd may have been restored (F-57)", func(t *testing.T) {
 		b.wait(time.Minute + time.Second)
 		b.pass()
 		if b.written.all() == made {
@@ -235,8 +236,8 @@ func TestACacheOlderThanTheOwnLastWrite(t *testing.T) {
 	})
 }
 
-func TestACacheThatStillShowsAMachineThatIsGone(t *testing.T) {
-	t.Run("leads to no write (F-57)", func(t *testing.T) {
+func TestACacheWithADeletedMachine(t *testing.T) {
+	t.Run("causes no write (F-57)", func(t *testing.T) {
 		b := born(t)
 		b.pass()
 		b.end()

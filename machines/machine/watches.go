@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -28,14 +29,14 @@ import (
 	"github.com/drover-project/drover/machines/machine/indexes"
 )
 
-// retries returns the back-off of Machines whose reconciliation returned an error: 5 ms, doubled each time, at most a minute. The
-// default of controller-runtime grows to 17 minutes, which would go on long after the API server works again.
+// retries returns the rate limiter for reconciles that returned an error: 5 ms, doubled each time, at most a minute. The
+// default of controller-runtime grows to 17 minutes, far longer than most failures of the API server last.
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
 }
 
-// SetupWithManager makes the manager run the controller: on changes of Machines, of their Nodes, of their servers, and of
-// the deadlines that they take from their owners.
+// SetupWithManager adds the controller to the manager. It watches Machines, their Nodes, their servers, and the deadlines that
+// they take from their owners.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := r.index(context.Background()); err != nil {
 		return err
@@ -77,7 +78,7 @@ func (r *Reconciler) index(ctx context.Context) error {
 	return nil
 }
 
-// machinesOf returns the Machines that a Node may be of interest to: by its annotation, its provider ID and its name.
+// machinesOf returns the Machines that a Node may belong to: by its annotation, its provider ID and its name.
 func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconcile.Request {
 	found := map[types.NamespacedName]bool{}
 	if namespace, name, ok := strings.Cut(node.Annotations[v1alpha1.AnnotationNodeMachine], "/"); ok {
@@ -89,7 +90,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 	} {
 		var list v1alpha1.MachineList
 		if err := r.control.GetClient().List(ctx, &list, fields); err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a node", "node", node.Name)
+			ctrl.LoggerFrom(ctx).Error(err, "Listing the Machines of a Node failed", "node", klog.KObj(node))
 			continue
 		}
 		for i := range list.Items {
@@ -103,7 +104,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 	return out
 }
 
-// nodePredicate leaves out what a kubelet writes all the time and no step looks at.
+// nodePredicate drops updates of Nodes that change nothing which a step depends on, such as heartbeats.
 var nodePredicate = predicate.TypedFuncs[*corev1.Node]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool { return differs(e.ObjectOld, e.ObjectNew) },
 }
@@ -117,8 +118,8 @@ func differs(a, b *corev1.Node) bool {
 		})
 }
 
-// followCloud brings back the Machines whose servers changed, those whose pods were looked at, and those that wait for
-// another one of their group.
+// followCloud requeues Machines whose servers changed, whose pods were checked by a drain, or that waited for another Machine
+// of their group.
 func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	add := func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) }
 	r.wake.set(add)
@@ -135,7 +136,7 @@ func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateL
 	return nil
 }
 
-// waker adds Machines to the queue, once there is one.
+// waker adds Machines to the work queue once the controller has started.
 type waker struct {
 	mu  sync.Mutex
 	add func(types.NamespacedName)

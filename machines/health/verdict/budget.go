@@ -12,10 +12,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// makeTime is how long a set and the cloud may take from the deletion of a Machine until its successor has a server.
+// makeTime is how long set and cloud may take from the deletion of a Machine until its successor has a server.
 const makeTime = 2 * time.Minute
 
-// timeoutOf returns how long the Machine may be unhealthy; 0 is for ever. What cannot be read does not count.
+// timeoutOf returns how long the Machine may be unhealthy; 0 means without limit. Annotations that cannot be parsed are
+// ignored.
 func (s *Settings) timeoutOf(m *Machine) time.Duration {
 	if d, ok := readTimeout(m.Annotations); ok {
 		return d
@@ -40,7 +41,7 @@ func readTimeout(annotations map[string]string) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
-// mostOf returns how many Machines of the group are replaced at once, at least one.
+// mostOf returns how many Machines of the group may be replaced at once, at least one.
 func (s *Settings) mostOf(g *Group) int {
 	for _, value := range []intstr.IntOrString{intstr.Parse(g.Annotations[v1alpha1.AnnotationHealthMaxReplacing]), s.MaxReplacing} {
 		if n, err := Most(value, g.Size); err == nil {
@@ -50,8 +51,8 @@ func (s *Settings) mostOf(g *Group) int {
 	return 1
 }
 
-// Most resolves a number, or a percentage of a size: rounded up, from one to [v1alpha1.MaxHealthReplacements]. The error says
-// that the value is neither.
+// Most resolves a number, or a percentage of a size: rounded up, from one to [v1alpha1.MaxHealthReplacements]. It returns an
+// error when the value is neither.
 func Most(value intstr.IntOrString, size int) (int, error) {
 	n, err := intstr.GetScaledValueFromIntOrPercent(&value, size, true)
 	if err != nil {
@@ -69,15 +70,16 @@ func (s *Settings) joinOf(g *Group) time.Duration {
 	return s.Join
 }
 
-// whereabouts are what the snapshot shows of a Machine that has an entry in a record.
+// whereabouts describes a Machine with an entry in a record, as the snapshot shows it.
 type whereabouts struct {
-	verdict *Verdict // nil: it is well, or leaving
+	verdict *Verdict // nil: it is healthy, or being deleted
 	leaving bool
 }
 
-// running returns the entries of a group that go on counting. An entry ends when its Machine has recovered, when the Machine is gone
-// and no successor is on its way any more, and in any case when a successor has had its time: one that is stuck must not stop
-// the repair of all others. One that began in the future by this process's clock, as an earlier leader wrote it, begins now.
+// running returns the entries of a group that still count. An entry ends when its Machine has recovered, when the Machine is
+// gone and no successor is expected any more, and in any case when the time for a successor is over: one stuck Machine must not
+// block the repair of all others. The start of an entry in the future, from the clock of an earlier leader, is moved to the
+// present.
 func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
 	coming := max(0, g.Size-j.up[g])
 	for i := len(g.Replacements) - 1; i >= 0; i-- {
@@ -107,7 +109,7 @@ func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
 	return entries
 }
 
-// incident is what counts once against the number of replacements of a group: one Machine, or all of one failed host.
+// incident is the unit that the number of replacements of a group counts: one Machine, or all Machines of one failed host.
 type incident string
 
 func incidentOf(uid types.UID, host string) incident {
@@ -117,7 +119,7 @@ func incidentOf(uid types.UID, host string) incident {
 	return incident("machine " + string(uid))
 }
 
-// budget is what a group has left of its replacements.
+// budget is the number of replacements that a group has left.
 type budget struct {
 	group   *Group
 	most    int
@@ -135,8 +137,8 @@ func newBudget(g *Group, most int, entries []v1alpha1.HealthReplacement) *budget
 	return b
 }
 
-// take reports whether the Machine may be replaced now, and records it. A Machine that has an entry goes on: a former leader
-// began with it. One on a host that is being replaced goes with the others.
+// take reports whether the Machine may be replaced now, and records it. A Machine with an entry may be: a former leader started
+// its replacement. So may a Machine on a host whose Machines are being replaced.
 func (b *budget) take(v *Verdict, hostFailed bool, now time.Time) bool {
 	if b.begun[v.Machine.UID] {
 		return true
@@ -154,7 +156,7 @@ func (b *budget) take(v *Verdict, hostFailed bool, now time.Time) bool {
 	return true
 }
 
-// text says how many Machines of the group are replaced at once.
+// text returns how many Machines of the group are replaced at once, as a phrase.
 func (b *budget) text() string {
 	return b.group.String() + " replaces " + strconv.Itoa(b.most) + " at a time"
 }

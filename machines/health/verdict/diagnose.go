@@ -23,7 +23,7 @@ const (
 	reasonWell         = "NodeHealthy"
 )
 
-// Reasons of conditions that the Machine controller writes and that count here.
+// Reasons of conditions of the Machine controller that the diagnosis uses.
 const (
 	serverWontStart = "ServerWontStart"
 	serverBusy      = "ServerBusy"
@@ -31,27 +31,28 @@ const (
 	nodeMissing     = "NodeMissing"
 )
 
-// serverLives are the reasons of condition ServerReady, beside its status True, that show that the server exists.
+// serverLives are the reasons of condition ServerReady, in addition to its status True, that show that the server exists.
 var serverLives = map[string]bool{"ServerNotActive": true, "ServerError": true, serverWontStart: true}
 
-// Finding is what one Machine and its Node show by themselves.
+// Finding is the diagnosis of one Machine and its Node alone.
 type Finding struct {
-	// Counted: the Machine is either well or unhealthy. Others are coming, leaving, or out of health's hands.
+	// Counted reports whether the Machine is either healthy or unhealthy. Others are starting, being deleted, or exempt from
+	// repair.
 	Counted bool
-	// Unhealthy: the Machine has a trouble that Reason names and Trouble describes, since Since.
+	// Unhealthy reports whether the Machine has a problem that Reason names and Trouble describes, since Since.
 	Unhealthy bool
 	Reason    string
 	Trouble   string
 	Since     time.Time
-	// Asked: an annotation asks for the Machine to be replaced.
+	// Asked reports whether an annotation requests the replacement of the Machine.
 	Asked bool
 
-	// absent: the Node is missing, and neither the end of its server nor an annotation explains that.
+	// absent reports whether the Node is missing, and neither a gone server nor an annotation explains that.
 	started, absent, atOnce bool
 }
 
-// look returns what a Machine and its Node show. A Machine whose first start is not complete, which is leaving, paused, opted
-// out, or whose server is being moved or rescued counts neither as well nor as unhealthy.
+// look returns the diagnosis of a Machine. A Machine counts neither as healthy nor as unhealthy when its first start is not
+// complete, when it is being deleted, paused or opted out, or when its server is being moved or rescued.
 func (w *World) look(m *Machine) Finding {
 	if m.DeletionTimestamp != nil || m.Aside || v1alpha1.Paused(m.Annotations) {
 		return Finding{}
@@ -63,7 +64,7 @@ func (w *World) look(m *Machine) Finding {
 	return f
 }
 
-// diagnose returns what the Node shows, whatever annotations say.
+// diagnose returns the diagnosis of the Node, whatever annotations say.
 func (w *World) diagnose(m *Machine) Finding {
 	ref, server := m.Status.NodeRef, conditionOf(m.Machine, v1alpha1.ConditionServerReady)
 	f := Finding{started: hasStarted(m.Machine)}
@@ -86,8 +87,8 @@ func (w *World) diagnose(m *Machine) Finding {
 	return f
 }
 
-// diagnoseMissing looks at a Machine whose Node is missing. It is unhealthy once the Machine controller has looked for the Node
-// live, and as long as its server exists.
+// diagnoseMissing diagnoses a Machine whose Node is missing. It is unhealthy when the Machine controller has looked for the
+// Node live, and as long as its server exists.
 func (w *World) diagnoseMissing(m *Machine, server v1alpha1.MachineCondition, f *Finding) {
 	ready := conditionOf(m.Machine, v1alpha1.ConditionReady)
 	if ready.Reason != nodeMissing || server.Status != corev1.ConditionTrue && !serverLives[server.Reason] {
@@ -97,8 +98,8 @@ func (w *World) diagnoseMissing(m *Machine, server v1alpha1.MachineCondition, f 
 	f.add(reasonNodeMissing, fmt.Sprintf("its Node %s is missing although its server exists", m.Status.NodeRef.Name), w.since(m, ready.LastTransitionTime))
 }
 
-// diagnoseNode looks at the conditions of the Node. A condition that is Unknown is as bad as one that is wrong; one that is
-// absent is not, but for Ready.
+// diagnoseNode checks the conditions of the Node. The status Unknown counts as unhealthy. A condition that is absent does not,
+// except Ready.
 func (w *World) diagnoseNode(m *Machine, f *Finding) {
 	reported := false
 	for i := range m.Node.Status.Conditions {
@@ -121,7 +122,7 @@ func (w *World) diagnoseNode(m *Machine, f *Finding) {
 	}
 }
 
-// add adds a trouble. The oldest one counts; of two that are equally old the one that is found first.
+// add adds a problem. The oldest one is reported; of two equally old ones, the first.
 func (f *Finding) add(reason, text string, since time.Time) {
 	if !f.Unhealthy || since.Before(f.Since) {
 		f.Reason, f.Since = reason, since
@@ -132,12 +133,12 @@ func (f *Finding) add(reason, text string, since time.Time) {
 	f.Unhealthy, f.Trouble = true, text
 }
 
-// A reason of a condition is shown when it is one word, and only its beginning: the kubelet writes it, and nobody checks that.
+// The reason of a condition is shown only when it is one word, and cut to maxWord bytes: any kubelet can write it.
 const maxWord = 64
 
 var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 
-// describe leaves the message of the condition out, because some kubelets write another one every few seconds.
+// describe leaves out the message of the condition, because some kubelets change it every few seconds.
 func describe(c *corev1.NodeCondition) string {
 	text := fmt.Sprintf("condition %s is %s", c.Type, c.Status)
 	if word.MatchString(c.Reason) {
@@ -146,8 +147,8 @@ func describe(c *corev1.NodeCondition) string {
 	return text
 }
 
-// since returns since when a trouble counts: the transition of the condition, but not before this process has seen that the
-// Machine is unhealthy, nor before the snapshots became trustworthy. A transition in the future does not count.
+// since returns since when a problem counts: since the transition of the condition, but not before this process has seen that
+// the Machine is unhealthy, nor before the snapshots became trustworthy. A transition in the future is ignored.
 func (w *World) since(m *Machine, transition *metav1.Time) time.Time {
 	at := m.Noticed
 	if at.IsZero() {
@@ -171,7 +172,7 @@ func (s *Settings) watches(name corev1.NodeConditionType) bool {
 	return false
 }
 
-// hasStarted reports whether the Machine has a Node whose first start was completed once.
+// hasStarted reports whether the Machine has a Node whose first start was completed.
 func hasStarted(m *v1alpha1.Machine) bool {
 	if m.Status.NodeRef == nil {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestWhatAMachineShows(t *testing.T) {
+func TestLookDiagnosesAMachine(t *testing.T) {
 	const none, well = "does not count", "well"
 	missing := func(m *Machine) {
 		m.Node = nil
@@ -22,56 +22,56 @@ func TestWhatAMachineShows(t *testing.T) {
 		change func(*Machine)
 		want   string
 	}{
-		{"a Ready Node is well (MCM-44)", func(*Machine) {}, well},
+		{"a Ready Node is healthy (MCM-44)", func(*Machine) {}, well},
 		{"Ready False is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour) }, reasonNodeNotReady},
 		{"Ready Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour) }, reasonNodeNotReady},
 		{"a Node without condition Ready is unhealthy (MCM-44)", func(m *Machine) { m.Node.Status.Conditions = nil }, reasonNodeNotReady},
 		{"a listed condition that is True is unhealthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour) }, reasonNodeBad},
 		{"a listed condition that is Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionUnknown, time.Hour) }, reasonNodeBad},
-		{"a listed condition that is False is well (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionFalse, time.Hour) }, well},
-		{"a condition that is not listed does not matter (MCM-44)", func(m *Machine) { setNode(m, "MemoryPressure", corev1.ConditionTrue, time.Hour) }, well},
-		{"of two troubles the older one is the reason (MCM-44)", func(m *Machine) {
+		{"a listed condition that is False is healthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionFalse, time.Hour) }, well},
+		{"a condition that is not listed is ignored (MCM-44)", func(m *Machine) { setNode(m, "MemoryPressure", corev1.ConditionTrue, time.Hour) }, well},
+		{"the older one of two problems is the reason (MCM-44)", func(m *Machine) {
 			m.Noticed = noon.Add(-2 * time.Hour)
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Minute)
 			setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour)
 		}, reasonNodeBad},
-		{"a Node that is missing while its server lives is unhealthy (MCM-45, MCM-69)", missing, reasonNodeMissing},
-		{"a missing Node whose server is stopped too (MCM-69)", func(m *Machine) {
+		{"a missing Node of an existing server is unhealthy (MCM-45, MCM-69)", missing, reasonNodeMissing},
+		{"a missing Node of a stopped server is unhealthy (MCM-69)", func(m *Machine) {
 			missing(m)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionUnknown, "ServerNotActive", time.Hour)
 		}, reasonNodeMissing},
-		{"a missing Node whose server may be gone (MCM-69)", func(m *Machine) {
+		{"a missing Node does not count when its server may be gone (MCM-69)", func(m *Machine) {
 			missing(m)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionUnknown, "ServerUnknown", time.Hour)
 		}, none},
-		{"a Node that is missing in the cache, before anybody looked for it live (MCM-69)", func(m *Machine) {
+		{"a Node that is missing in the cache does not count before a live read (MCM-69)", func(m *Machine) {
 			m.Node = nil
 			setMachine(m, v1alpha1.ConditionReady, corev1.ConditionTrue, "NodeReady", time.Hour)
 		}, none},
-		{"a Machine whose server does not start", func(m *Machine) {
+		{"a Machine whose server does not start is unhealthy", func(m *Machine) {
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Hour)
 		}, reasonServer},
-		{"a Machine whose server did not start, and whose Node is Ready again (MCM-44)", func(m *Machine) {
+		{"a Machine whose server did not start is healthy when its Node is Ready again (MCM-44)", func(m *Machine) {
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Hour)
 		}, well},
-		{"a server that somebody moves or rescues", func(m *Machine) {
+		{"a Machine does not count while its server is moved or rescued", func(m *Machine) {
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverBusy, time.Hour)
 		}, none},
-		{"a Machine without a Node yet (CAPI-49)", func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, none},
-		{"a Node whose first start is not complete (CAPI-49)", func(m *Machine) {
+		{"a Machine does not count before it has a Node (CAPI-49)", func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, none},
+		{"a Machine does not count before the first start of its Node is complete (CAPI-49)", func(m *Machine) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
-		{"a first start that is recorded counts whatever the phase is", func(m *Machine) {
+		{"a recorded first start counts in any phase", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
-		{"a Node that has registered again", func(m *Machine) { m.Node.UID = "another" }, none},
-		{"a Node with the label of another Machine", func(m *Machine) { m.Node.Labels[v1alpha1.LabelOwnedBy] = "another" }, none},
-		{"a Machine that is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, none},
-		{"a Machine that is about to be removed", func(m *Machine) { m.Aside = true }, none},
-		{"a paused Machine", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, none},
+		{"a Machine does not count when its Node has registered again", func(m *Machine) { m.Node.UID = "another" }, none},
+		{"a Machine does not count when its Node has the label of another Machine", func(m *Machine) { m.Node.Labels[v1alpha1.LabelOwnedBy] = "another" }, none},
+		{"a Machine does not count while it is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, none},
+		{"a Machine does not count when it is listed for removal", func(m *Machine) { m.Aside = true }, none},
+		{"a Machine does not count while it is paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, none},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()
@@ -92,17 +92,17 @@ func TestWhatAMachineShows(t *testing.T) {
 	}
 }
 
-func TestSinceWhen(t *testing.T) {
+func TestSinceIsTheTimeOfTheFirstTrustworthyReport(t *testing.T) {
 	for _, tt := range []struct {
 		name                       string
 		transition, noticed, began time.Duration // ago; noticed 0: never
 		want                       time.Duration
 	}{
-		{"since the transition of the condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
-		{"not before this process saw it: the clock of the node may be years behind", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"seen for the first time", 7 * time.Minute, 0, time.Hour, 0},
-		{"a transition in the future does not count", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"not before the lease was taken, or the API server could be reached again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
+		{"counts from the transition of the condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
+		{"counts from the first sight when the clock of the Node is behind", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"counts from now at the first sight", 7 * time.Minute, 0, time.Hour, 0},
+		{"ignores a transition in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"counts from when the lease was acquired, or the API server could be reached again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()

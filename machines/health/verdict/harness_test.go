@@ -16,15 +16,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// noon is when the worlds of the tests are looked at.
+// noon is the time of the snapshots.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// scene is a world that tests change.
+// scene is a World that a test changes.
 type scene struct {
 	*World
 }
 
-// newScene returns an empty world whose snapshots have been good for a day.
+// newScene returns an empty World whose snapshots have been trustworthy for a day.
 func newScene() *scene {
 	w := &World{Now: noon, Began: noon.Add(-24 * time.Hour), Settings: Settings{
 		Timeout: 10 * time.Minute, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute,
@@ -33,7 +33,7 @@ func newScene() *scene {
 	return &scene{w}
 }
 
-// group adds a MachineDeployment of so many Machines, all well: name-0, name-1 and so on, in the given zones by turns.
+// group adds a MachineDeployment with healthy Machines name-0, name-1 and so on, in the given zones by turns.
 func (s *scene) group(name string, size int, zones ...string) *Group {
 	g := &Group{Kind: "MachineDeployment", Namespace: "default", Name: name, UID: types.UID("group-" + name), Annotations: map[string]string{}, Size: size}
 	s.Groups = append(s.Groups, g)
@@ -48,7 +48,7 @@ func (s *scene) group(name string, size int, zones ...string) *Group {
 	return g
 }
 
-// newMachine returns a Machine with a Node that are well.
+// newMachine returns a healthy Machine with its Node.
 func newMachine(name string) Machine {
 	long := metav1.NewTime(noon.Add(-48 * time.Hour))
 	uid := types.UID("uid-" + name)
@@ -63,13 +63,13 @@ func newMachine(name string) Machine {
 	}}
 }
 
-// machine returns a Machine of the world by its name.
+// machine returns a Machine by its name.
 func (s *scene) machine(name string) *Machine {
 	i := slices.IndexFunc(s.Machines, func(m Machine) bool { return m.Name == name })
 	return &s.Machines[i]
 }
 
-// change applies a change to Machines by name. A name that ends in * means all that begin so.
+// change applies a change to Machines by name. A name that ends in * matches all names with that prefix.
 func (s *scene) change(with func(*Machine), names ...string) {
 	for _, name := range names {
 		prefix, all := strings.CutSuffix(name, "*")
@@ -81,7 +81,7 @@ func (s *scene) change(with func(*Machine), names ...string) {
 	}
 }
 
-// silent makes Nodes not Ready for so long, which this process has seen all the time.
+// silent makes Nodes not Ready since age ago, as this process has seen all the time.
 func (s *scene) silent(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		setNode(m, corev1.NodeReady, corev1.ConditionUnknown, age)
@@ -89,7 +89,7 @@ func (s *scene) silent(age time.Duration, names ...string) {
 	}, names...)
 }
 
-// on puts Machines on a physical host.
+// on places Machines on a physical host.
 func (s *scene) on(host string, names ...string) {
 	s.change(func(m *Machine) {
 		m.Labels["host"] = host
@@ -117,7 +117,7 @@ func setMachine(m *Machine, name string, status corev1.ConditionStatus, reason s
 	m.Status.Conditions = append(m.Status.Conditions, c)
 }
 
-// gone takes Nodes away, and has the Machine controller find that out.
+// gone removes Nodes, and lets the Machine controller find that out.
 func (s *scene) gone(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		m.Node, m.Noticed = nil, noon.Add(-age)
@@ -125,19 +125,19 @@ func (s *scene) gone(age time.Duration, names ...string) {
 	}, names...)
 }
 
-// began records that a Machine of the group is being replaced for so long.
+// began records a replacement of Machines that started age ago.
 func (s *scene) began(g *Group, age time.Duration, names ...string) {
 	for _, name := range names {
 		g.Replacements = append(g.Replacements, v1alpha1.HealthReplacement{Name: name, UID: types.UID("uid-" + name), Started: metav1.NewTime(noon.Add(-age))})
 	}
 }
 
-// remove takes Machines out of the world.
+// remove removes Machines from the World.
 func (s *scene) remove(names ...string) {
 	s.Machines = slices.DeleteFunc(s.Machines, func(m Machine) bool { return slices.Contains(names, m.Name) })
 }
 
-// replaced returns the names of the Machines to replace, in their order.
+// replaced returns the names of the Machines to replace, in order.
 func replaced(p Plan) string {
 	var names []string
 	for _, v := range p.Replace {
@@ -156,7 +156,7 @@ func verdictOf(p Plan, name string) Verdict {
 	return Verdict{}
 }
 
-// heldOf returns the brake that is shown of a group.
+// heldOf returns the brake of a group.
 func heldOf(p Plan, g *Group) Brake {
 	for _, gp := range p.Groups {
 		if gp.Group == g {
@@ -166,7 +166,7 @@ func heldOf(p Plan, g *Group) Brake {
 	return ""
 }
 
-// recordOf returns the names in the record that a group is to have.
+// recordOf returns the names in the new record of a group.
 func recordOf(p Plan, g *Group) string {
 	var names []string
 	for _, gp := range p.Groups {

@@ -13,11 +13,12 @@ import (
 )
 
 const (
-	// settling is how long a Machine must be unhealthy before anything is written about it: a kubelet that restarts costs no write.
+	// settling is how long a Machine must be unhealthy before its condition is written: the restart of a kubelet costs no
+	// write.
 	settling = 10 * time.Second
-	// again is when a snapshot with unhealthy Machines is looked at again if nothing changes.
+	// again is when to judge again with unhealthy Machines if nothing changes.
 	again = time.Minute
-	// staleAgain is when to look again after a snapshot that was not judged.
+	// staleAgain is when to judge again after a stale snapshot.
 	staleAgain = 5 * time.Second
 )
 
@@ -27,16 +28,16 @@ type judgement struct {
 	plan     Plan
 	findings []Finding
 	shares   *shares
-	// troubled are the verdicts of Machines that are unhealthy or asked to be replaced.
+	// troubled holds the verdicts of Machines that are unhealthy or whose replacement is requested.
 	troubled []*Verdict
-	// up counts the Machines of each group whose first start is complete and that stay. Those that a rollout replaces do not count:
-	// beside them, a successor that is still coming would not be missed.
+	// up counts, by group, the Machines whose first start is complete and that stay. Machines that a rollout replaces are left
+	// out: they would hide that a successor has not started yet.
 	up map[*Group]int
-	// recorded has the Machines that stand in a record of replacements.
+	// recorded holds the Machines with an entry in a record of replacements.
 	recorded map[types.UID]whereabouts
 }
 
-// Judge decides which Machines are replaced now. It changes nothing of the snapshot.
+// Judge decides which Machines are replaced now. It does not change the snapshot.
 func Judge(w *World) Plan {
 	if w.Stale != "" {
 		return Plan{NextLook: w.Now.Add(staleAgain)}
@@ -64,7 +65,7 @@ func Judge(w *World) Plan {
 	return j.plan
 }
 
-// look looks at each Machine by itself, and counts.
+// look diagnoses each Machine alone, and counts.
 func (j *judgement) look() {
 	for _, g := range j.w.Groups {
 		for _, e := range g.Replacements {
@@ -88,8 +89,8 @@ func (j *judgement) look() {
 	j.recorded = recorded
 }
 
-// verdictOf begins the verdict of a Machine that is unhealthy or asked to be replaced; nil for any other. One that has recovered
-// is shown so.
+// verdictOf returns the first state of a verdict for a Machine that is unhealthy or whose replacement is requested, or that has
+// recovered and still shows otherwise; nil for any other.
 func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 	if !f.Unhealthy && !f.Asked {
 		if f.Counted && conditionOf(m.Machine, v1alpha1.ConditionHealthy).Status == corev1.ConditionFalse {
@@ -109,7 +110,7 @@ func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 	return v
 }
 
-// judge decides when the Machine is due, and what holds it by itself.
+// judge decides when the Machine is due, and which brake applies to it alone.
 func (j *judgement) judge(v *Verdict) {
 	m := v.Machine
 	v.Due = j.w.due(v)
@@ -133,7 +134,7 @@ func (j *judgement) judge(v *Verdict) {
 	}
 }
 
-// ripe returns when a Machine with that finding has been unhealthy for its timeout; zero: never.
+// ripe returns when the Machine will have been unhealthy for its timeout; zero: never.
 func (w *World) ripe(v *Verdict) time.Time {
 	timeout := w.Settings.timeoutOf(v.Machine)
 	switch {
@@ -147,8 +148,8 @@ func (w *World) ripe(v *Verdict) time.Time {
 	return v.Since.Add(timeout)
 }
 
-// due returns when a Machine with that finding may be replaced; zero: never. After a brake of many has let go, half of the timeout
-// must pass: the Nodes of a zone that is back become Ready one after the other.
+// due returns when the Machine may be replaced; zero: never. After a brake because of too many unhealthy Machines has ended,
+// half of the timeout must pass: the Nodes of a recovering zone become Ready one after the other.
 func (w *World) due(v *Verdict) time.Time {
 	at, held := w.ripe(v), v.Machine.Held
 	if calm := held.Add(w.Settings.timeoutOf(v.Machine) / 2); !v.Asked && !at.IsZero() && !held.IsZero() && at.Before(calm) {
@@ -160,7 +161,7 @@ func (w *World) due(v *Verdict) time.Time {
 // isDue reports whether the Machine's time has come.
 func (w *World) isDue(v *Verdict) bool { return !v.Due.IsZero() && !v.Due.After(w.Now) }
 
-// judgeGroup chooses among the Machines of a group that are due, and makes up the group's record.
+// judgeGroup selects Machines of a group among those that are due, and computes the group's record.
 func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 	b := newBudget(g, j.w.Settings.mostOf(g), j.running(g))
 	p := GroupPlan{Group: g}
@@ -187,7 +188,7 @@ func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 	j.plan.Groups = append(j.plan.Groups, p)
 }
 
-// settled reports whether the Machine has been unhealthy for long enough to write about it.
+// settled reports whether the Machine has been unhealthy for long enough to write its condition.
 func (j *judgement) settled(v *Verdict) bool {
 	at := v.Since.Add(settling)
 	if v.Asked || !at.After(j.w.Now) {
@@ -197,8 +198,8 @@ func (j *judgement) settled(v *Verdict) bool {
 	return false
 }
 
-// byUrgency puts Machines that are asked to be replaced first, then those whose trouble is the oldest. One whose deletion was refused
-// comes behind all others: else it would be the only one of its group that is ever tried.
+// byUrgency sorts requested replacements first, then by the age of the problem. A Machine whose deletion was refused comes
+// last: otherwise it would be the only one of its group that is ever tried.
 func byUrgency(a, b *Verdict) int {
 	refused := func(v *Verdict) bool { return !v.Machine.Refused.IsZero() }
 	switch {
@@ -214,7 +215,7 @@ func byUrgency(a, b *Verdict) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Machine.Namespace, b.Machine.Namespace), cmp.Compare(a.Machine.Name, b.Machine.Name))
 }
 
-// lookAt has the plan be made again at a time.
+// lookAt requests a new judgement at the given time.
 func (j *judgement) lookAt(at time.Time) {
 	if j.plan.NextLook.IsZero() || at.Before(j.plan.NextLook) {
 		j.plan.NextLook = at
@@ -225,8 +226,9 @@ func newEntry(v *Verdict, host string, now time.Time) v1alpha1.HealthReplacement
 	return v1alpha1.HealthReplacement{Name: v.Machine.Name, UID: v.Machine.UID, Started: metav1.NewTime(now), Host: host}
 }
 
-// StillDue reports whether a Machine that was to be replaced still is, as it and its Node are now: the same Machine shows the
-// same trouble, or is still asked to be replaced. A nil node means that there is none. group is the Machine's, as it is now.
+// StillDue reports whether a Machine that was to be replaced still is, with its present state and that of its Node: the same
+// Machine has the same problem, or its replacement is still requested. A nil node means that there is none. group is the
+// Machine's group in its present state.
 func (w *World) StillDue(v *Verdict, m *v1alpha1.Machine, node *corev1.Node, group *Group) bool {
 	now := *v.Machine
 	now.Machine, now.Node, now.Group = m, node, group

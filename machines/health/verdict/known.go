@@ -6,24 +6,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// missingFor is how long a Machine that is missing is remembered: one that somebody has deleted by taking its finalizers off, between two
-// snapshots, must not stop repair for longer.
+// missingFor is how long a missing Machine is remembered: a Machine whose finalizers were removed between two snapshots must
+// not block repair for longer.
 const missingFor = time.Hour
 
-// Known remembers the Machines that snapshots have shown, from the end of their first start until they leave. The zero value knows none.
+// Known remembers the Machines in earlier snapshots, from the end of their first start until they are deleted. The zero value
+// is empty.
 type Known struct {
 	snapshots int
 	machines  map[types.UID]*lastSeen
 }
 
-// lastSeen is the number of the last snapshot that has shown a Machine, and when it was first missing after that; zero: it is not.
+// lastSeen holds the number of the last snapshot with a Machine, and when it was first missing after that; zero: it is not.
 type lastSeen struct {
 	snapshot int
 	missed   time.Time
 }
 
-// Missing takes in the Machines of a snapshot. It returns how many of those that are known it lacks. What it lacks for more than an
-// hour is not known any more.
+// Missing records the Machines of a snapshot, and returns how many known Machines it lacks. Machines that are missing for more
+// than an hour are forgotten.
 func (k *Known) Missing(now time.Time, machines []Machine) (missing int) {
 	k.snapshots++
 	if k.machines == nil {
@@ -47,7 +48,7 @@ func (k *Known) Missing(now time.Time, machines []Machine) (missing int) {
 	return missing
 }
 
-// see takes in one Machine that a snapshot shows.
+// see records one Machine of a snapshot.
 func (k *Known) see(m *Machine) {
 	seen := k.machines[m.UID]
 	switch {

@@ -9,11 +9,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// advice says what an operator can do by hand.
-const advice = "To replace one all the same, set the annotation " + v1alpha1.AnnotationReplace + `: "true" on the Machine`
+// advice explains to an operator how to replace a Machine nevertheless.
+const advice = "To replace one nevertheless, set the annotation " + v1alpha1.AnnotationReplace + `: "true" on the Machine`
 
-// show makes up condition Healthy of a Machine that is unhealthy or asked to be replaced. The message has no numbers that change
-// with other Machines: each change would be a write.
+// show computes condition Healthy of a Machine that is unhealthy or whose replacement is requested. The message has no numbers
+// that change with other Machines: each change would be a write.
 func (j *judgement) show(v *Verdict) {
 	if !j.settled(v) {
 		return
@@ -29,13 +29,13 @@ func (j *judgement) show(v *Verdict) {
 	}
 }
 
-// fate says what becomes of the Machine.
+// fate returns what happens to the Machine, as a phrase.
 func (j *judgement) fate(v *Verdict) string {
 	switch v.Brake {
 	case brakeNoOwner:
-		return "it is not replaced, because no MachineSet would make another: delete it, or repair it by hand"
+		return "it is not replaced, because no MachineSet would create another: delete it, or repair it by hand"
 	case brakeOptedOut:
-		return "it is not replaced, because an annotation (" + v1alpha1.AnnotationSkipHealth + " or " + v1alpha1.AnnotationSkipHealthCAPI + ") says so"
+		return "it is not replaced, because an annotation (" + v1alpha1.AnnotationSkipHealth + " or " + v1alpha1.AnnotationSkipHealthCAPI + ") forbids it"
 	case brakeSwitchedOff:
 		return "it is not replaced, because the health timeout (flag --health-timeout, annotation " + v1alpha1.AnnotationHealthTimeout + ") is 0 or never"
 	case brakeRollout:
@@ -43,10 +43,10 @@ func (j *judgement) fate(v *Verdict) string {
 	case brakeReplacing:
 		return "it waits, because " + j.mostText(v.Machine.Group) + " (flag --health-max-replacing, annotation " + v1alpha1.AnnotationHealthMaxReplacing + ")"
 	case brakeRefused:
-		return "the API server refuses to delete it, as the log of drover says; that is tried again, and the others of its group come first"
+		return "the API server refuses to delete it (the log of drover has the error); the deletion is repeated, and others of its group are replaced first"
 	case "":
 		if v.Asked {
-			return "it is replaced, because an annotation asks for that"
+			return "it is replaced, because an annotation requests it"
 		}
 		return "it is replaced at " + v.Due.UTC().Format(time.RFC3339) + " unless it recovers"
 	}

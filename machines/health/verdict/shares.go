@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// leastToJudge is how many Machines must count in a group, zone or cluster before a share of them means anything: of two, one is
-	// half.
+	// leastToJudge is how many Machines a group, zone or cluster must have before a share of them is meaningful: of two
+	// Machines, one is already half.
 	leastToJudge = 3
-	// leastMissing and partMissing: when more than leastMissing Machines or Nodes, and more than one in partMissing, are missing, the
-	// snapshot of them is not believed.
+	// leastMissing and partMissing: a snapshot is not trusted when more than leastMissing Machines or Nodes, and more than one
+	// in partMissing, are missing.
 	leastMissing, partMissing = 3, 10
 )
 
 // share counts the Machines of a group, a zone or the cluster.
 type share struct {
 	counted, unhealthy int
-	// sharing are unhealthy Machines that have failed together with another one of the same share, because their host has.
+	// sharing are the unhealthy Machines in addition to the first one of each failed host.
 	sharing int
 }
 
-// tooMany reports whether more than so many percent are unhealthy. The Machines of one failed host are one.
+// tooMany reports whether more than the given percentage is unhealthy. The Machines of one failed host count as one.
 func (s *share) tooMany(percent int) bool {
 	return s.counted >= leastToJudge && (s.unhealthy-s.sharing)*100 > s.counted*percent
 }
@@ -34,7 +34,7 @@ type host struct {
 	failed          bool
 }
 
-// shares are all the shares of a snapshot.
+// shares holds all the shares of a snapshot.
 type shares struct {
 	percent       int
 	cluster       share
@@ -42,7 +42,7 @@ type shares struct {
 	groups        map[*Group]*share
 	hosts         map[string]*host
 	known, absent int
-	// missing are the Machines that the snapshot lacks.
+	// missing is the number of Machines that the snapshot lacks.
 	missing int
 }
 
@@ -50,8 +50,8 @@ func newShares(percent, missing int) *shares {
 	return &shares{percent: percent, missing: missing, zones: map[string]*share{}, groups: map[*Group]*share{}, hosts: map[string]*host{}}
 }
 
-// of returns the shares that a Machine belongs to.
-func (s *shares) of(m *Machine) [3]*share {
+// sharesOf returns the shares that a Machine belongs to.
+func (s *shares) sharesOf(m *Machine) [3]*share {
 	zone, ok := s.zones[zoneOf(m)]
 	if !ok {
 		zone = &share{}
@@ -76,7 +76,7 @@ func (s *shares) count(m *Machine, f *Finding) {
 	if !f.Counted {
 		return
 	}
-	for _, share := range s.of(m) {
+	for _, share := range s.sharesOf(m) {
 		share.counted++
 		if f.Unhealthy {
 			share.unhealthy++
@@ -84,8 +84,9 @@ func (s *shares) count(m *Machine, f *Finding) {
 	}
 }
 
-// countHosts finds the hosts that have failed: at least two Machines on the host are unhealthy and none is well, while in the
-// rest of the zone no more are unhealthy than may be. Without such a rest a failed host looks like a failed zone.
+// countHosts finds the failed hosts: at least two Machines on the host are unhealthy and none is healthy, while in the rest of
+// the zone no more are unhealthy than allowed. If the zone has no other host, the host does not count as failed, because a
+// failed zone would look the same.
 func (s *shares) countHosts(w *World, findings []Finding, unhealthy []*Verdict) {
 	for _, v := range unhealthy {
 		if v.host != "" && v.Counted {
@@ -126,7 +127,7 @@ func (s *shares) restIsWell(h *host) bool {
 	return counted > 0 && unhealthy*100 <= counted*s.percent
 }
 
-// discount makes the Machines of a failed host one in each share.
+// discount makes the Machines of a failed host count as one in each share.
 func (s *shares) discount(unhealthy []*Verdict) {
 	type place struct {
 		share *share
@@ -137,7 +138,7 @@ func (s *shares) discount(unhealthy []*Verdict) {
 		if !v.Counted || !s.hostFailed(v.host) {
 			continue
 		}
-		for _, share := range s.of(v.Machine) {
+		for _, share := range s.sharesOf(v.Machine) {
 			at := place{share, v.host}
 			if seen[at] {
 				share.sharing++
@@ -152,30 +153,31 @@ func (s *shares) hostFailed(name string) bool {
 	return ok && h.failed
 }
 
-// nodesMissing reports whether so many Nodes are missing that the snapshot of Nodes is not believed.
+// nodesMissing reports whether so many Nodes are missing that the snapshot of Nodes is not trusted.
 func (s *shares) nodesMissing() bool {
 	return s.absent > max(leastMissing, s.known/partMissing)
 }
 
-// machinesMissing reports whether so many Machines are missing that the snapshot of Machines is not believed: of a zone that is out it may
-// show so few that they have no share.
+// machinesMissing reports whether so many Machines are missing that the snapshot of Machines is not trusted: of a failed zone
+// it may show too few for a share.
 func (s *shares) machinesMissing() bool {
 	return s.missing > max(leastMissing, (s.known+s.missing)/partMissing)
 }
 
-// unbelievable returns the brake that holds because the snapshot lacks too much, and a sentence for people. Both are empty when none does.
+// unbelievable returns the brake for a snapshot that lacks too much, and a sentence for people. Both are empty when none
+// applies.
 func (s *shares) unbelievable() (Brake, string) {
 	switch {
 	case s.machinesMissing():
-		return brakeMachinesMissing, "so many Machines of the cluster are missing at once that the list of Machines is not believed"
+		return brakeMachinesMissing, "so many Machines of the cluster are missing at once that the list of Machines is not trusted"
 	case s.nodesMissing():
-		return brakeNodesMissing, "so many Nodes of the cluster are missing at once that the list of Nodes is not believed"
+		return brakeNodesMissing, "so many Nodes of the cluster are missing at once that the list of Nodes is not trusted"
 	}
 	return "", ""
 }
 
-// brake returns the brake that keeps the Machine from being replaced because too many Machines are unhealthy, or too many Machines or
-// Nodes missing, and a sentence for people that says where. Both are empty when none does.
+// brake returns the brake that applies to the Machine because too many Machines are unhealthy, or too many Machines or Nodes
+// missing, and a sentence for people that names the group, zone or cluster. Both are empty when none applies.
 func (s *shares) brake(m *Machine) (Brake, string) {
 	if missing, why := s.unbelievable(); missing != "" {
 		return missing, why
@@ -192,7 +194,7 @@ func (s *shares) brake(m *Machine) (Brake, string) {
 	return "", ""
 }
 
-// zoneOf returns the zone of the Machine's Node; empty when there is no Node, or no label says.
+// zoneOf returns the zone of the Machine's Node; empty when there is no Node, or no label with the zone.
 func zoneOf(m *Machine) string {
 	if m.Node == nil {
 		return ""

@@ -13,18 +13,18 @@ import (
 // World is a snapshot of all Machines that drover looks after, and their Nodes.
 type World struct {
 	Now time.Time
-	// Began is when the snapshots became trustworthy: when this process took the lease, or the API servers could be reached again.
-	// No Machine counts as unhealthy for longer than since then.
+	// Began is when the snapshots became trustworthy: when this process acquired the lease, or the API servers could be reached
+	// again. No Machine counts as unhealthy since an earlier time.
 	Began time.Time
-	// Stale says why the snapshot may be out of date. While it is set, nothing is decided.
+	// Stale is why the snapshot may be out of date. While it is set, nothing is decided.
 	Stale    string
 	Settings Settings
 	Machines []Machine
-	// Missing is how many Machines the snapshot lacks of those that earlier ones have shown, see [Known].
+	// Missing is how many Machines of earlier snapshots this one lacks, see [Known].
 	Missing int
 	Groups  []*Group
-	// Host returns the physical host of a Machine's server, as the cloud last showed it; empty when it is not known. nil: no host
-	// is known.
+	// Host returns the physical host of a Machine's server, as the cloud last showed it; empty when it is not known. nil: no
+	// host is known.
 	Host func(*v1alpha1.Machine) string
 }
 
@@ -36,7 +36,7 @@ func (w *World) hostOf(m *Machine) string {
 	return w.Host(m.Machine)
 }
 
-// Settings are what applies where no annotation says otherwise.
+// Settings apply where no annotation overrides them.
 type Settings struct {
 	// Timeout is how long a Machine may be unhealthy before it is replaced. 0: it is never replaced for that.
 	Timeout time.Duration
@@ -46,7 +46,7 @@ type Settings struct {
 	// MaxUnhealthy is the share, in percent and rounded down, of the Machines of a group, of a zone or of the cluster that may be
 	// unhealthy. While more are, none is replaced.
 	MaxUnhealthy int
-	// Conditions are those of a Node that must be False or absent, beside Ready, which must be True.
+	// Conditions of a Node that must be False or absent. In addition, Ready must be True.
 	Conditions []corev1.NodeConditionType
 	// Join is how long a server may take to become a Node.
 	Join time.Duration
@@ -57,19 +57,19 @@ type Machine struct {
 	*v1alpha1.Machine
 	// Node is the Node that status.nodeRef names; nil when the snapshot has none of that name.
 	Node *corev1.Node
-	// Group is the MachineDeployment, or the set without one, that would make a successor; nil when nothing would.
+	// Group is the MachineDeployment, or the set without one, that would create a successor; nil when nothing would.
 	Group *Group
-	// Aside: the Machine is left alone and counts nowhere, because a list of removals names it, or because its set or deployment
-	// is paused or being deleted.
+	// Aside reports whether the Machine is ignored and not counted, because a list of removals names it, or because its set or
+	// deployment is paused or being deleted.
 	Aside bool
-	// Outdated: a rollout is replacing the Machines of this Machine's set.
+	// Outdated reports whether a rollout is replacing the Machines of this Machine's set.
 	Outdated bool
 	// Noticed is when this process first saw that the Machine is unhealthy; zero: it has not seen it before. Times in a Node's
-	// conditions come from the clock of that node, which may be wrong.
+	// conditions come from the clock of that Node, which may be wrong.
 	Noticed time.Time
-	// Held is when this process last saw the Machine held because too many were unhealthy; zero: never.
+	// Held is when a brake because of too many unhealthy Machines last applied to the Machine in this process; zero: never.
 	Held time.Time
-	// Refused is when this process may try again to delete the Machine after the API server has refused that; zero: it has not.
+	// Refused is when this process may repeat the deletion that the API server has refused; zero: it was not refused.
 	Refused time.Time
 }
 
@@ -86,12 +86,12 @@ type Group struct {
 
 func (g *Group) String() string { return g.Kind + " " + g.Namespace + "/" + g.Name }
 
-// Plan is what follows from a snapshot.
+// Plan is the decision about a snapshot.
 type Plan struct {
-	// Replace are the Machines to replace now, the most urgent first. Those of one group stand in their group's record, see Groups.
+	// Replace are the Machines to replace now, the most urgent first. They are in their group's record, see Groups.
 	Replace []*Verdict
-	// Verdicts are of the Machines that are unhealthy or asked to be replaced, those in Replace among them, and of those whose
-	// condition Healthy is to change.
+	// Verdicts are those of Machines that are unhealthy or whose replacement is requested, including those in Replace, and of
+	// Machines whose condition Healthy must change.
 	Verdicts []*Verdict
 	// Groups are the records of the groups that have one, had one, or need one.
 	Groups []GroupPlan
@@ -101,28 +101,29 @@ type Plan struct {
 	NextLook time.Time
 }
 
-// GroupPlan is what is to be stored in the status of a group.
+// GroupPlan is what must be stored in the status of a group.
 type GroupPlan struct {
 	*Group
-	// Replacements are the entries that go on counting, and those of the Machines in [Plan.Replace].
+	// Replacements are the entries that still count, and those of the Machines in [Plan.Replace].
 	Replacements []v1alpha1.HealthReplacement
-	// Held is why none of the group's unhealthy Machines is replaced; empty when none is unhealthy, or only single ones wait.
+	// Held is the brake that applies when none of the group's unhealthy Machines is replaced; empty when none is unhealthy, or
+	// only single Machines wait.
 	Held Brake
 	// Message explains Held.
 	Message string
 }
 
-// Verdict is what is decided about one Machine.
+// Verdict is the decision about one Machine.
 type Verdict struct {
 	Machine *Machine
 	Finding
 	// Due is when the Machine may be replaced for being unhealthy; zero: never.
 	Due time.Time
-	// Overdue: the Machine has been unhealthy for its timeout, if it has one.
+	// Overdue reports whether the Machine has been unhealthy for its timeout, if it has one.
 	Overdue bool
-	// Brake is what keeps the Machine from being replaced, or will when it is due; empty: nothing does.
+	// Brake is the reason why the Machine is not replaced, or will not be when it is due; empty: there is none.
 	Brake Brake
-	// Condition is what condition Healthy of the Machine is to be; nil: it stays as it is.
+	// Condition is the new condition Healthy of the Machine; nil: it stays as it is.
 	Condition *Condition
 
 	host string
@@ -139,34 +140,35 @@ type Brake string
 
 // The brakes.
 const (
-	// brakeNoOwner: no set would make a successor.
+	// brakeNoOwner means that no set would create a successor.
 	brakeNoOwner Brake = "NoOwner"
-	// brakeOptedOut: an annotation says that the Machine is not replaced.
+	// brakeOptedOut means that an annotation forbids the replacement of the Machine.
 	brakeOptedOut Brake = "OptedOut"
-	// brakeSwitchedOff: the timeout is 0 or never.
+	// brakeSwitchedOff means that the timeout is 0 or never.
 	brakeSwitchedOff Brake = "SwitchedOff"
-	// brakeRollout: the rollout of its deployment replaces the Machine.
+	// brakeRollout means that the rollout of its deployment replaces the Machine.
 	brakeRollout Brake = "LeftToRollout"
-	// brakeMachinesMissing: too many Machines of the cluster are missing.
+	// brakeMachinesMissing means that too many Machines of the cluster are missing.
 	brakeMachinesMissing Brake = "TooManyMachinesMissing"
-	// brakeNodesMissing: too many Nodes of the cluster are missing.
+	// brakeNodesMissing means that too many Nodes of the cluster are missing.
 	brakeNodesMissing Brake = "TooManyNodesMissing"
 	// brakeCluster, brakeZone and brakeGroup: too many Machines of the cluster, the zone or the group are unhealthy.
 	brakeCluster Brake = "ClusterUnhealthy"
 	brakeZone    Brake = "ZoneUnhealthy"
 	brakeGroup   Brake = "GroupUnhealthy"
-	// brakeReplacing: as many Machines of the group are being replaced as may be at once.
+	// brakeReplacing means that the group already has its maximum of replacements at once.
 	brakeReplacing Brake = "OthersBeingReplaced"
-	// brakeRefused: the API server has refused the deletion, which is tried again later.
+	// brakeRefused means that the API server has refused the deletion, which is repeated later.
 	brakeRefused Brake = "DeletionRefused"
 )
 
-// OfMany reports whether the brake holds because too many Machines are unhealthy, or too many Machines or Nodes missing, at once.
+// OfMany reports whether the brake applies because too many Machines are unhealthy, or too many Machines or Nodes missing, at
+// once.
 func (b Brake) OfMany() bool {
 	return b == brakeMachinesMissing || b == brakeNodesMissing || b == brakeCluster || b == brakeZone || b == brakeGroup
 }
 
-// Brakes are all of them.
+// Brakes are all brakes.
 var Brakes = []Brake{
 	brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeMachinesMissing, brakeNodesMissing, brakeCluster, brakeZone, brakeGroup,
 	brakeReplacing, brakeRefused,

@@ -1,5 +1,5 @@
-// Package indexes names the fields by which the Machine controller asks its informer caches for Machines and Nodes, and
-// computes them. It decides nothing.
+// Package indexes defines the fields by which the Machine controller looks up Machines and Nodes in its informer caches. It
+// makes no decisions.
 package indexes
 
 import (
@@ -16,13 +16,13 @@ import (
 
 // The indexed fields.
 const (
-	// NodeServer is the server ID in a Node's provider ID, and NodeOwner the UID in its owner label.
+	// NodeServer is the server ID in a Node's provider ID, NodeOwner the UID in its owner label.
 	NodeServer = "drover.machine.node-server"
 	NodeOwner  = "drover.machine.node-owner"
-	// MachineServer is the server ID in a Machine's provider ID, and MachineName the name of its server.
+	// MachineServer is the server ID in a Machine's provider ID, MachineName the name of its server.
 	MachineServer = "drover.machine.server"
 	MachineName   = "drover.machine.server-name"
-	// MachineUID is the UID of a Machine, and MachineSet the UID of the MachineSet that controls it.
+	// MachineUID is the UID of a Machine, MachineSet the UID of the MachineSet that controls it.
 	MachineUID = "drover.machine.uid"
 	MachineSet = "drover.machine.set"
 )
@@ -34,7 +34,7 @@ type Index struct {
 	key    func(client.Object) string
 }
 
-// All returns the indexes that the caches must have. The provider reads provider IDs.
+// All returns the indexes that the caches must have. provider parses provider IDs.
 func All(provider cloud.Provider) []Index {
 	return []Index{
 		{&corev1.Node{}, NodeServer, nodeServer(provider)},
@@ -48,7 +48,7 @@ func All(provider cloud.Provider) []Index {
 	}
 }
 
-// Keys returns what the object is found by; nothing when the field is empty.
+// Keys returns the values of the indexed field of an object; none when the field is empty.
 func (i Index) Keys(o client.Object) []string {
 	if k := i.key(o); k != "" {
 		return []string{k}

@@ -1,4 +1,4 @@
-// Package lifecycle is the life of a Machine as one table: facts in, the next step with its reason out ([Next]). It also
-// holds the facts, grouped by how long they hold, and the reasons that conditions show. All of it is pure: it has no client,
-// clock or logger, and does not know how a step is carried out.
+// Package lifecycle is the life of a Machine as one table: [Next] returns the next step, with its reason, from a set of facts.
+// The package also defines the facts, grouped by how long they are valid, and the reasons that conditions show. It is pure: it
+// has no client, clock or logger, and no step is carried out here.
 package lifecycle

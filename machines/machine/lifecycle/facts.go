@@ -15,107 +15,119 @@ import (
 	"github.com/drover-project/drover/machines/machine/record"
 )
 
-// Facts are what [Next] decides by, grouped by how long they hold.
+// Facts are the input of [Next], grouped by how long they are valid.
 type Facts struct {
 	*Observed
 	*Policy
 	*Progress
 }
 
-// Observed is what was seen when the reconcile began: the Machine, its server and its Node. A step that writes the Machine or
-// the Node brings it up to date.
+// Observed are the facts that are read at the start of a reconcile: the Machine, its server and its Node. A step that writes
+// the Machine or the Node updates them.
 type Observed struct {
 	Paused, Deleting, Initializing, Force bool
-	// OtherController: another program looks after the Machine.
+	// OtherController reports whether the Machine belongs to another controller.
 	OtherController bool
-	// Finalizers: the Machine has all finalizers that a living one must have. AnyFinalizer: it has one of drover's.
+	// Finalizers reports whether the Machine has all finalizers that a Machine must have before anything is created for it.
+	// AnyFinalizer reports whether it has one of drover's.
 	Finalizers, AnyFinalizer        bool
 	ServerFinalizer, CloudFinalizer bool
-	// Owned: a set controls the Machine and would replace it.
+	// Owned reports whether a set controls the Machine and would replace it.
 	Owned bool
-	// Named: spec.providerID names a server. HadServer: the Machine shows that a server was made once. Placed: its status
-	// records the project and region that its resources are made in.
+	// Named reports whether spec.providerID names a server. HadServer reports whether the Machine records that a server was
+	// created. Placed reports whether its status records the project and region of its resources.
 	Named, HadServer, Placed bool
-	// Joined: status.nodeRef names a Node.
+	// Joined reports whether status.nodeRef names a Node.
 	Joined bool
 
-	// CloudErr is why the cloud cannot be asked; then Cloud is empty. SpecUnreadable: because of the spec alone.
+	// CloudErr is why the cloud cannot be asked; then Cloud is empty. SpecUnreadable: the reason is the spec alone.
 	CloudErr       *fault.Error
 	SpecUnreadable bool
 	Cloud          cloud.Facts
-	// Mismatched: the Machine names another server than the one it has, and the one that it names is gone.
+	// Mismatched reports whether spec.providerID names another server than the Machine's own, and that other server
+	// is gone.
 	Mismatched bool
 
-	// Node is the Machine's Node; nil when there is none. Taken is why a Node with its name or server is not the Machine's.
+	// Node is the Machine's Node; nil when there is none. Taken explains why a Node with the expected name or server is not the
+	// Machine's.
 	Node  *corev1.Node
 	Taken string
-	// Reregistered: the Node is another object than the one that joined.
+	// Reregistered reports whether the Node was created again since it joined.
 	Reregistered bool
-	// StartRecorded: the first start of the Node is complete, and the Machine's status says so.
+	// StartRecorded reports whether the Machine's status records that the first start of the Node is complete.
 	StartRecorded bool
-	// StartFailed: the Machine records that the server could not be started after somebody had shut it down.
+	// StartFailed reports whether the Machine records that the server could not be started after it was shut down.
 	StartFailed bool
 }
 
-// Policy is what follows from the observed facts together with the clock, the settings, the lease and other Machines.
+// Policy are the facts that follow from the observed facts together with the clock, the settings, the lease and other Machines.
 type Policy struct {
 	Timeouts Timeouts
-	// LeaseOld: another process may be the leader by now. It is checked before each step.
+	// LeaseOld reports whether another process may be the leader by now. This is checked before each step.
 	LeaseOld bool
-	// APIFrozen: an API server cannot be reached, or has only just answered again, so that what was observed may be old.
+	// APIFrozen reports whether an API server does not answer, or answered again only just now, so that the observed facts may
+	// be out of date.
 	APIFrozen bool
-	// BackingOff: an earlier failure of the Machine's own forbids another attempt yet. Permission is what its group allows.
+	// BackingOff reports whether the Machine waits after a failure of its own. Permission is the answer of its group's
+	// back-off.
 	BackingOff bool
 	Permission backoff.Permission
-	// JoinDeadline is when the server will have had the whole join timeout, during which the API servers could be reached; zero:
+	// JoinDeadline is when the join timeout is over, not counting the time in which the API servers could not be reached; zero:
 	// never. Late: it is over.
 	JoinDeadline time.Time
 	Late         bool
-	// Start is how far the start of a server is that somebody has shut down.
+	// Start is the state of the start of a server that was shut down.
 	Start Start
-	// Unreachable: the kubelet of the Node does not answer.
+	// Unreachable reports whether the kubelet of the Node does not answer.
 	Unreachable bool
-	// NodeRuns: the Node is Ready. NodeOutOfService: it has the taint that lets Kubernetes end its pods and detach its volumes.
+	// NodeRuns reports whether the Node is Ready. NodeOutOfService reports whether it has the out-of-service taint, by which
+	// Kubernetes deletes its pods and detaches its volumes.
 	NodeRuns, NodeOutOfService bool
-	// DrainDue: the Node's pods are to be evicted before the server is deleted. DrainTimedOut: the time for that is over.
+	// DrainDue reports whether the Node's pods are to be evicted before the server is deleted. DrainTimedOut reports whether
+	// the drain timeout is over.
 	DrainDue, DrainTimedOut bool
-	// ForcedDrainOver: the deletion is forced, and the time is over that the pods, and the first lists of servers, have then. ForceOver:
-	// so is that of the cloud and the volumes.
+	// ForcedDrainOver reports whether the deletion is forced, and its time for pods and for the first lists of servers is over.
+	// ForceOver reports whether its time for the cloud and for volumes is over, too.
 	ForcedDrainOver, ForceOver bool
-	// Withheld is the reason why the deletion must not go on; empty when it may. WithheldMessage explains it to people.
+	// Withheld is the reason why the deletion is blocked; empty when it may go on. WithheldMessage explains it to people.
 	Withheld, WithheldMessage string
 }
 
-// Timeouts are how long the steps of one Machine may take. Zero or less: pods are not evicted, volumes not waited for, a
-// server may take for ever to join.
+// Timeouts limit the steps of one Machine. Zero or less: pods are not evicted, volumes are not waited for, a server may take
+// any time to join.
 type Timeouts struct{ Drain, Volumes, Join time.Duration }
 
-// Progress is what this reconcile has done. It is lost with the end of the reconcile.
+// Progress is what the present reconcile has done so far.
 type Progress struct {
-	// UserData: the user data is made. Prepared: what the server needs in the cloud exists.
+	// UserData reports whether the user data is made. Prepared reports whether the resources that the server needs in the cloud
+	// exist.
 	UserData, Prepared bool
-	// Synced: the Node has the labels, annotations and taints that it is to have. Started: its first start is complete.
+	// Synced reports whether the Node has its labels, annotations and taints. Started reports whether its first start is
+	// complete.
 	Synced, Started bool
-	// StartHandled: the server was asked to start, or it was looked why it did not. ShutDownSeen: the cloud was asked whether the
-	// server of a Machine that is being deleted is still shut down.
+	// StartHandled reports whether this reconcile asked the cloud to start the server, or looked up why it did not start.
+	// ShutDownSeen reports whether this reconcile asked the cloud whether the server of a Machine that is being deleted is
+	// still shut down.
 	StartHandled, ShutDownSeen bool
-	// Drained: no pod that must be evicted is left. Attached: volumes are still attached to the empty Node; DetachOver: they
-	// have had their time.
+	// Drained reports whether no pod is left to evict. Attached reports whether volumes are still attached to the empty Node.
+	// DetachOver reports whether the time to detach them is over.
 	Drained, Attached, DetachOver bool
-	// CloudRefused: what the deletion asked of the cloud failed, or was not done within the time of a forced deletion.
+	// CloudRefused reports whether a call of the deletion to the cloud failed, or was not carried out within the time of a
+	// forced deletion.
 	CloudRefused bool
-	// Unreleased: what belonged to the server was asked to go, and is still there.
+	// Unreleased reports whether the deletion of the server's resources was requested, and they still exist.
 	Unreleased bool
-	// Released: nothing in the cloud is left to remove. OutOfService: the Node has the taint that lets Kubernetes end its pods and
-	// detach its volumes.
+	// Released reports whether nothing is left to delete in the cloud. OutOfService reports whether the Node has the
+	// out-of-service taint.
 	Released, OutOfService, NodeGone, TokenGone bool
 }
 
-// OwnFinalizers are the finalizers that drover adds to a Machine, or removes when it is gone.
+// OwnFinalizers are the finalizers that drover adds to a Machine, and removes at the end of its deletion.
 var OwnFinalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}
 
-// ReadMachine reads what stands in the Machine, and compares it with the server and the Node as far as these were observed. A
-// step that changes the Machine has it read again. controller is the controller name that drover looks after, and provider reads what is the provider's own.
+// ReadMachine updates the facts that come from the Machine itself, and compares them with the observed server and Node. It is
+// called again after each step that changes the Machine. controller is the controller name that drover looks after, and
+// provider parses the provider's own fields.
 func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider cloud.Provider) {
 	has := func(name string) bool { return slices.Contains(m.Finalizers, name) }
 	o.Paused = v1alpha1.Paused(m.Annotations)
@@ -140,7 +152,7 @@ func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider 
 	o.Reregistered = ref != nil && o.Node != nil && ref.UID != "" && ref.UID != o.Node.UID
 }
 
-// LeftAlone reports whether nothing is looked up for the Machine, and nothing written.
+// LeftAlone reports whether the Machine is ignored: nothing is looked up for it, and nothing is written.
 func (o *Observed) LeftAlone() bool {
 	return o.Paused || o.OtherController && !o.Deleting || o.Deleting && !o.AnyFinalizer
 }
@@ -157,13 +169,13 @@ func (o *Observed) ServerUnseen() bool {
 	return o.Named && o.Cloud.Server == nil && !o.Cloud.Gone && o.Cloud.Foreign == ""
 }
 
-// serverGone reports whether the end of the server is proven.
+// serverGone reports whether the server is proven gone.
 func (o *Observed) serverGone() bool {
 	known := o.CloudErr == nil && o.Cloud.Synced && o.Cloud.Held == "" && o.Cloud.Unknown == ""
 	return known && o.Cloud.Server == nil && (o.Cloud.Gone || !o.Named)
 }
 
-// nodeOutlivesServer reports whether the Machine's Node is still there although the cloud has proven that its server is gone.
+// nodeOutlivesServer reports whether the Machine's Node still exists although its server is proven gone.
 func (f *Facts) nodeOutlivesServer() bool {
 	return f.Node != nil && f.Node.DeletionTimestamp == nil && !f.NodeGone && f.Cloud.Gone && f.serverGone()
 }

@@ -19,12 +19,12 @@ const (
 	otherServer = "0a1b2c3d-0000-4000-8000-00000000def0"
 )
 
-// naming is a Machine whose provider ID names a server.
+// naming returns a Machine whose provider ID names a server.
 func naming(server string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("openstack:///" + server)}}
 }
 
-// withNode is a Machine whose status names a Node with that UID.
+// withNode returns a Machine whose status names a Node with the given UID.
 func withNode(uid types.UID) *v1alpha1.Machine {
 	m := naming(ownServer)
 	m.Status.NodeRef = &corev1.ObjectReference{Name: "m", UID: uid}
@@ -35,7 +35,7 @@ func withRecord(record string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: []byte(record)}}}
 }
 
-// place is a record that is stored as its own text.
+// place is a record of a place that is stored as its text.
 type place string
 
 func (p place) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
@@ -45,7 +45,7 @@ func (p place) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(p)}
 }
 
-func TestReadMachine(t *testing.T) {
+func TestReadMachineComparesTheMachineWithItsServerAndNode(t *testing.T) {
 	provider := openstack.Provider{}
 	server := cloud.Facts{Server: &cloud.Server{ID: ownServer, Key: provider.ServerID("openstack:///" + ownServer)}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "now"}}
@@ -56,21 +56,21 @@ func TestReadMachine(t *testing.T) {
 		fact    func(*Observed) bool
 		want    bool
 	}{
-		{"a Machine without a provider ID names no server", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
-		{"one with a provider ID names a server", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
-		{"it had a server", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"a provider ID that is not readable shows that there was one", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"a record of the project alone shows no server", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
-		{"a record of a server shows one", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"the recorded place is the cloud's", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
-		{"the recorded place is another one", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
-		{"a cloud with a single place needs no record", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
-		{"the Machine names its server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"the Machine names another server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
-		{"once it names its server a mismatch is over (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"the Node is the one that joined", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
-		{"the Node was deleted and has registered again", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
-		{"a reference without a UID is not compared", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"is not Named without a provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
+		{"is Named with a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
+		{"had a server with a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"had a server with an invalid provider ID", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"had no server with a record of the project alone", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
+		{"had a server with a record of a server", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"is Placed with the cloud's place", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
+		{"is not Placed with another place", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
+		{"is Placed without a record in a cloud with a single place", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
+		{"is not Mismatched when it names its server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"is Mismatched when it names another server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
+		{"is not Mismatched any more once it names its server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"is not Reregistered with the Node that joined", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"is Reregistered when the Node was deleted and has registered again", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
+		{"is not Reregistered when the reference has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := tt.seen
@@ -80,7 +80,7 @@ func TestReadMachine(t *testing.T) {
 			}
 		})
 	}
-	t.Run("MC-79 the label of another controller is noticed", func(t *testing.T) {
+	t.Run("belongs to another controller when its label names that (MC-79)", func(t *testing.T) {
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelController: "theirs"}}}
 		var o Observed
 		if o.ReadMachine(m, "ours", provider); !o.OtherController || !o.LeftAlone() {

@@ -1,10 +1,10 @@
 package lifecycle
 
-// mostForeseen bounds how many steps are foreseen. No life has more steps that change neither a server nor a Node between two that do.
+// mostForeseen bounds the number of predicted steps. No Machine takes more steps between two that change a server or a Node.
 const mostForeseen = 8
 
-// Foresee returns the steps that a Machine would go through, up to the first one that changes a server or a Node for good, or
-// that waits. The steps before it only write down what is there. The facts are changed as these steps would change them.
+// Foresee returns the steps that a Machine would take, up to the first one that changes a server or a Node, or that waits. The
+// steps before only record what exists. Foresee changes the facts as those steps would.
 func Foresee(f *Facts) []Decision {
 	var all []Decision
 	for range mostForeseen {
@@ -17,7 +17,7 @@ func Foresee(f *Facts) []Decision {
 	return all
 }
 
-// assume changes the facts as a step does that only writes down what is there. It reports false for any other step.
+// assume changes the facts as a step would that only records what exists. It returns false for any other step.
 func (f *Facts) assume(s Step) bool {
 	switch s {
 	case AddFinalizers:

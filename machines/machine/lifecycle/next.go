@@ -5,14 +5,14 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Step is the next thing to do for a Machine.
+// Step is the next step of a Machine.
 type Step string
 
-// The steps. A step either changes the facts, and the table is asked again, or ends the reconcile.
+// The steps. A step either changes the facts, so that the table is consulted again, or ends the reconcile.
 const (
-	// Rest: nothing to do until something changes.
+	// Rest means that there is nothing to do until something changes.
 	Rest Step = "Rest"
-	// Wait: something else must happen first, which the reason names.
+	// Wait means that something else must happen first; the reason names it.
 	Wait Step = "Wait"
 
 	AddFinalizers Step = "AddFinalizers"
@@ -134,19 +134,19 @@ func Next(f *Facts) Decision {
 	return nextOfCreation(f)
 }
 
-// lacksFinalizers reports whether the finalizers are to be written now. They wait while the project of a Machine that never had a
-// server becomes known soon: nothing is made for it before, and they are one write with the record of the project.
+// lacksFinalizers reports whether the finalizers must be written now. They wait while the project of a Machine without a server
+// is not known yet: nothing is created before, and finalizers and project are then one write.
 func (f *Facts) lacksFinalizers() bool {
 	placePending := f.CloudErr == nil && !f.Cloud.Synced && !f.HadServer
 	return !f.Finalizers && !placePending
 }
 
-// lostName reports whether another client has dropped spec.providerID of a Machine that has a server and a Node.
+// lostName reports whether another client has removed spec.providerID from a Machine that has a server and a Node.
 func (f *Facts) lostName() bool {
 	return !f.Named && f.Cloud.Server != nil && f.Node != nil && f.ServerFinalizer
 }
 
-// nextOfAbsence: a server was recorded, and it is not there. Absence is not proof.
+// nextOfAbsence returns the next step when a server was recorded and no list shows it. Absence is not proof.
 func nextOfAbsence(f *Facts) Decision {
 	switch {
 	case f.Cloud.Held != "":
@@ -157,7 +157,7 @@ func nextOfAbsence(f *Facts) Decision {
 	return Decision{Wait, ReasonServerUnknown}
 }
 
-// nextOfCreation: there is no server, and none was recorded.
+// nextOfCreation returns the next step when there is no server and none was recorded.
 func nextOfCreation(f *Facts) Decision {
 	switch {
 	case f.Initializing:
@@ -182,7 +182,7 @@ func nextOfCreation(f *Facts) Decision {
 	return Decision{EnsureServer, ReasonCreating}
 }
 
-// nextOfServer: there is a server.
+// nextOfServer returns the next step when there is a server.
 func nextOfServer(f *Facts) Decision {
 	state := f.Cloud.Server.State
 	switch {
@@ -206,7 +206,7 @@ func nextOfServer(f *Facts) Decision {
 	return nextOfJoin(f)
 }
 
-// nextOfNode: the server's node is there.
+// nextOfNode returns the next step when the server's Node has registered.
 func nextOfNode(f *Facts) Decision {
 	switch {
 	case !f.Joined || f.Reregistered:
@@ -217,7 +217,7 @@ func nextOfNode(f *Facts) Decision {
 	return Decision{Rest, ReasonJoined}
 }
 
-// nextOfJoin: the server is recorded, and no node has come.
+// nextOfJoin returns the next step when the server is recorded and its Node has not registered.
 func nextOfJoin(f *Facts) Decision {
 	switch {
 	case f.Late && f.APIFrozen:
@@ -232,8 +232,9 @@ func nextOfJoin(f *Facts) Decision {
 	return Decision{AwaitNode, ReasonWaitingForNode}
 }
 
-// nextOfDeletion: the Machine is going. Drain, volumes, server, what was prepared for it, Node, token, finalizers: in that
-// order. What was prepared may take its time, as volumes do: the Node of a server that is proven gone does not wait for it.
+// nextOfDeletion returns the next step of a deletion. The order is: drain, volumes, server, the server's other resources, Node,
+// token, finalizers. Once the server is proven gone, the Node does not wait for the other resources, which may take as long as
+// volumes.
 func nextOfDeletion(f *Facts) Decision {
 	switch {
 	case !f.AnyFinalizer:
@@ -256,7 +257,7 @@ func nextOfDeletion(f *Facts) Decision {
 	return nextInCloud(f)
 }
 
-// nextOfDrain: the pods of the Node are to be evicted.
+// nextOfDrain returns the next step while the pods of the Node are to be evicted.
 func nextOfDrain(f *Facts) Decision {
 	switch {
 	case f.shutDownForGood():
@@ -267,8 +268,8 @@ func nextOfDrain(f *Facts) Decision {
 	return Decision{DrainNode, ReasonDraining}
 }
 
-// cloudUnresponsive reports whether the cloud does not show what there is, or does not do what it is asked for. What drover itself
-// has not asked yet, since it has just begun or other calls come first, has the time of a forced deletion.
+// cloudUnresponsive reports whether the cloud does not answer, or does not do what it was asked for. A call that waits inside
+// drover, at startup or behind other calls, gets the time of a forced deletion first.
 func (f *Facts) cloudUnresponsive() bool {
 	switch server := f.Cloud.Server; {
 	case f.CloudRefused:
@@ -278,7 +279,7 @@ func (f *Facts) cloudUnresponsive() bool {
 	case f.CloudErr != nil && f.CloudErr.Code != fault.CodeUnsettled:
 		return true
 	case f.CloudErr != nil, !f.Cloud.Synced:
-		// The servers are listed within seconds by a cloud that answers.
+		// A cloud that answers lists its servers within seconds.
 		return f.ForcedDrainOver
 	case server != nil:
 		return server.State == cloud.ServerDeleting
@@ -292,7 +293,7 @@ func (f *Facts) cloudUnresponsive() bool {
 	return f.Named && !f.Cloud.Gone
 }
 
-// nextInCloud: the node is empty, and something of the Machine may be left in the cloud.
+// nextInCloud returns the next step when the Node is empty and resources may be left in the cloud.
 func nextInCloud(f *Facts) Decision {
 	switch {
 	case f.CloudErr != nil && f.SpecUnreadable && !f.HadServer:
@@ -317,7 +318,7 @@ func nextInCloud(f *Facts) Decision {
 	return Decision{Release, ReasonReleasing}
 }
 
-// nextAfterCloud: nothing of the Machine is left in the cloud, or nothing there is ours to remove.
+// nextAfterCloud returns the next step when no resource is left in the cloud that drover may delete.
 func nextAfterCloud(f *Facts) Decision {
 	switch {
 	case !f.NodeGone:
@@ -328,7 +329,7 @@ func nextAfterCloud(f *Facts) Decision {
 	return Decision{RemoveFinalizers, ReasonDone}
 }
 
-// nextWhileReleasing: something of the Machine is still being deleted in the cloud.
+// nextWhileReleasing returns the next step while resources are still being deleted in the cloud.
 func nextWhileReleasing(f *Facts) Decision {
 	if f.nodeOutlivesServer() {
 		return nextOfNodeInDeletion(f)
@@ -336,7 +337,7 @@ func nextWhileReleasing(f *Facts) Decision {
 	return Decision{Wait, ReasonReleasing}
 }
 
-// nextOfNodeInDeletion: the Machine's Node is to go.
+// nextOfNodeInDeletion returns the next step when the Machine's Node is to be deleted.
 func nextOfNodeInDeletion(f *Facts) Decision {
 	if f.Unreachable && f.serverGone() && !f.OutOfService && !f.ForceOver {
 		return Decision{OutOfService, ReasonDeletingNode}

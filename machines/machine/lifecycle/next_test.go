@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// healthy are the facts of a joined Machine with an ACTIVE server; a row of the table changes some.
+// healthy returns the facts of a joined Machine with an ACTIVE server; each row of the table changes some of them.
 func healthy() Facts {
 	return Facts{
 		Observed: &Observed{
@@ -24,7 +24,7 @@ func healthy() Facts {
 	}
 }
 
-// fresh are those of a Machine that nothing was made for.
+// fresh returns the facts of a Machine for which nothing was created.
 func fresh() Facts {
 	f := healthy()
 	f.Named, f.HadServer, f.Joined, f.Synced, f.Node, f.Cloud.Server = false, false, false, false, nil, nil
@@ -32,176 +32,176 @@ func fresh() Facts {
 	return f
 }
 
-// booting are those of a Machine whose server was recorded and has no node yet.
+// booting returns the facts of a Machine whose server is recorded and has no Node yet.
 func booting(state cloud.ServerState) Facts {
 	f := fresh()
 	f.Named, f.HadServer, f.Cloud.Server = true, true, &cloud.Server{ID: "s", State: state}
 	return f
 }
 
-// going are those of a Machine that is being deleted.
+// going returns the facts of a Machine that is being deleted.
 func going() Facts {
 	f := healthy()
 	f.Deleting, f.DrainDue = true, true
 	return f
 }
 
-func TestNext(t *testing.T) {
+func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 	tests := []struct {
 		name   string
 		from   func() Facts
 		change func(*Facts)
 		want   Decision
 	}{
-		{"a paused Machine is left alone", going, func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
-		{"MC-79 a Machine whose label names another program is left alone", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
-		{"MC-79 also when it has a node", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
-		{"MC-79 and its deletion works", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"MC-39 finalizers come before anything else", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
-		{"a Machine without finalizers waits for its project, to be recorded with them (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
-		{"a Machine that has a server gets its finalizers at once (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
-		{"so does one whose cloud cannot be asked (F-17)", fresh, func(f *Facts) {
+		{"rests while the Machine is paused", going, func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
+		{"rests when the label names another controller (MC-79)", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
+		{"rests when the label names another controller and the Node has joined (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
+		{"deletes a Machine whose label names another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"adds the finalizers before any other step (MC-39)", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
+		{"waits for the project, to record it together with the finalizers (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
+		{"adds the finalizers at once when there is a server (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
+		{"adds the finalizers at once when the cloud cannot be asked (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{AddFinalizers, ReasonCreating}},
-		{"a project that became known later is recorded before anything is made (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
-		{"MC-48 an unusable spec fails with its code", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
-		{"nothing is made before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
-		{"MC-79 initializers hold the server back", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
-		{"MC-49 a back-off holds the server back, and its ports too", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
-		{"CAPI-22 a shortage of the group holds the server back", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, Decision{Wait, ReasonGroupBackoff}},
-		{"who tries for all of the group is let through", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
-		{"CAPI-26 while joins keep failing one at a time is tried", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
-		{"a lease that is too old makes nothing", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
-		{"also when half of it is made", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
-		{"a lease that is too old hinders nobody who has a server", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
-		{"while an API server cannot be reached nothing is made (MCM-79)", fresh, func(f *Facts) { f.APIFrozen = true }, Decision{Wait, ReasonAPIUnreachable}},
-		{"also when half of it is made (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
-		{"a server that exists is recorded meanwhile (MCM-79)", fresh, func(f *Facts) { f.APIFrozen, f.Cloud.Server = true, &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
-		{"a server whose node has not come is not given up meanwhile (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
-		{"a deletion that runs goes on (MCM-79)", going, func(f *Facts) { f.APIFrozen, f.Drained = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"user data comes before what the server needs in the cloud", fresh, func(*Facts) {}, Decision{MakeUserData, ReasonCreating}},
-		{"what the server needs comes before the server", fresh, func(f *Facts) { f.UserData = true }, Decision{Prepare, ReasonCreating}},
-		{"then comes the server", fresh, func(f *Facts) { f.UserData, f.Prepared = true, true }, Decision{EnsureServer, ReasonCreating}},
-		{"MCM-36 CAPI-18 a server that a predecessor made is recorded, not made again", fresh, func(f *Facts) { f.Cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
-		{"MC-49 MCM-42 a server in ERROR is replaced", func() Facts { return booting(cloud.ServerError) }, func(*Facts) {}, Decision{ReplaceServer, ReasonServerError}},
-		{"a server in ERROR with a joined node is left to health", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
-		{"a server in ERROR whose node has come all the same is joined", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"a server that belongs to another is left alone (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
-		{"a server of its own changes nothing while it names another's (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		{"nothing is concluded while nothing is known of the server (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
-		{"nothing is made while nothing is known of the server (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
-		{"MCM-40 another server of the Machine is taken when the one it named is gone before it joined", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
-		{"MC-66 and when it had joined, the Machine is lost", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
-		{"a building server is waited for", func() Facts { return booting(cloud.ServerBuilding) }, func(*Facts) {}, Decision{AwaitNode, ReasonServerBuilding}},
-		{"an ACTIVE server's node is waited for", func() Facts { return booting(cloud.ServerActive) }, func(*Facts) {}, Decision{AwaitNode, ReasonWaitingForNode}},
-		{"MC-52 a node that is another's is not joined", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Taken = "so" }, Decision{AwaitNode, ReasonNodeTaken}},
-		{"MC-57 a server that joins too late is given up", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
-		{"a node that came at the last moment is taken all the same", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.Node = true, &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"a node joins though the list still shows its server building", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"MC-55 a joined node is kept in sync", healthy, func(f *Facts) { f.Synced = false }, Decision{SyncNode, ReasonJoined}},
-		{"a joined node is kept in sync without the cloud", healthy, func(f *Facts) {
+		{"records a project that became known later before creating anything (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
+		{"fails with the code of an invalid spec (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
+		{"creates nothing before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
+		{"creates nothing while there are initializers (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
+		{"creates neither server nor ports during the Machine's back-off (MC-49)", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
+		{"creates nothing during the group's back-off (CAPI-22)", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, Decision{Wait, ReasonGroupBackoff}},
+		{"creates a server when the Machine is the group's probe", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
+		{"waits for the group's probe while joins keep failing (CAPI-26)", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
+		{"creates nothing with an old lease", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
+		{"creates no server with an old lease when its ports exist", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
+		{"awaits the Node of an existing server with an old lease", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
+		{"creates nothing while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen = true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"creates no server while an API server cannot be reached and its ports exist (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"records an existing server while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen, f.Cloud.Server = true, &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
+		{"gives up no late server while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"continues a deletion while an API server cannot be reached (MCM-79)", going, func(f *Facts) { f.APIFrozen, f.Drained = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"makes the user data before the server's resources", fresh, func(*Facts) {}, Decision{MakeUserData, ReasonCreating}},
+		{"creates the server's resources before the server", fresh, func(f *Facts) { f.UserData = true }, Decision{Prepare, ReasonCreating}},
+		{"creates the server after its resources", fresh, func(f *Facts) { f.UserData, f.Prepared = true, true }, Decision{EnsureServer, ReasonCreating}},
+		{"records a server that a previous leader created (MCM-36, CAPI-18)", fresh, func(f *Facts) { f.Cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
+		{"replaces a server in ERROR (MC-49, MCM-42)", func() Facts { return booting(cloud.ServerError) }, func(*Facts) {}, Decision{ReplaceServer, ReasonServerError}},
+		{"leaves a server in ERROR with a joined Node to the health controller", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
+		{"joins the Node of a server in ERROR", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
+		{"waits when the named server belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
+		{"waits when it names another Machine's server and has one of its own (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		{"waits while the server's state is not known (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
+		{"creates nothing while the server's state is not known (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
+		{"records the Machine's other server when the named one was gone before it joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
+		{"deletes the Machine for its set when the named server is gone after it joined (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
+		{"waits for a server that is being built", func() Facts { return booting(cloud.ServerBuilding) }, func(*Facts) {}, Decision{AwaitNode, ReasonServerBuilding}},
+		{"waits for the Node of an ACTIVE server", func() Facts { return booting(cloud.ServerActive) }, func(*Facts) {}, Decision{AwaitNode, ReasonWaitingForNode}},
+		{"does not join a Node of another Machine (MC-52)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Taken = "so" }, Decision{AwaitNode, ReasonNodeTaken}},
+		{"gives up a server whose Node is late (MC-57)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
+		{"joins a Node that registers at the deadline", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.Node = true, &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
+		{"joins the Node of a server that the list still shows as being built", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
+		{"syncs a joined Node (MC-55)", healthy, func(f *Facts) { f.Synced = false }, Decision{SyncNode, ReasonJoined}},
+		{"syncs a joined Node while the cloud cannot be asked", healthy, func(f *Facts) {
 			f.Synced, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{SyncNode, ReasonJoined}},
 		{"at rest", healthy, func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		{"a missing Node of a living server is waited for", healthy, func(f *Facts) { f.Node = nil }, Decision{Wait, ReasonNodeMissing}},
-		{"a Node that was deleted and has registered anew is taken again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
-		{"while too many servers are gone at once none counts as lost", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
-		{"a server that is merely not listed is not lost", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
-		{"MC-66 CAPI-33 a server proven gone is lost", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
-		{"a server that somebody deletes is waited for", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
+		{"waits for the missing Node of an existing server", healthy, func(f *Facts) { f.Node = nil }, Decision{Wait, ReasonNodeMissing}},
+		{"joins a Node that was deleted and has registered again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
+		{"waits while the mass-deletion guard holds the server", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
+		{"waits when the server is only missing from the list", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
+		{"deletes the Machine for its set when its server is proven gone (MC-66, CAPI-33)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
+		{"waits for the end of a server that somebody deletes", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
 
-		{"CAPI-37 deletion drains first", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
-		{"a server whose provider ID was dropped is recorded again before its node is drained (F-5)", going, func(f *Facts) { f.Named = false }, Decision{RecordServer, ReasonDeletingServer}},
-		{"a server without the finalizer is not recorded in deletion (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
-		{"a deletion that is withheld drains nothing (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
-		{"also when its node is empty and its server is next (F-42)", going, func(f *Facts) { f.Drained, f.Withheld = true, ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
-		{"also when only the finalizers are left (F-42)", going, func(f *Facts) {
+		{"drains first in a deletion (CAPI-37)", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
+		{"records a dropped provider ID again before draining the Node (F-5)", going, func(f *Facts) { f.Named = false }, Decision{RecordServer, ReasonDeletingServer}},
+		{"does not record a server in a deletion without the server's finalizer (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
+		{"drains nothing while the deletion is blocked (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
+		{"deletes no server while the deletion is blocked (F-42)", going, func(f *Facts) { f.Drained, f.Withheld = true, ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
+		{"removes no finalizers while the deletion is blocked (F-42)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.NodeGone, f.TokenGone, f.Withheld = false, true, true, true, ReasonKindBeingDeleted
 		}, Decision{Hold, ReasonKindBeingDeleted}},
-		{"also when it is forced (F-42)", going, func(f *Facts) {
+		{"does nothing while a forced deletion is blocked (F-42)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudRefused, f.Withheld = true, true, true, ReasonKindBeingDeleted
 		}, Decision{Hold, ReasonKindBeingDeleted}},
-		{"MC-62 then the server goes", going, func(f *Facts) { f.Drained = true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"MCM-54 without a node nothing is drained", going, func(f *Facts) { f.Node, f.DrainDue = nil, false }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"MCM-55 a server that is still building is deleted", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Deleting = true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"CAPI-43 MCM-53 ports and floating IP go once the server is gone", going, func(f *Facts) { f.DrainDue, f.Cloud.Server, f.Cloud.Gone = false, nil, true }, Decision{Release, ReasonReleasing}},
-		{"MC-68 while its end is not proven nothing of it goes", going, func(f *Facts) { f.DrainDue, f.Cloud.Server = false, nil }, Decision{Wait, ReasonServerUnknown}},
-		{"an incomplete inventory proves nothing", going, func(f *Facts) { f.DrainDue, f.Cloud = false, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
-		{"a Machine that never had a server releases what may be left", fresh, func(f *Facts) { f.Deleting = true }, Decision{Release, ReasonReleasing}},
-		{"MC-62 then the Node goes", going, func(f *Facts) { f.DrainDue, f.Released = false, true }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"then the token", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone = false, true, true }, Decision{DeleteToken, ReasonDeletingNode}},
-		{"MCM-52 then the finalizers", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone, f.TokenGone = false, true, true, true }, Decision{RemoveFinalizers, ReasonDone}},
+		{"deletes the server after the drain (MC-62)", going, func(f *Facts) { f.Drained = true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"drains nothing without a Node (MCM-54)", going, func(f *Facts) { f.Node, f.DrainDue = nil, false }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"deletes a server that is still being built (MCM-55)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Deleting = true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"releases ports and floating IP once the server is gone (CAPI-43, MCM-53)", going, func(f *Facts) { f.DrainDue, f.Cloud.Server, f.Cloud.Gone = false, nil, true }, Decision{Release, ReasonReleasing}},
+		{"releases nothing while the server is not proven gone (MC-68)", going, func(f *Facts) { f.DrainDue, f.Cloud.Server = false, nil }, Decision{Wait, ReasonServerUnknown}},
+		{"releases nothing while the inventory is incomplete", going, func(f *Facts) { f.DrainDue, f.Cloud = false, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
+		{"releases resources of a Machine that never had a server", fresh, func(f *Facts) { f.Deleting = true }, Decision{Release, ReasonReleasing}},
+		{"deletes the Node after the release (MC-62)", going, func(f *Facts) { f.DrainDue, f.Released = false, true }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"deletes the token after the Node", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone = false, true, true }, Decision{DeleteToken, ReasonDeletingNode}},
+		{"removes the finalizers after the token (MCM-52)", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone, f.TokenGone = false, true, true, true }, Decision{RemoveFinalizers, ReasonDone}},
 		{"then nothing", going, func(f *Facts) { f.AnyFinalizer = false }, Decision{Rest, ReasonDone}},
-		{"MC-65 an unreadable spec without a server lets go", fresh, func(f *Facts) {
+		{"ends the deletion of an invalid spec without a server (MC-65)", fresh, func(f *Facts) {
 			f.Deleting, f.SpecUnreadable, f.CloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
 		}, Decision{LetGo, ReasonNothingWasMade}},
-		{"an unreadable spec with a server does not let go", going, func(f *Facts) {
+		{"does not end the deletion of an invalid spec with a server", going, func(f *Facts) {
 			f.Drained, f.SpecUnreadable, f.CloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"CAPI-45 missing credentials are waited for", fresh, func(f *Facts) {
+		{"waits for missing credentials (CAPI-45)", fresh, func(f *Facts) {
 			f.Deleting, f.CloudErr = true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"MC-61 then volumes have time to be detached", going, func(f *Facts) { f.Drained, f.Attached = true, true }, Decision{AwaitDetach, ReasonDetaching}},
-		{"MC-61 and not for ever", going, func(f *Facts) { f.Drained, f.Attached, f.DetachOver = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"a server that belongs to another is left alone, and what is the Machine's own is released (F-1)", going, func(f *Facts) {
+		{"waits for volumes to be detached (MC-61)", going, func(f *Facts) { f.Drained, f.Attached = true, true }, Decision{AwaitDetach, ReasonDetaching}},
+		{"deletes the server when the time for volumes is over (MC-61)", going, func(f *Facts) { f.Drained, f.Attached, f.DetachOver = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"releases only the Machine's own resources when the server belongs to another Machine (F-1)", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Foreign = false, nil, "another's"
 		}, Decision{Release, ReasonServerLeft}},
-		{"nothing is released while nothing is known of the server (F-15)", going, func(f *Facts) {
+		{"releases nothing while the server's state is not known (F-15)", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Unknown = false, nil, "another project"
 		}, Decision{Wait, ReasonServerUnknown}},
-		{"by force a Machine goes although nothing is known of its server (F-15)", going, func(f *Facts) {
+		{"ends a forced deletion although the server's state is not known (F-15)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Unknown = false, true, nil, "another project"
 		}, Decision{LetGo, ReasonForced}},
-		{"while too many servers are gone at once nothing is cleaned up", going, func(f *Facts) {
+		{"releases nothing while the mass-deletion guard holds the server", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
 		}, Decision{Wait, ReasonHeld}},
-		{"MC-65 force asks for the server's end first", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"MC-65 force does not wait for it", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
-		{"MC-65 force lets go when the cloud refuses", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
-		{"MC-65 force lets go when the cloud cannot be asked", going, func(f *Facts) {
+		{"requests the server's deletion first when forced (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"does not wait for the server's deletion when forced (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
+		{"ends a forced deletion when the cloud refuses (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
+		{"ends a forced deletion when the cloud cannot be asked (MC-65)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{LetGo, ReasonForced}},
-		{"force does not let go of what drover has not listed yet (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
-		{"unless that takes too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
-		{"force waits for other calls of drover (F-28)", going, func(f *Facts) {
+		{"waits for the first lists when forced (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
+		{"ends a forced deletion when the first lists take too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
+		{"waits behind other calls of drover when forced (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"but not for long (F-28)", going, func(f *Facts) {
+		{"ends a forced deletion when other calls of drover take too long (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
-		{"MC-65 force lets go of a server that nobody can prove gone", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
-		{"CAPI-43 force still releases what a server that is gone has left", going, func(f *Facts) {
+		{"ends a forced deletion of a server that is not proven gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
+		{"releases the resources of a gone server when forced (CAPI-43)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{Release, ReasonReleasing}},
-		{"MCM-56 a dead node whose server is gone is put out of service before it goes", going, func(f *Facts) {
+		{"puts a dead Node out of service before deleting it (MCM-56)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable = false, true, true
 			f.Cloud.Server, f.Cloud.Gone = nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
-		{"the Node of a server that is proven gone does not wait for what is left of the server (F-25)", going, func(f *Facts) {
+		{"deletes the Node of a gone server before its resources are released (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
-		{"a dead one is out of service first (F-25)", going, func(f *Facts) {
+		{"puts a dead Node out of service before its resources are released (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Unreachable, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
-		{"then what is left is waited for (F-25)", going, func(f *Facts) {
+		{"waits for the release after deleting the Node (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.NodeGone, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
 		}, Decision{Wait, ReasonReleasing}},
-		{"the Node stays while the end of the server is not proven (F-25)", going, func(f *Facts) {
+		{"keeps the Node while the server is not proven gone (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Named, f.Cloud.Server = false, true, false, nil
 		}, Decision{Wait, ReasonReleasing}},
-		{"force lets go of what is not released in time (F-25)", going, func(f *Facts) {
+		{"ends a forced deletion when resources are not released in time (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.CloudRefused, f.Force, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, true, nil, true
 		}, Decision{LetGo, ReasonForced}},
-		{"force lets go of a server whose end the mass guard holds back, once its time is over (F-28)", going, func(f *Facts) {
+		{"ends a forced deletion of a server that the mass-deletion guard holds, once its time is over (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.ForceOver, f.Named, f.Cloud.Server, f.Cloud.Held = false, true, true, false, nil, "5 of 9"
 		}, Decision{LetGo, ReasonForced}},
-		{"a dead node is not put out of service once the time of a forced deletion is over (F-28)", going, func(f *Facts) {
+		{"does not put a dead Node out of service once the time of a forced deletion is over (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
-		{"MCM-56 but not while its server may live", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"MC-67 without the server's finalizer the server is left alone", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
-		{"MC-67 without any cloud finalizer only the Node goes", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"MC-79 initializers do not hold a deletion up", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"does not put a dead Node out of service while its server may run (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"leaves the server alone without its finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
+		{"deletes only the Node without any cloud finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"continues a deletion while there are initializers (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -7,48 +7,48 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// Start is how far the start of a server is that somebody has shut down.
+// Start is the state of the start of a server that was shut down.
 type Start string
 
 // The states of a start.
 const (
-	// StartNotNeeded: the server is not shut down, or that is not known.
+	// StartNotNeeded means that the server is not shut down, or its state is not known.
 	StartNotNeeded Start = ""
-	// StartRefrained: people do not want drover to start the server.
+	// StartRefrained means that an operator does not want drover to start the server.
 	StartRefrained Start = "Refrained"
-	// StartDue: the cloud was not asked for it yet.
+	// StartDue means that the cloud has not been asked to start the server.
 	StartDue Start = "Due"
-	// StartPending: the cloud was asked for it, and it may still come.
+	// StartPending means that the cloud has been asked, and the server may still start.
 	StartPending Start = "Pending"
-	// StartOver: it was asked for longer than StartTime ago, and the list of servers shows the server shut down.
+	// StartOver means that the cloud was asked longer than StartTime ago, and the list of servers shows the server shut down.
 	StartOver Start = "Over"
-	// StartFailed: it has failed, and is not tried again.
+	// StartFailed means that the start has failed, and is not repeated.
 	StartFailed Start = "Failed"
 )
 
 const (
-	// StartTime is how long a server may take to be ACTIVE after drover has asked for its start.
+	// StartTime is how long a server may take to become ACTIVE after drover asked for its start.
 	StartTime = time.Minute
-	// StartUsedUp is how long the Node must have been Ready since then before drover starts the same server again.
+	// StartUsedUp is how long the Node must have been Ready since a start before drover starts the same server again.
 	StartUsedUp = time.Hour
 )
 
-// StartInput is what JudgeStart decides by.
+// StartInput is the input of [JudgeStart].
 type StartInput struct {
 	// Cloud is what the cloud shows.
 	Cloud *cloud.Facts
-	// Record is the start that drover has asked for; nil: none.
+	// Record is the start that drover has recorded; nil: none.
 	Record *v1alpha1.ServerStart
-	// Unsent: this process has made the record, and knows that the cloud has not heard of it.
+	// Unsent reports whether this process wrote the record, and has certainly not sent the request to the cloud.
 	Unsent bool
-	// Refrain: people do not want drover to start the server.
+	// Refrain reports whether an operator does not want drover to start the server.
 	Refrain bool
 	Now     time.Time
 }
 
-// JudgeStart returns how far the start of the server is. A start that another process has recorded counts as asked for: whether
-// that process came to send the request is not known, and a server is started at most once. A record that is further in the future
-// than StartTime has a wrong clock's time and is over.
+// JudgeStart returns the state of the server's start. A start that another process recorded counts as requested: that process
+// may or may not have sent the request, and a server is started at most once. A record further in the future than StartTime
+// comes from a wrong clock and counts as over.
 func JudgeStart(in StartInput) Start {
 	server := in.Cloud.Server
 	if server == nil || server.State != cloud.ServerStopped && server.State != cloud.ServerStarting {
@@ -72,7 +72,7 @@ func JudgeStart(in StartInput) Start {
 	return StartOver
 }
 
-// StartOf returns the record when it is about that server, else nil.
+// StartOf returns the record when it is about the given server, else nil.
 func StartOf(server *cloud.Server, record *v1alpha1.ServerStart) *v1alpha1.ServerStart {
 	if server == nil || record == nil || record.Server != server.ID {
 		return nil
@@ -80,23 +80,24 @@ func StartOf(server *cloud.Server, record *v1alpha1.ServerStart) *v1alpha1.Serve
 	return record
 }
 
-// mustStart reports whether the server is to be started now. One that has not become a node in time is given up instead.
+// mustStart reports whether the server must be started now. A server that has not become a Node in time is given up instead.
 func (f *Facts) mustStart() bool {
 	return f.Start == StartDue && !f.StartHandled && !f.LeaseOld && (f.Joined || f.Node != nil || !f.Late)
 }
 
-// startEnded reports whether the cloud is to be asked why the server does not run although it was started.
+// startEnded reports whether to ask the cloud why the server does not run although its start was requested.
 func (f *Facts) startEnded() bool { return f.Start == StartOver && !f.StartHandled }
 
-// shutDownForGood reports whether the Node may be put out of service before its pods are evicted: its server is shut down by the last
-// list of servers, and a start of it has failed. It returns false for a Node that is Ready: its kubelet runs somewhere, perhaps on
-// another server with the Machine's mark.
+// shutDownForGood reports whether the Node may be put out of service before its pods are evicted: the last list shows the
+// server shut down, and its start has failed. It returns false for a Node that is Ready: its kubelet runs somewhere, perhaps on
+// another server with the Machine's owner tag.
 func (f *Facts) shutDownForGood() bool {
 	stopped := f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped && len(f.Cloud.Duplicates) == 0
 	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && !f.NodeRuns && stopped
 }
 
-// runsOutOfService reports whether the server, which could not be started, runs although its Node was put out of service for that.
+// runsOutOfService reports whether the server runs although its Node was put out of service because the server could not be
+// started.
 func (f *Facts) runsOutOfService() bool {
 	return f.StartFailed && f.NodeOutOfService && f.Node != nil && f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerActive
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestJudgeStart(t *testing.T) {
+func TestJudgeStartStartsAServerOnce(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	asked := func(ago time.Duration, failure string) *v1alpha1.ServerStart {
 		return &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon.Add(-ago)), Failure: failure}
@@ -23,28 +23,28 @@ func TestJudgeStart(t *testing.T) {
 		outdated string
 		want     Start
 	}{
-		"a server that runs needs no start":                               {state: cloud.ServerActive, want: StartNotNeeded},
-		"nor one that somebody has paused or resizes":                     {state: cloud.ServerOther, want: StartNotNeeded},
-		"nor one in ERROR":                                                {state: cloud.ServerError, want: StartNotNeeded},
-		"nor one that is being deleted":                                   {state: cloud.ServerDeleting, want: StartNotNeeded},
-		"one that is shut down is to be started (CAPI-33)":                {state: cloud.ServerStopped, want: StartDue},
-		"not when people do not want it":                                  {state: cloud.ServerStopped, refrain: true, want: StartRefrained},
-		"not when the list of servers is old":                             {state: cloud.ServerStopped, outdated: "since noon", want: StartNotNeeded},
-		"not when somebody else is starting it":                           {state: cloud.ServerStarting, want: StartNotNeeded},
-		"one that was just asked to start is waited for":                  {state: cloud.ServerStopped, record: asked(59*time.Second, ""), want: StartPending},
-		"also while the cloud starts it":                                  {state: cloud.ServerStarting, record: asked(time.Second, ""), want: StartPending},
-		"after a minute the start is over":                                {state: cloud.ServerStopped, record: asked(time.Minute, ""), want: StartOver},
-		"also when the cloud never comes to its end":                      {state: cloud.ServerStarting, record: asked(time.Minute, ""), want: StartOver},
-		"also when the server had started, and is shut down once more":    {state: cloud.ServerStopped, record: asked(40*time.Minute, ""), want: StartOver},
-		"the clock of the process that recorded it may be a little ahead": {state: cloud.ServerStopped, record: asked(-59*time.Second, ""), want: StartPending},
-		"a start far in the future is over: nobody waits for that long":   {state: cloud.ServerStopped, record: asked(-24*time.Hour, ""), want: StartOver},
-		"one that was recorded and never sent is still due":               {state: cloud.ServerStopped, record: asked(time.Hour, ""), unsent: true, want: StartDue},
-		"not when it has failed":                                          {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), unsent: true, want: StartFailed},
-		"not while somebody else is starting the server":                  {state: cloud.ServerStarting, record: asked(time.Second, ""), unsent: true, want: StartPending},
-		"a failed start is final, however long ago it was":                {state: cloud.ServerStopped, record: asked(1000*time.Hour, "refused"), want: StartFailed},
-		"people who do not want it stopped come before a failed start":    {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), refrain: true, want: StartRefrained},
-		"a failed start is over when somebody else starts the server":     {state: cloud.ServerActive, record: asked(time.Hour, "refused"), want: StartNotNeeded},
-		"the start of another server of the Machine says nothing of it":   {state: cloud.ServerStopped, record: &v1alpha1.ServerStart{Server: "before", Failure: "refused"}, want: StartDue},
+		"not needed for a server that runs":                                     {state: cloud.ServerActive, want: StartNotNeeded},
+		"not needed for a server that is paused or resized":                     {state: cloud.ServerOther, want: StartNotNeeded},
+		"not needed for a server in ERROR":                                      {state: cloud.ServerError, want: StartNotNeeded},
+		"not needed for a server that is being deleted":                         {state: cloud.ServerDeleting, want: StartNotNeeded},
+		"due for a server that is shut down (CAPI-33)":                          {state: cloud.ServerStopped, want: StartDue},
+		"refrained when an operator does not want it":                           {state: cloud.ServerStopped, refrain: true, want: StartRefrained},
+		"not needed while the list of servers is old":                           {state: cloud.ServerStopped, outdated: "since noon", want: StartNotNeeded},
+		"not needed when somebody else is starting it":                          {state: cloud.ServerStarting, want: StartNotNeeded},
+		"pending right after the request":                                       {state: cloud.ServerStopped, record: asked(59*time.Second, ""), want: StartPending},
+		"pending while the cloud starts it":                                     {state: cloud.ServerStarting, record: asked(time.Second, ""), want: StartPending},
+		"over after a minute":                                                   {state: cloud.ServerStopped, record: asked(time.Minute, ""), want: StartOver},
+		"over when the cloud still starts it after a minute":                    {state: cloud.ServerStarting, record: asked(time.Minute, ""), want: StartOver},
+		"over when the server had started, and is shut down again":              {state: cloud.ServerStopped, record: asked(40*time.Minute, ""), want: StartOver},
+		"pending when the clock of the recording process is a little ahead":     {state: cloud.ServerStopped, record: asked(-59*time.Second, ""), want: StartPending},
+		"over when the recorded time is far in the future":                      {state: cloud.ServerStopped, record: asked(-24*time.Hour, ""), want: StartOver},
+		"due when it was recorded and not sent":                                 {state: cloud.ServerStopped, record: asked(time.Hour, ""), unsent: true, want: StartDue},
+		"failed when it was recorded, not sent, and has failed":                 {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), unsent: true, want: StartFailed},
+		"pending when it was not sent and somebody else is starting the server": {state: cloud.ServerStarting, record: asked(time.Second, ""), unsent: true, want: StartPending},
+		"failed, however long ago":                                              {state: cloud.ServerStopped, record: asked(1000*time.Hour, "refused"), want: StartFailed},
+		"refrained, although an earlier start failed":                           {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), refrain: true, want: StartRefrained},
+		"not needed when the server runs after a failed start":                  {state: cloud.ServerActive, record: asked(time.Hour, "refused"), want: StartNotNeeded},
+		"due when only another server of the Machine was started":               {state: cloud.ServerStopped, record: &v1alpha1.ServerStart{Server: "before", Failure: "refused"}, want: StartDue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &cloud.Facts{Synced: true, Server: &cloud.Server{ID: "s", State: tt.state}, Outdated: tt.outdated}
@@ -54,11 +54,11 @@ func TestJudgeStart(t *testing.T) {
 		})
 	}
 	if got := JudgeStart(StartInput{Cloud: &cloud.Facts{Synced: true}, Record: asked(time.Hour, ""), Now: noon}); got != StartNotNeeded {
-		t.Errorf("without a server: got %q", got)
+		t.Errorf("JudgeStart() without a server = %q", got)
 	}
 }
 
-// shutDown are the facts of a joined Machine whose server is shut down.
+// shutDown returns the facts of a joined Machine whose server is shut down.
 func shutDown(start Start) func() Facts {
 	return func() Facts {
 		f := healthy()
@@ -67,7 +67,7 @@ func shutDown(start Start) func() Facts {
 	}
 }
 
-func TestNextOfAServerThatIsShutDown(t *testing.T) {
+func TestNextStartsAServerThatIsShutDown(t *testing.T) {
 	dying := func() Facts {
 		f := shutDown(StartFailed)()
 		f.Deleting, f.DrainDue = true, true
@@ -83,36 +83,36 @@ func TestNextOfAServerThatIsShutDown(t *testing.T) {
 		change func(*Facts)
 		want   Decision
 	}{
-		"it is started (CAPI-33)":                             {shutDown(StartDue), func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
-		"before its Node is synced":                           {shutDown(StartDue), func(f *Facts) { f.Synced = false }, Decision{StartServer, ReasonServerStarting}},
-		"also when its Node is missing":                       {shutDown(StartDue), func(f *Facts) { f.Node = nil }, Decision{StartServer, ReasonServerStarting}},
-		"once in a reconcile":                                 {shutDown(StartDue), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
-		"not under a lease that is too old":                   {shutDown(StartDue), func(f *Facts) { f.LeaseOld = true }, Decision{Rest, ReasonJoined}},
-		"not while it is waited for":                          {shutDown(StartPending), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"not when people do not want it":                      {shutDown(StartRefrained), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"not after a start that failed":                       {shutDown(StartFailed), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"not when the Machine is paused":                      {shutDown(StartDue), func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
-		"not when the Machine is being deleted (MCM-55)":      {shutDown(StartDue), func(f *Facts) { f.Deleting, f.DrainDue = true, true }, Decision{DrainNode, ReasonDraining}},
-		"not when the server belongs to another (F-1)":        {shutDown(StartDue), func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		"a start that is over is looked at":                   {shutDown(StartOver), func(*Facts) {}, Decision{EndStart, ReasonServerWontStart}},
-		"once in a reconcile, too":                            {shutDown(StartOver), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
-		"one that has not joined is started, too":             {unjoined, func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
-		"one that has not joined in time is given up (MC-57)": {unjoined, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
-		"in deletion its Node is put out of service first":    {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
-		"the cloud is asked for that once in a reconcile":     {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
-		"not while its Node is Ready (MCM-56)":                {dying, func(f *Facts) { f.NodeRuns = true }, Decision{DrainNode, ReasonDraining}},
-		"not while another server has the same mark (MCM-56)": {dying, func(f *Facts) { f.Cloud.Duplicates = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
-		"it is back in service when the server runs again (MCM-56)": {dying, func(f *Facts) {
+		"starts it (CAPI-33)":                                                                       {shutDown(StartDue), func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
+		"starts it before syncing its Node":                                                         {shutDown(StartDue), func(f *Facts) { f.Synced = false }, Decision{StartServer, ReasonServerStarting}},
+		"starts it when its Node is missing":                                                        {shutDown(StartDue), func(f *Facts) { f.Node = nil }, Decision{StartServer, ReasonServerStarting}},
+		"starts it once in a reconcile":                                                             {shutDown(StartDue), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
+		"does not start it with an old lease":                                                       {shutDown(StartDue), func(f *Facts) { f.LeaseOld = true }, Decision{Rest, ReasonJoined}},
+		"does not start it while a start is pending":                                                {shutDown(StartPending), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start it when an operator does not want that":                                     {shutDown(StartRefrained), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start it after a failed start":                                                    {shutDown(StartFailed), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start it while the Machine is paused":                                             {shutDown(StartDue), func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
+		"does not start it when the Machine is being deleted (MCM-55)":                              {shutDown(StartDue), func(f *Facts) { f.Deleting, f.DrainDue = true, true }, Decision{DrainNode, ReasonDraining}},
+		"does not start it when it belongs to another Machine (F-1)":                                {shutDown(StartDue), func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		"checks the server when the start is over":                                                  {shutDown(StartOver), func(*Facts) {}, Decision{EndStart, ReasonServerWontStart}},
+		"checks the server once in a reconcile":                                                     {shutDown(StartOver), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
+		"starts a server that has not joined":                                                       {unjoined, func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
+		"gives up a server that has not joined in time (MC-57)":                                     {unjoined, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
+		"puts its Node out of service first in a deletion":                                          {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
+		"asks the cloud once in a reconcile of a deletion":                                          {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
+		"does not put its Node out of service while that is Ready (MCM-56)":                         {dying, func(f *Facts) { f.NodeRuns = true }, Decision{DrainNode, ReasonDraining}},
+		"does not put its Node out of service while another server has the same owner tag (MCM-56)": {dying, func(f *Facts) { f.Cloud.Duplicates = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
+		"puts its Node back in service when the server runs again (MCM-56)": {dying, func(f *Facts) {
 			f.Cloud.Server.State, f.Start, f.StartFailed, f.NodeOutOfService = cloud.ServerActive, StartNotNeeded, true, true
 		}, Decision{ReturnNode, ReasonDraining}},
-		"not when somebody else put it out of service": {dying, func(f *Facts) {
+		"does not put its Node back in service when somebody else put it out of service": {dying, func(f *Facts) {
 			f.Cloud.Server.State, f.Start, f.NodeOutOfService = cloud.ServerActive, StartNotNeeded, true
 		}, Decision{DrainNode, ReasonDraining}},
-		"not without a failed start: somebody may start it":        {dying, func(f *Facts) { f.Start = StartPending }, Decision{DrainNode, ReasonDraining}},
-		"not while the cloud calls it anything else (MCM-56)":      {dying, func(f *Facts) { f.Cloud.Server.State = cloud.ServerOther }, Decision{DrainNode, ReasonDraining}},
-		"not when people do not want the server touched":           {dying, func(f *Facts) { f.Start = StartRefrained }, Decision{DrainNode, ReasonDraining}},
-		"not when the deletion is withheld (F-42)":                 {dying, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
-		"not when its pods are not evicted: its server goes first": {dying, func(f *Facts) { f.DrainDue = false }, Decision{DeleteServer, ReasonDeletingServer}},
+		"does not put its Node out of service without a failed start":                            {dying, func(f *Facts) { f.Start = StartPending }, Decision{DrainNode, ReasonDraining}},
+		"does not put its Node out of service in any other state of the server (MCM-56)":         {dying, func(f *Facts) { f.Cloud.Server.State = cloud.ServerOther }, Decision{DrainNode, ReasonDraining}},
+		"does not put its Node out of service when an operator does not want the server started": {dying, func(f *Facts) { f.Start = StartRefrained }, Decision{DrainNode, ReasonDraining}},
+		"does not put its Node out of service while the deletion is blocked (F-42)":              {dying, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
+		"deletes the server first when its pods are not evicted":                                 {dying, func(f *Facts) { f.DrainDue = false }, Decision{DeleteServer, ReasonDeletingServer}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := tt.from()

@@ -13,27 +13,27 @@ import (
 	"github.com/drover-project/drover/machines/machine/record"
 )
 
-// clockDifference is how far the clock of the cloud may be ahead of the API server's. A Node cannot register before its
-// server is created, but the two times come from two clocks. A cloud whose clock differs by more breaks the default join
-// timeout, which is as long.
+// clockDifference is how far the clock of the cloud may be ahead of the API server's. A Node cannot register before its server
+// is created, but the two times come from two clocks. With a larger difference the default join timeout, which has the same
+// length, would not work either.
 const clockDifference = 10 * time.Minute
 
-// Matcher decides which Node is a Machine's.
+// Matcher decides which Node belongs to a Machine.
 type Matcher struct {
-	// Provider reads provider IDs.
+	// Provider parses provider IDs.
 	Provider cloud.Provider
 	Machine  *v1alpha1.Machine
 	// Server is the Machine's server; empty while none is known.
 	Server cloud.ServerID
-	// Name is the server's name in the cloud, and Created is when it was created. Both are empty when only the ID is known.
+	// Name is the server's name in the cloud, and Created its creation time. Both are empty when only the ID is known.
 	Name    string
 	Created time.Time
-	// Adopted: an operator lets the Machine take over this server, which is older than the Machine.
+	// Adopted reports whether an operator lets the Machine adopt this server, which is older than the Machine.
 	Adopted bool
 }
 
-// NewMatcher returns the matcher for the server that the cloud shows as the Machine's, or has shown. What spec.providerID
-// names makes no Node the Machine's.
+// NewMatcher returns the matcher for the server that the cloud shows, or has shown, as the Machine's. The server named in
+// spec.providerID is not used, because an author of the Machine can write it.
 func NewMatcher(provider cloud.Provider, m *v1alpha1.Machine, f *cloud.Facts) Matcher {
 	s := Matcher{Provider: provider, Machine: m, Server: f.Had}
 	if server := f.Server; server != nil {
@@ -42,12 +42,12 @@ func NewMatcher(provider cloud.Provider, m *v1alpha1.Machine, f *cloud.Facts) Ma
 	return s
 }
 
-// Match returns the Machine's Node among the candidates, and nil when there is none. A Node with the server's provider ID
-// comes before one with the Machine's owner label, and that before one with the server's name. taken says why the Node of
-// the server's provider ID or name is not the Machine's; it is empty when there is no such Node or no server is known
-// (MC-52, MCM-41). The Node with the server's name comes before all others of its kind.
+// Match returns the Machine's Node among the candidates, and nil when there is none. A Node with the server's provider ID is
+// preferred to one with the Machine's owner label, and that to one with the server's name; among equals, the Node with the
+// server's name comes first. taken explains why the Node with the server's provider ID or name is not the Machine's; it is
+// empty when there is no such Node or no server is known (MC-52, MCM-41).
 func (s Matcher) Match(candidates []*corev1.Node) (node *corev1.Node, taken string) {
-	// A kubelet chooses its label and provider ID when it registers, but not its name.
+	// A kubelet chooses its labels and provider ID when it registers, but not its name.
 	slices.SortStableFunc(candidates, func(a, b *corev1.Node) int {
 		switch {
 		case s.Named(a) == s.Named(b):
@@ -74,7 +74,7 @@ func (s Matcher) Match(candidates []*corev1.Node) (node *corev1.Node, taken stri
 	return nil, taken
 }
 
-// Is reports whether one Node is the Machine's.
+// Is reports whether the Node belongs to the Machine.
 func (s Matcher) Is(n *corev1.Node) bool {
 	found, _ := s.Match([]*corev1.Node{n})
 	return found != nil
@@ -109,16 +109,17 @@ func (s Matcher) refuses(n *corev1.Node) string {
 	case s.Name != "" && s.Name != n.Name:
 		return fmt.Sprintf("server %s is named %s in the cloud, which is not the name of node %s", s.Server, s.Name, n.Name)
 	case owner != "" && !s.hasServer(n):
-		return fmt.Sprintf("node %s belongs to the Machine with UID %s: its label %s says so", n.Name, owner, v1alpha1.LabelOwnedBy)
+		return fmt.Sprintf("node %s belongs to the Machine with UID %s, according to its label %s", n.Name, owner, v1alpha1.LabelOwnedBy)
 	case roleOf(n) != "":
 		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
 	}
 	return s.older(n)
 }
 
-// refusesOwned returns why a Node with the Machine's owner label is not the Machine's all the same; an empty string when it
-// is. A kubelet can put that label on its own Node, so the provider ID must not be another server's, and a Node of another
-// name needs the Machine's record: the kubelet chooses its provider ID too. A Node of the control plane must fit in everything.
+// refusesOwned returns why a Node with the Machine's owner label is not the Machine's nevertheless; an empty string when it is.
+// A kubelet can put that label on its own Node and chooses its own provider ID. So the provider ID must not name another
+// server, and a Node with another name must be recorded in the Machine's status. A Node of the control plane must match in
+// name, provider ID and label.
 func (s Matcher) refusesOwned(n *corev1.Node) string {
 	known := cmp.Or(s.Server, record.ServerID(s.Provider, s.Machine))
 	ref := s.Machine.Status.NodeRef
@@ -134,8 +135,8 @@ func (s Matcher) refusesOwned(n *corev1.Node) string {
 	return ""
 }
 
-// older says that the Node existed before the Machine or its server; an empty string when it did not. The server that an
-// operator lets the Machine adopt may be older, with its Node. Only times that are known are compared.
+// older returns a message when the Node existed before the Machine or its server; an empty string when it did not. A server
+// that an operator lets the Machine adopt may be older, with its Node. Unknown times are not compared.
 func (s Matcher) older(n *corev1.Node) string {
 	registered := n.CreationTimestamp
 	switch {
@@ -149,5 +150,5 @@ func (s Matcher) older(n *corev1.Node) string {
 	return ""
 }
 
-// roleOf names what makes the Node one of the control plane; an empty string when nothing does.
+// roleOf returns the label or taint that makes the Node part of the control plane; an empty string when there is none.
 func roleOf(n *corev1.Node) string { return v1alpha1.ControlPlaneRole(n.Labels, n.Spec.Taints) }

@@ -18,14 +18,14 @@ const (
 	otherServer = "0a1b2c3d-0000-4000-8000-00000000def0"
 )
 
-// madeAt is when the Machine of these tests was created, and registeredAt when its Node registers unless a test says so.
+// madeAt is when the Machine of these tests was created, and registeredAt when its Node registers unless a test sets another time.
 var (
 	madeAt       = time.Unix(1000000, 0)
 	registeredAt = madeAt.Add(5 * time.Minute)
 )
 
-// nodeNamed returns a Node that registered after the Machine was created. provider is its provider ID, owner the value of
-// its owner label; both may be empty.
+// nodeNamed returns a Node that registered after the Machine was created. provider is its provider ID, owner the value of its
+// owner label; both may be empty.
 func nodeNamed(name, provider, owner string, changes ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(registeredAt), Labels: map[string]string{}}, Spec: corev1.NodeSpec{ProviderID: provider}}
 	if owner != "" {
@@ -43,13 +43,13 @@ func tainted(key string) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.Spec.Taints = append(n.Spec.Taints, taint(key, "")) }
 }
 
-// registeredAfter returns a change of the time at which the Node registered, relative to the creation of the Machine.
+// registeredAfter returns a change that sets when the Node registered, relative to the creation of the Machine.
 func registeredAfter(d time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(madeAt.Add(d)) }
 }
 
-// matcher returns the matcher of Machine m with the UID u, whose server was created a minute after it. An empty server is
-// not known.
+// matcher returns the matcher of Machine m with the UID u, whose server was created a minute after it. An empty server means
+// that no server is known.
 func matcher(server string) Matcher {
 	m := machineWith(nil)
 	m.CreationTimestamp = metav1.NewTime(madeAt)
@@ -61,7 +61,7 @@ func matcher(server string) Matcher {
 	return s
 }
 
-func TestMatch(t *testing.T) {
+func TestMatchFindsOnlyTheMachinesNode(t *testing.T) {
 	own, other := "openstack:///"+ownServer, "openstack:///"+otherServer
 	const controlPlane, master = "node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"
 	tests := []struct {
@@ -69,54 +69,55 @@ func TestMatch(t *testing.T) {
 		server string
 		node   *corev1.Node
 		found  bool
-		// taken is in the reason why the Node of that name or provider ID is not the Machine's; empty: there is no reason.
+		// taken is a part of the reason why the Node with that name or provider ID is not the Machine's; empty: there is no
+		// reason.
 		taken string
 		// change alters the matcher, unless nil.
 		change func(*Matcher)
 	}{
-		{"MC-52 by provider ID and name", ownServer, nodeNamed("m", "openstack:///"+strings.ToUpper(ownServer), ""), true, "", nil},
-		{"MC-52 by provider ID with a region", ownServer, nodeNamed("m", "openstack://region/"+ownServer, ""), true, "", nil},
-		{"by provider ID and name when the former owner does not exist any more", ownServer, nodeNamed("m", own, "old"), true, "", nil},
-		{"by name when it has no provider ID", ownServer, nodeNamed("m", "", ""), true, "", nil},
-		{"MC-52 not when the provider ID is another server's", ownServer, nodeNamed("m", other, ""), false, "is not that of server", nil},
-		{"MC-52 not when another Machine's owner label is on it", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
-		{"not by another name", ownServer, nodeNamed("n", "", ""), false, "", nil},
-		{"MCM-41 not before there is a server", "", nodeNamed("m", other, ""), false, "", nil},
-		{"another provider's ID is no server of ours", ownServer, nodeNamed("m", "aws:///zone/"+ownServer, ""), false, "is not that of server", nil},
+		{"matches by provider ID and name (MC-52)", ownServer, nodeNamed("m", "openstack:///"+strings.ToUpper(ownServer), ""), true, "", nil},
+		{"matches by provider ID with a region (MC-52)", ownServer, nodeNamed("m", "openstack://region/"+ownServer, ""), true, "", nil},
+		{"matches by provider ID and name with a former Machine's owner label", ownServer, nodeNamed("m", own, "old"), true, "", nil},
+		{"matches by name without a provider ID", ownServer, nodeNamed("m", "", ""), true, "", nil},
+		{"refuses the provider ID of another server (MC-52)", ownServer, nodeNamed("m", other, ""), false, "is not that of server", nil},
+		{"refuses another Machine's owner label (MC-52)", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
+		{"does not match another name", ownServer, nodeNamed("n", "", ""), false, "", nil},
+		{"does not match before there is a server (MCM-41)", "", nodeNamed("m", other, ""), false, "", nil},
+		{"refuses the provider ID of another cloud", ownServer, nodeNamed("m", "aws:///zone/"+ownServer, ""), false, "is not that of server", nil},
 
-		{"MC-63 by its own label when the server is gone and unknown", "", nodeNamed("m", other, "u"), true, "", nil},
-		{"MC-52 MC-63 by its own label under another name that the Machine records", ownServer, nodeNamed("n", "", "u"), true, "", recordsNode("n")},
-		{"not by a label alone that any kubelet can write (F-4)", ownServer, nodeNamed("n", "", "u"), false, "", nil},
-		{"not by a label alone while no server is known (F-4)", "", nodeNamed("n", other, "u"), false, "", nil},
-		{"not by a record alone that an author can write", "", nodeNamed("n", other, ""), false, "", recordsNode("n")},
-		{"but the label does not make another server's node its own", ownServer, nodeNamed("n", other, "u"), false, "", nil},
-		{"the label does not make another node its own while the server cannot be asked for (F-4)", "", nodeNamed("m", other, "u"), false, "",
+		{"matches by its own label when the server is gone and unknown (MC-63)", "", nodeNamed("m", other, "u"), true, "", nil},
+		{"matches by its own label with another name that the Machine records (MC-52, MC-63)", ownServer, nodeNamed("n", "", "u"), true, "", recordsNode("n")},
+		{"does not match by a label alone, which any kubelet can write (F-4)", ownServer, nodeNamed("n", "", "u"), false, "", nil},
+		{"does not match by a label alone while no server is known (F-4)", "", nodeNamed("n", other, "u"), false, "", nil},
+		{"does not match by a record alone, which an author can write", "", nodeNamed("n", other, ""), false, "", recordsNode("n")},
+		{"does not match another server's Node with its own label", ownServer, nodeNamed("n", other, "u"), false, "", nil},
+		{"does not match another Node with its own label while the cloud cannot be asked (F-4)", "", nodeNamed("m", other, "u"), false, "",
 			func(s *Matcher) { s.Machine.Spec.ProviderID = &own }},
 
-		{"not by provider ID under another name (F-4)", ownServer, nodeNamed("control-plane-1", own, ""), false, "must be m", nil},
-		{"not by provider ID when the cloud calls the server otherwise (F-4)", ownServer, nodeNamed("m", own, ""), false, "named other in the cloud",
+		{"refuses another name with the right provider ID (F-4)", ownServer, nodeNamed("control-plane-1", own, ""), false, "must be m", nil},
+		{"refuses a Node when the server has another name in the cloud (F-4)", ownServer, nodeNamed("m", own, ""), false, "named other in the cloud",
 			func(s *Matcher) { s.Name = "other" }},
-		{"not with the label of the control plane (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane", nil},
-		{"not with the old label of the control plane (F-4)", ownServer, nodeNamed("m", own, "", labeled(master)), false, "control plane", nil},
-		{"not with the taint of the control plane (F-4)", ownServer, nodeNamed("m", own, "", tainted(controlPlane)), false, "control plane", nil},
-		{"not with the old taint of the control plane (F-4)", ownServer, nodeNamed("m", own, "", tainted(master)), false, "control plane", nil},
-		{"not with a role of the control plane when it has no provider ID (F-4)", ownServer, nodeNamed("m", "", "", labeled(controlPlane)), false, "control plane", nil},
-		{"not with a role of the control plane when it is adopted (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane",
+		{"refuses the label of the control plane (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane", nil},
+		{"refuses the old label of the control plane (F-4)", ownServer, nodeNamed("m", own, "", labeled(master)), false, "control plane", nil},
+		{"refuses the taint of the control plane (F-4)", ownServer, nodeNamed("m", own, "", tainted(controlPlane)), false, "control plane", nil},
+		{"refuses the old taint of the control plane (F-4)", ownServer, nodeNamed("m", own, "", tainted(master)), false, "control plane", nil},
+		{"refuses a control-plane role without a provider ID (F-4)", ownServer, nodeNamed("m", "", "", labeled(controlPlane)), false, "control plane", nil},
+		{"refuses a control-plane role in an adoption (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane",
 			func(s *Matcher) { s.Adopted = true }},
-		{"not with its own label and a role of the control plane when it is older than the Machine (F-4)", ownServer,
+		{"refuses an older Node with its own label and a control-plane role (F-4)", ownServer,
 			nodeNamed("m", own, "u", labeled(controlPlane), registeredAfter(-time.Hour)), false, "control plane", nil},
-		{"by its own label when somebody has given it a role of the control plane", ownServer, nodeNamed("m", own, "u", labeled(controlPlane)), true, "", nil},
+		{"matches by its own label although somebody set a control-plane role", ownServer, nodeNamed("m", own, "u", labeled(controlPlane)), true, "", nil},
 
-		{"not when it existed before the Machine (F-4)", ownServer, nodeNamed("m", own, "", registeredAfter(-time.Second)), false, "before the Machine", nil},
-		{"not when it existed before the Machine and has a former owner's label (F-4)", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Second)), false, "before the Machine", nil},
-		{"MC-52 not by name a node that existed before the Machine and has no label", ownServer, nodeNamed("m", "", "", registeredAfter(-time.Second)), false, "before the Machine", nil},
-		{"when it registered in the second in which the Machine was created", ownServer, nodeNamed("m", own, "", registeredAfter(0)), true, "", nil},
-		{"not when it existed long before the server (F-4)", ownServer, nodeNamed("m", own, ""), false, "before server",
+		{"refuses a Node from before the Machine (F-4)", ownServer, nodeNamed("m", own, "", registeredAfter(-time.Second)), false, "before the Machine", nil},
+		{"refuses a Node from before the Machine with a former owner's label (F-4)", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Second)), false, "before the Machine", nil},
+		{"refuses a Node from before the Machine without a label (MC-52)", ownServer, nodeNamed("m", "", "", registeredAfter(-time.Second)), false, "before the Machine", nil},
+		{"matches a Node that registered in the second of the Machine's creation", ownServer, nodeNamed("m", own, "", registeredAfter(0)), true, "", nil},
+		{"refuses a Node from long before the server (F-4)", ownServer, nodeNamed("m", own, ""), false, "before server",
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference + time.Second) }},
-		{"when only the two clocks make it older than its server", ownServer, nodeNamed("m", own, ""), true, "",
+		{"matches a Node that is older than its server by less than the clock difference", ownServer, nodeNamed("m", own, ""), true, "",
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference) }},
-		{"with its own label whatever its age, as machine-controller leaves it", ownServer, nodeNamed("m", own, "u", registeredAfter(-time.Hour)), true, "", nil},
-		{"whatever its age when an operator lets the Machine adopt its server", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Hour)), true, "",
+		{"matches an older Node with its own label, as machine-controller leaves it", ownServer, nodeNamed("m", own, "u", registeredAfter(-time.Hour)), true, "", nil},
+		{"matches an older Node when an operator lets the Machine adopt its server", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Hour)), true, "",
 			func(s *Matcher) { s.Adopted = true }},
 	}
 	for _, tt := range tests {
@@ -127,13 +128,13 @@ func TestMatch(t *testing.T) {
 			}
 			found, taken := s.Match([]*corev1.Node{tt.node})
 			if (found != nil) != tt.found || (taken != "") != (tt.taken != "") || !strings.Contains(taken, tt.taken) {
-				t.Errorf("got %v and %q, want %v and %q", found != nil, taken, tt.found, tt.taken)
+				t.Errorf("Match() found %v, taken %q, want %v and %q", found != nil, taken, tt.found, tt.taken)
 			}
 		})
 	}
 }
 
-// recordsNode has the Machine's status name a Node.
+// recordsNode makes the Machine's status name a Node.
 func recordsNode(name string) func(*Matcher) {
 	return func(s *Matcher) { s.Machine.Status.NodeRef = &corev1.ObjectReference{Name: name} }
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 )
 
-// startTaints are the keys of the taints that Kubernetes itself puts on a Node that cannot take pods yet.
+// startTaints are the keys of the taints that Kubernetes puts on a Node that cannot run pods yet.
 var startTaints = []string{
 	v1alpha1.TaintUninitialized,
 	corev1.TaintNodeNotReady,
@@ -22,8 +22,8 @@ var startTaints = []string{
 	corev1.TaintNodeNetworkUnavailable,
 }
 
-// StartRules are what a Node must have before its first start is complete, beside being Ready and without the start-up taints
-// of Kubernetes itself.
+// StartRules are the conditions under which the first start of a Node is complete. In addition, the Node must be Ready and have
+// none of the start-up taints of Kubernetes.
 type StartRules struct {
 	// Taint is the key of the taint (NoSchedule) that drover removes when the first start is complete; empty: none.
 	Taint string
@@ -35,15 +35,15 @@ type StartRules struct {
 	OtherTaints []string
 }
 
-// HasStarted reports whether the first start of the Node was completed before this reconcile: the Machine's status records that,
-// or the Machine was Ready or Running with this very Node although nothing is recorded, as machine-controller and older
-// versions of drover leave it. A Node that was deleted and has registered again starts again.
+// HasStarted reports whether the first start of the Node was complete before this reconcile. Either the Machine's status
+// records it, or the Machine was Ready or Running with this same Node without a record, as machine-controller and older
+// versions of drover left it. A Node that was deleted and has registered again starts again.
 func (r StartRules) HasStarted(m *v1alpha1.Machine, node *corev1.Node) bool {
 	ref := m.Status.NodeRef
 	switch {
 	case ref == nil || ref.UID != "" && ref.UID != node.UID:
 		return false
-	case MarksOf(m).Started:
+	case RecordOf(m).Started:
 		return true
 	case r.hasStartupTaint(node):
 		return false
@@ -51,7 +51,7 @@ func (r StartRules) HasStarted(m *v1alpha1.Machine, node *corev1.Node) bool {
 	return ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning || isReady(m)
 }
 
-// isReady reports whether the Machine's status says that it is Ready.
+// isReady reports whether condition Ready of the Machine is True.
 func isReady(m *v1alpha1.Machine) bool {
 	return slices.ContainsFunc(m.Status.Conditions, func(c v1alpha1.MachineCondition) bool {
 		return c.Type == v1alpha1.ConditionReady && c.Status == corev1.ConditionTrue
@@ -63,7 +63,7 @@ func (r StartRules) hasStartupTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
 }
 
-// Missing returns what the Node itself shows to be missing before it can take pods, one sentence each.
+// Missing returns what the Node lacks before it can run pods, one sentence each.
 func (r StartRules) Missing(node *corev1.Node) []string {
 	var out []string
 	if keepsPodsAway(node, v1alpha1.TaintUninitialized) {
@@ -84,7 +84,7 @@ func (r StartRules) Missing(node *corev1.Node) []string {
 		}
 	}
 	for _, key := range slices.Concat(startTaints, r.OtherTaints) {
-		// A Node that is not Ready has the taint for that, too.
+		// A Node that is not Ready has one of these taints too.
 		implied := key == v1alpha1.TaintUninitialized || len(out) > 0 && (key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable)
 		if !implied && keepsPodsAway(node, key) {
 			out = append(out, "the Node has the taint "+key)
@@ -93,9 +93,9 @@ func (r StartRules) Missing(node *corev1.Node) []string {
 	return out
 }
 
-// keepsPodsAway reports whether the Node has a taint of that key which keeps ordinary pods away. PreferNoSchedule does
-// not; nor do not-ready and unreachable with the effect NoExecute, which every pod tolerates for five minutes
-// (admission plug-in DefaultTolerationSeconds).
+// keepsPodsAway reports whether the Node has a taint with the given key that keeps ordinary pods away. The effect
+// PreferNoSchedule does not; nor do not-ready and unreachable with the effect NoExecute, which every pod tolerates for five
+// minutes (admission plug-in DefaultTolerationSeconds).
 func keepsPodsAway(node *corev1.Node, key string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		if t.Key != key {
@@ -115,24 +115,25 @@ func IsReadyPodOf(pod *corev1.Pod, set types.NamespacedName) bool {
 		})
 }
 
-// unreachableAfter is how long a Node must not have been Ready for its kubelet to count as gone.
+// unreachableAfter is how long a Node must not have been Ready before its kubelet counts as dead.
 const unreachableAfter = 5 * time.Minute
 
-// Unreachable reports whether the Node has not been Ready for so long that its kubelet will not end any pod.
+// Unreachable reports whether the Node has not been Ready for so long that its kubelet will not terminate any pod.
 func Unreachable(node *corev1.Node, now time.Time) bool {
 	c := Ready(node)
 	return c != nil && c.Status != corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) >= unreachableAfter
 }
 
-// Runs reports whether the Node has a kubelet that is ready, and so runs on a server that was started. A nil Node has none.
+// Runs reports whether the Node is Ready, so that a kubelet runs on its server. It returns false for a nil Node.
 func Runs(node *corev1.Node) bool { return node != nil && isTrue(node, corev1.NodeReady) }
 
-// OutOfService reports whether the Node has the taint that lets Kubernetes end its pods and detach its volumes, as drover sets it.
+// OutOfService reports whether the Node has the out-of-service taint that drover sets, by which Kubernetes deletes its pods and
+// detaches its volumes.
 func OutOfService(node *corev1.Node) bool {
 	return slices.Contains(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
 }
 
-// Ready returns the Node's condition Ready; nil when it reports none.
+// Ready returns the Node's condition Ready; nil when it has none.
 func Ready(node *corev1.Node) *corev1.NodeCondition { return condition(node, corev1.NodeReady) }
 
 func condition(node *corev1.Node, name corev1.NodeConditionType) *corev1.NodeCondition {

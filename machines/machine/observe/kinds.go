@@ -8,15 +8,16 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// Kinds knows whether drover's own CustomResourceDefinitions are in place. When one is deleted, Machines are deleted that
-// nobody wanted to delete.
+// Kinds reports whether a deletion must wait because drover's own CustomResourceDefinitions are being deleted or missing.
+// Deleting a definition deletes Machines that no operator meant to delete.
 type Kinds interface {
-	// Withheld returns why the deletion of a Machine must wait, as a condition's reason and message; both are empty when it
-	// may go on. The answer is no older than the call, unless begun says that the deletion was allowed to begin before.
+	// Withheld returns why the deletion of a Machine must wait, as the reason and the message of a condition; both are empty
+	// when it may go on. The answer is no older than the call, unless begun reports that the deletion was allowed to begin
+	// before.
 	Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (reason, message string)
 }
 
-// observeKinds asks whether a deletion may go on. It comes last, right before the steps.
+// observeKinds asks whether a deletion may go on. It runs last, right before the steps.
 func (o *Observer) observeKinds(ctx context.Context, s *scope.Scope) {
 	if o.Kinds == nil || !s.Observed.Deleting {
 		return
@@ -25,8 +26,8 @@ func (o *Observer) observeKinds(ctx context.Context, s *scope.Scope) {
 	s.AllowDeletion(s.Policy.Withheld == "")
 }
 
-// deletionBegun reports whether an earlier reconcile was allowed to begin the Machine's deletion. A condition that is older than
-// the deletion came with the manifest of a Machine that was restored.
+// deletionBegun reports whether an earlier reconcile was allowed to begin the Machine's deletion. A condition that is older
+// than the deletion does not count: it was restored with the Machine from a backup.
 func deletionBegun(m *v1alpha1.Machine) bool {
 	for _, c := range m.Status.Conditions {
 		if c.Type == v1alpha1.ConditionDeleting {

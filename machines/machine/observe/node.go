@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// observeNode looks for the Node of the Machine's server: the one that the cloud shows as the Machine's, or has shown. What
-// spec.providerID names makes no Node the Machine's; without a server only one with the Machine's owner label is.
+// observeNode looks for the Node of the server that the cloud shows, or has shown, as the Machine's. spec.providerID alone does
+// not make a Node the Machine's; without a server, only a Node with the Machine's owner label is.
 func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	seen := &s.Observed
 	if seen.Cloud.Server == nil && seen.Cloud.Foreign != "" {
@@ -55,7 +55,7 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 }
 
 // candidates returns the Nodes that may be the Machine's: by the server's provider ID, and unless one of them has the server's
-// name also by the owner label and by that name. A Node may be in the list twice.
+// name, by the owner label and by that name. A Node may be in the list twice.
 func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*corev1.Node, error) {
 	out, err := o.nodesBy(ctx, indexes.NodeServer, string(matcher.Server))
 	if err != nil || slices.ContainsFunc(out, matcher.Named) {
@@ -77,8 +77,9 @@ func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*co
 	return out, nil
 }
 
-// unseenNode reads from the API server the Node of a Machine that is being deleted and of which the cache shows no Node: while the
-// watch is late, a Node may have registered, and its pods must leave it before the server goes, and it must go with the Machine.
+// unseenNode reads a Node from the API server when a Machine is being deleted and the cache shows no Node of it. While the
+// watch is late, a Node may have registered: its pods must be evicted before the server is deleted, and it must be deleted with
+// the Machine.
 func (o *Observer) unseenNode(ctx context.Context, name string) ([]*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := o.Live.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
@@ -108,8 +109,8 @@ func (o *Observer) nodesBy(ctx context.Context, index, key string) ([]*corev1.No
 // retryLook is how soon to look again for a Node that the API server has and the cache does not.
 const retryLook = 5 * time.Second
 
-// MissingNode looks live for a Node that the cache does not have although its server lives. Its absence is a finding of
-// health, which shows in the Ready condition; nothing follows from it here.
+// MissingNode reads from the API server a Node that the cache lacks although its server exists. That it is missing shows in
+// condition Ready, which the health controller acts on; nothing else follows here.
 func (o *Observer) MissingNode(ctx context.Context, s *scope.Scope) error {
 	var node corev1.Node
 	err := o.Live.Get(ctx, types.NamespacedName{Name: s.Machine.Status.NodeRef.Name}, &node)
@@ -122,7 +123,7 @@ func (o *Observer) MissingNode(ctx context.Context, s *scope.Scope) error {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("reading node %s: %w", s.Machine.Status.NodeRef.Name, err)
 	default:
-		s.Detail = fmt.Sprintf("the Node is not there, though server %s is %s", s.Observed.Cloud.Server.ID, s.Observed.Cloud.Server.Status)
+		s.Detail = fmt.Sprintf("the Node does not exist although server %s is %s", s.Observed.Cloud.Server.ID, s.Observed.Cloud.Server.Status)
 	}
 	return nil
 }

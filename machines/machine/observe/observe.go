@@ -1,6 +1,5 @@
-// Package observe gathers the facts of a reconcile: the Machine, its server, its Node, its group, and what follows from them
-// and the clock. It reads the caches and the cloud's inventory, with clients that
-// cannot write, and takes no step.
+// Package observe gathers the facts of a reconcile: the Machine, its server, its Node, its group, and the facts that follow
+// from these and the clock. It reads the caches and the cloud's inventory with clients that cannot write, and takes no step.
 package observe
 
 import (
@@ -22,33 +21,33 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// ErrCacheOld ends a reconcile whose cache shows the Machine's Node from before this process's own last write of it. A write
-// that follows from it would be refused, or repeat what is done already.
+// ErrCacheOld ends a reconcile whose cache shows the Machine's Node as it was before this process's own last write. A write
+// based on it would be refused, or would repeat the last one.
 var ErrCacheOld = errors.New("the cache is older than the last write")
 
-// Options make an [Observer].
+// Options configure an [Observer].
 type Options struct {
-	// Control reads Machines and their owners, Target reads Nodes, both from caches. LiveControl and Live read the same from the API
-	// servers.
+	// Control reads Machines and their owners, Target reads Nodes, both from caches. LiveControl and Live read the same from
+	// the API servers.
 	Control, Target, LiveControl, Live client.Reader
 	Cloud                              cloud.Cloud
 	Backoffs                           Backoffs
-	// LeaveStopped: servers that somebody has shut down are not started.
+	// LeaveStopped keeps drover from starting servers that were shut down.
 	LeaveStopped bool
 	// Kinds is asked whether a deletion may go on. nil: it always may.
 	Kinds Kinds
-	// Reach reports since when both API servers have answered again. nil: they always have.
+	// Reach reports since when both API servers have answered again. nil: they have always answered.
 	Reach *reach.Watch
 	Start nodes.StartRules
-	// Timeouts are those of a Machine whose annotations, and those of its group, set none.
+	// Timeouts apply where the annotations of a Machine and of its group set none.
 	Timeouts lifecycle.Timeouts
 }
 
 // Backoffs reports whether a Machine may ask the cloud for a server again after a failure.
 type Backoffs interface {
-	// BackingOff reports whether an earlier failure of the Machine's own forbids another attempt yet.
+	// BackingOff reports whether the Machine waits after a failure of its own.
 	BackingOff(s *scope.Scope) bool
-	// MayCreate returns what the Machine's group allows.
+	// MayCreate returns the answer of the group's back-off.
 	MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permission, error)
 }
 
@@ -63,7 +62,7 @@ func New(o Options) *Observer {
 	return &Observer{Options: o, targets: targets{machines: o.Control, cluster: o.Target}}
 }
 
-// Observe gathers the facts. It looks up nothing for a Machine that is left alone.
+// Observe gathers the facts. It looks up nothing for a Machine that is ignored.
 func (o *Observer) Observe(ctx context.Context, s *scope.Scope) error {
 	s.ReadMachine()
 	if s.Observed.LeftAlone() {
@@ -104,8 +103,8 @@ func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
 	}
 }
 
-// observeDuplicates chooses among several servers of a Machine that names none yet: the one whose Node is there stays, since it
-// works already and its name is taken. The cloud's own choice holds otherwise.
+// observeDuplicates chooses among several servers of a Machine that names none yet. A server whose Node has registered stays,
+// since it works already and its name is taken. Otherwise the cloud's own choice stays.
 func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observed) error {
 	if seen.Named || seen.Cloud.Server == nil || len(seen.Cloud.Duplicates) == 0 {
 		return nil
@@ -123,7 +122,7 @@ func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observ
 	return nil
 }
 
-// observeGroup reads the timeouts, and asks the group whether a server may be made, where that matters.
+// observeGroup reads the timeouts, and where a server may be needed, the answer of the group's back-off.
 func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	seen, policy := &s.Observed, &s.Policy
 	if seen.Joined && !seen.Deleting {
@@ -147,7 +146,7 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	return o.observeDrain(ctx, s)
 }
 
-// observeDeadline decides until when the server has time to become a node.
+// observeDeadline computes until when the server has time to become a Node.
 func (o *Observer) observeDeadline(s *scope.Scope) {
 	server, policy := s.Observed.Cloud.Server, &s.Policy
 	if server == nil || policy.Timeouts.Join <= 0 || server.Created.IsZero() {
@@ -155,7 +154,7 @@ func (o *Observer) observeDeadline(s *scope.Scope) {
 	}
 	began := server.Created
 	if recovered := o.Reach.State().Recovered; recovered.After(began) {
-		// Before that a Node could not register, or would not have been seen.
+		// Before that time a Node could not register, or drover could not have seen it.
 		began = recovered
 	}
 	policy.JoinDeadline = began.Add(policy.Timeouts.Join)

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/record"
 )
 
-// ownedByOther returns why a Node without the Machine's owner label belongs to another Machine: one that exists and that the
-// Node's owner label names, or an older one that the Node may as well belong to. It is empty when there is none.
+// ownedByOther returns why a Node without the Machine's owner label belongs to another Machine: an existing Machine that the
+// Node's owner label names, or an older Machine that matches the Node too. It is empty when there is none.
 func (o *Observer) ownedByOther(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
 	owner := n.Labels[v1alpha1.LabelOwnedBy]
 	exists, err := o.machineExists(ctx, m, owner)
@@ -26,7 +26,7 @@ func (o *Observer) ownedByOther(ctx context.Context, m *v1alpha1.Machine, n *cor
 	return o.contested(ctx, m, n)
 }
 
-// machineExists reports whether there is another Machine with the UID; false when the UID is empty.
+// machineExists reports whether another Machine has the UID; false when the UID is empty.
 func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid string) (bool, error) {
 	if uid == "" || uid == string(m.UID) {
 		return false, nil
@@ -38,9 +38,9 @@ func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid s
 	return len(list.Items) > 0, nil
 }
 
-// contested names the other Machine a Node belongs to that has no Machine's label yet; an empty string when there is no
-// such Machine. Two Machines can name one Node: both have servers of that name, or one of them signs in to a cloud that
-// lists other people's servers. The older Machine has the Node then, because nobody can make a Machine for a Node before
+// contested returns a message that names the other Machine to which a Node without an owner label belongs; an empty string when
+// there is none. Two Machines can match one Node: both have servers with its name, or one of them uses a cloud that lists
+// servers of other owners. Then the Node belongs to the older Machine, because nobody can create a Machine for a Node before
 // that Node's own Machine exists.
 func (o *Observer) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
 	index := client.MatchingFields{indexes.MachineName: n.Name}
@@ -53,7 +53,7 @@ func (o *Observer) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1
 	}
 	for i := range list.Items {
 		rival := &list.Items[i]
-		// A Node without an owner label is never that of a Machine whose server has another name.
+		// A Node without an owner label never belongs to a Machine whose server has another name.
 		if rival.UID != m.UID && rival.ServerName() == n.Name && isOlder(rival, m) && o.mayHave(ctx, rival, n) {
 			return fmt.Sprintf("node %s belongs to the older Machine %s/%s, which has the same server or a server of the same name", n.Name, rival.Namespace, rival.Name), nil
 		}
@@ -61,8 +61,8 @@ func (o *Observer) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1
 	return "", nil
 }
 
-// isOlder reports whether a Machine was created before another. Of two that were created in the same second the one with
-// the smaller UID counts as older.
+// isOlder reports whether a was created before b. Of two Machines created in the same second, the one with the smaller UID
+// counts as older.
 func isOlder(a, b *v1alpha1.Machine) bool {
 	if a.CreationTimestamp.Equal(&b.CreationTimestamp) {
 		return a.UID < b.UID
@@ -70,8 +70,8 @@ func isOlder(a, b *v1alpha1.Machine) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// mayHave reports whether the cloud shows a server of the Machine that a Node may be of. What spec.providerID
-// names does not count, but while the cloud cannot be asked the Machine must be assumed to have that server.
+// mayHave reports whether the cloud shows a server of the Machine that may run the Node. spec.providerID does not count, but
+// while the cloud cannot be asked the Machine must be assumed to have that server.
 func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
 	if record.ServerID(o.Cloud, m) == "" {
 		return false

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// observeStart decides how far the start of a server is that is shut down. For every other server it does nothing.
+// observeStart computes the state of the start of a server that is shut down. For any other server it does nothing.
 func (o *Observer) observeStart(ctx context.Context, s *scope.Scope) error {
 	server := s.Observed.Cloud.Server
 	if server == nil || server.State != cloud.ServerStopped && server.State != cloud.ServerStarting {
@@ -29,8 +29,8 @@ func (o *Observer) observeStart(ctx context.Context, s *scope.Scope) error {
 	return nil
 }
 
-// RefrainNow reads the Machine's group from the API server, since the cache may be late, and reports whether people do not want
-// drover to start the Machine's server. They do not when the group is gone, or another one has its name.
+// RefrainNow reads the Machine's group from the API server, since the cache may be late, and reports whether an operator does
+// not want drover to start the Machine's server. It also returns true when the group is gone, or another object has its name.
 func (o *Observer) RefrainNow(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	group, err := o.groupOf(ctx, m)
 	if err != nil {
@@ -50,7 +50,7 @@ func (o *Observer) RefrainNow(ctx context.Context, m *v1alpha1.Machine) (bool, e
 	return err != nil || live.GetUID() != group.Holder.GetUID() || refrains(live), nil
 }
 
-// refrains reports whether people do not want drover to touch, or to heal, the Machines of that object.
+// refrains reports whether an annotation or field of the object tells drover not to touch, or not to heal, its Machines.
 func refrains(o client.Object) bool {
 	return v1alpha1.Paused(o.GetAnnotations()) || v1alpha1.SkipsHealth(o.GetAnnotations())
 }

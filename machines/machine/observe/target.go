@@ -12,25 +12,26 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// targetsLife is how long what is known of places for pods is used again, so that many drains cost one look.
+// targetsLife is how long a result is reused, so that many drains share one list of Nodes.
 const targetsLife = 5 * time.Second
 
-// targets holds what is known of places for evicted pods.
+// targets caches where evicted pods can be scheduled.
 type targets struct {
 	// machines reads Machines, and cluster reads Nodes.
 	machines, cluster client.Reader
 
 	mu   sync.Mutex
 	read time.Time
-	// nodes is how many take pods, and one of their names: enough to know whether there is another.
+	// nodes is the number of Nodes that accept pods, and name is the name of one of them: enough to know whether there is
+	// another.
 	nodes int
-	one   string
-	// coming: a Machine is about to become a node.
+	name  string
+	// coming reports whether a Machine is about to become a Node.
 	coming bool
 }
 
-// other reports whether the pods of a Node could go to another one. Without another Node, present or to come, an eviction only
-// ends them (MC-60).
+// other reports whether the pods of a Node could be scheduled on another one. Without another Node, present or expected, an
+// eviction only terminates them (MC-60).
 func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -41,22 +42,22 @@ func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (
 		t.read = now
 	}
 	others := t.nodes
-	if t.one == node.Name {
+	if t.name == node.Name {
 		others--
 	}
 	return others > 0 || t.coming, nil
 }
 
-// look reads the Nodes, and the Machines when that is not enough. The caller holds the lock.
+// look lists the Nodes, and the Machines when the Nodes are not enough. mu must be held.
 func (t *targets) look(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := t.cluster.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
 	}
-	t.nodes, t.one, t.coming = 0, "", false
+	t.nodes, t.name, t.coming = 0, "", false
 	for i := range nodes.Items {
 		if n := &nodes.Items[i]; !n.Spec.Unschedulable {
-			t.nodes, t.one = t.nodes+1, n.Name
+			t.nodes, t.name = t.nodes+1, n.Name
 		}
 	}
 	if t.nodes > 1 {

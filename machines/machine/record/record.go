@@ -1,6 +1,6 @@
-// Package record reads and writes what a Machine's object holds of its resources in the cloud: spec.providerID,
-// status.providerStatus and status.addresses. It does not know the form of the first two, which are the provider's own, and
-// decides nothing by them. It has no client, clock or logger.
+// Package record reads and writes the fields of a Machine that describe its resources in the cloud: spec.providerID,
+// status.providerStatus and status.addresses. The first two have a format of the provider's own, which this package does not
+// parse. It makes no decisions, and has no client, clock or logger.
 package record
 
 import (
@@ -19,21 +19,21 @@ func ServerID(provider cloud.Provider, m *v1alpha1.Machine) cloud.ServerID {
 	return provider.ServerID(ptr.Deref(m.Spec.ProviderID, ""))
 }
 
-// HasPlace reports whether the status records where the cloud makes the Machine's resources. A cloud with a single place has
-// nothing to record.
+// HasPlace reports whether the status records where the cloud creates the Machine's resources. In a cloud with a single place
+// there is nothing to record, and it returns true.
 func HasPlace(m *v1alpha1.Machine, f *cloud.Facts) bool {
 	return f.Place == nil || f.Place.MergeInto(m.Status.ProviderStatus) == m.Status.ProviderStatus
 }
 
-// WritePlace records where the Machine's resources are made. It changes nothing while that is not known.
+// WritePlace records where the Machine's resources are created. It changes nothing while that is not known.
 func WritePlace(m *v1alpha1.Machine, f *cloud.Facts) {
 	if f.Place != nil {
 		m.Status.ProviderStatus = f.Place.MergeInto(m.Status.ProviderStatus)
 	}
 }
 
-// WriteServer records what the provider wants remembered of a server, and its addresses; nothing when s is nil. Addresses stay
-// while no others are known.
+// WriteServer records the provider's data about a server, and its addresses. It does nothing when s is nil, and keeps the
+// addresses while no new ones are known.
 func WriteServer(m *v1alpha1.Machine, s *cloud.Server) {
 	if s == nil {
 		return

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// text is a record that replaces what is stored, unless that is the same.
+// text is a record that replaces the stored one, unless they are equal.
 type text string
 
 func (r text) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
@@ -21,7 +21,7 @@ func (r text) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(r)}
 }
 
-func TestWriteServer(t *testing.T) {
+func TestWriteServerRecordsTheServer(t *testing.T) {
 	m := &v1alpha1.Machine{}
 	WriteServer(m, nil)
 	if m.Status.ProviderStatus != nil {
@@ -38,11 +38,11 @@ func TestWriteServer(t *testing.T) {
 	}
 }
 
-func TestPlace(t *testing.T) {
+func TestHasPlaceNeedsAKnownPlace(t *testing.T) {
 	m, unknown, known := &v1alpha1.Machine{}, &cloud.Facts{}, &cloud.Facts{Place: text("p")}
 	WritePlace(m, unknown)
 	if !HasPlace(m, unknown) || m.Status.ProviderStatus != nil {
-		t.Error("a place that is not known is recorded or awaited")
+		t.Error("an unknown place is recorded or awaited")
 	}
 	if HasPlace(m, known) {
 		t.Error("the place counts as recorded before it is (F-17)")

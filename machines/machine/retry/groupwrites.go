@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,19 +18,19 @@ import (
 )
 
 const (
-	// repeatEvery is how often a failed write of a group is repeated.
+	// repeatEvery is how often a failed write of a group's status is repeated.
 	repeatEvery = 5 * time.Second
-	// groupWriteTimeout bounds one write of a group.
+	// groupWriteTimeout bounds one write of a group's status.
 	groupWriteTimeout = 30 * time.Second
 )
 
-// groupWrites knows which groups are being written, and which writes have failed and are to be repeated. One goroutine at a time
+// groupWrites tracks which groups are being written, and which writes failed and must be repeated. Only one goroutine at a time
 // writes a group, so that an older status never replaces a newer one.
 type groupWrites struct {
 	mu sync.Mutex
-	// writing has the groups that are being written; the value is true when the group has changed since.
+	// writing holds the groups that are being written; the value is true when the group has changed since.
 	writing map[types.UID]bool
-	// failed has the holders of the groups whose last write failed.
+	// failed holds the holders of the groups whose last write failed.
 	failed map[types.UID]client.Object
 	// signal has an element when a write has failed.
 	signal chan struct{}
@@ -39,8 +40,8 @@ func newGroupWrites() *groupWrites {
 	return &groupWrites{writing: map[types.UID]bool{}, failed: map[types.UID]client.Object{}, signal: make(chan struct{}, 1)}
 }
 
-// begin reports whether the caller is to write the group. It is not when another goroutine does so already, which then writes the
-// latest change too.
+// begin reports whether the caller must write the group. It returns false while another goroutine writes the group; that
+// goroutine then writes the latest change too.
 func (w *groupWrites) begin(group types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -52,8 +53,8 @@ func (w *groupWrites) begin(group types.UID) bool {
 	return true
 }
 
-// end notes the end of a write that begin allowed. It reports whether the group must be written again at once, by the same caller,
-// because it has changed meanwhile.
+// end records the end of a write that begin allowed. It reports whether the caller must write the group again at once, because
+// it has changed meanwhile.
 func (w *groupWrites) end(holder client.Object, err error) (again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -83,8 +84,8 @@ func (w *groupWrites) toRepeat() []client.Object {
 	return slices.Collect(maps.Values(w.failed))
 }
 
-// Start repeats failed writes of groups until ctx ends. The Machine whose event caused the write may be gone by then, and the
-// group may have no other event.
+// Start repeats failed writes of groups until ctx ends. No event may repeat them: the Machine that caused the write may be
+// gone, and the group may not change again.
 func (r *Retries) Start(ctx context.Context) error {
 	for {
 		select {
@@ -92,12 +93,12 @@ func (r *Retries) Start(ctx context.Context) error {
 			return nil
 		case <-r.writes.signal:
 		}
-		// The only error is that ctx has ended.
+		// The only possible error is that of ctx.
 		_ = wait.PollUntilContextCancel(ctx, repeatEvery, false, r.repeatWrites)
 	}
 }
 
-// repeatWrites repeats each write that has failed. It reports whether all have succeeded.
+// repeatWrites repeats each write that has failed, and reports whether all succeeded.
 func (r *Retries) repeatWrites(ctx context.Context) (done bool, err error) {
 	for _, holder := range r.writes.toRepeat() {
 		r.writeHolder(ctx, holder)
@@ -105,11 +106,11 @@ func (r *Retries) repeatWrites(ctx context.Context) (done bool, err error) {
 	return len(r.writes.toRepeat()) == 0, nil
 }
 
-// NeedLeaderElection is true: only the leader writes groups.
+// NeedLeaderElection returns true: only the leader writes groups.
 func (r *Retries) NeedLeaderElection() bool { return true }
 
-// writeHolder writes the group's back-offs and joins to the status of its deployment or set. A write that fails is logged, and
-// repeated by Start.
+// writeHolder writes the group's back-offs and joins to the status of its deployment or set. It logs an error; Start repeats
+// the write.
 func (r *Retries) writeHolder(ctx context.Context, holder client.Object) {
 	if !r.writes.begin(holder.GetUID()) {
 		return
@@ -117,7 +118,7 @@ func (r *Retries) writeHolder(ctx context.Context, holder client.Object) {
 	for {
 		err := r.applyHolder(ctx, holder)
 		if err != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "The back-offs of a group could not be written; the write is repeated", "group", client.ObjectKeyFromObject(holder))
+			ctrl.LoggerFrom(ctx).Error(err, "The back-offs of a group could not be written; the write is repeated", "group", klog.KObj(holder))
 		}
 		if !r.writes.end(holder, err) {
 			return
@@ -125,7 +126,7 @@ func (r *Retries) writeHolder(ctx context.Context, holder client.Object) {
 	}
 }
 
-// applyHolder writes once, unless nothing differs from what is stored.
+// applyHolder writes the status once, unless it equals the stored one.
 func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
 	status, unwritten := r.groups.Status(holder)
 	if !unwritten {

@@ -24,17 +24,17 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// bench is the back-offs of one group, in an API server that refuses some writes of its status.
+// bench holds the back-offs of one group, with an API server that refuses some writes of its status.
 type bench struct {
 	t       *testing.T
 	client  client.Client
 	pool    *v1alpha1.MachineDeployment
 	retries *Retries
 	stop    context.CancelFunc
-	// answers are the API server's refusals of the next writes of the status; nil: it accepts. writes counts them all.
+	// answers are the errors of the next writes of the status; nil: the write succeeds. writes counts all writes.
 	answers []error
 	writes  int
-	// during, unless nil, is called while a write is under way.
+	// during, unless nil, is called during each write.
 	during func()
 }
 
@@ -68,7 +68,7 @@ func (b *bench) apply(ctx context.Context, c client.Client, sub string, o runtim
 	return c.SubResource(sub).Apply(ctx, o, opts...)
 }
 
-// start begins a process that remembers nothing; it ends with stop.
+// start starts a process without memory; it ends with stop.
 func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	b.retries = New(b.client, "test", func(types.NamespacedName) {})
@@ -82,7 +82,7 @@ func (b *bench) start() {
 	})
 }
 
-// scope returns a reconcile of a Machine of the group; a server makes it one whose server works.
+// scope returns a reconcile of a Machine of the group. With a server, the server is ACTIVE.
 func (b *bench) scope(server *cloud.Server) *scope.Scope {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	s := scope.NewStore(scope.Options{Clock: clock.RealClock{}}).Open(m)
@@ -99,12 +99,12 @@ func (b *bench) stored() *v1alpha1.MachineDeployment {
 	return &pool
 }
 
-// full records that the cloud has no room.
+// full records that the cloud has no capacity.
 func (b *bench) full() {
 	b.retries.FailedInCloud(b.t.Context(), b.scope(nil), fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores"))
 }
 
-// works records that a server works, after the wait is over.
+// works records that a server is ACTIVE, after the wait is over.
 func (b *bench) works() {
 	time.Sleep(10 * time.Minute)
 	b.retries.ServerWorks(b.t.Context(), b.scope(&cloud.Server{State: cloud.ServerActive}))
@@ -119,7 +119,7 @@ func (b *bench) shows(want int) {
 	}
 }
 
-// later lets time pass without any event of the group.
+// later moves the clock without any event of the group.
 func (b *bench) later() {
 	time.Sleep(5 * time.Minute)
 	synctest.Wait()
@@ -129,7 +129,7 @@ func conflict() error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: "machinedeployments"}, "pool", errors.New("the object has been modified"))
 }
 
-// refusals are what may happen to the write of a group's status.
+// refusals are the errors of one or more writes of a group's status.
 var refusals = map[string][]error{
 	"once":                  {errors.New("EOF")},
 	"three times":           {errors.New("EOF"), apierrors.NewInternalError(errors.New("etcd")), errors.New("EOF")},
@@ -138,7 +138,7 @@ var refusals = map[string][]error{
 
 func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 	for name, answers := range refusals {
-		t.Run("although the group has no other event: the begin of a back-off, refused "+name+" (F-24)", func(t *testing.T) {
+		t.Run("stores a new back-off whose write was refused "+name+" (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.answers = answers
@@ -151,7 +151,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 				}
 			})
 		})
-		t.Run("although the group has no other event: the end of a back-off, refused "+name+" (F-24)", func(t *testing.T) {
+		t.Run("stores the end of a back-off whose write was refused "+name+" (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.full()
@@ -163,7 +163,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 				b.shows(0)
 			})
 		})
-		t.Run("the end of a back-off whose begin was refused "+name+" leaves nothing (F-24)", func(t *testing.T) {
+		t.Run("stores nothing of a back-off that ends after its write was refused "+name+" (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.answers = answers
@@ -174,7 +174,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 			})
 		})
 	}
-	t.Run("it is not repeated for ever once the group is gone (F-24)", func(t *testing.T) {
+	t.Run("stops once the group is gone (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.answers = []error{errors.New("EOF"), apierrors.NewNotFound(schema.GroupResource{}, "pool")}
@@ -189,8 +189,8 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 	})
 }
 
-func TestAProcessThatChangesBeforeBackoffsAreWritten(t *testing.T) {
-	t.Run("the next attempt of the group tells of the shortage (F-24)", func(t *testing.T) {
+func TestANewProcessFindsLostBackoffs(t *testing.T) {
+	t.Run("opens the back-off again at the next attempt of the group (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.answers = []error{errors.New("EOF")}
@@ -201,7 +201,7 @@ func TestAProcessThatChangesBeforeBackoffsAreWritten(t *testing.T) {
 			b.shows(1)
 		})
 	})
-	t.Run("the next server that works ends the back-off (F-24)", func(t *testing.T) {
+	t.Run("ends the back-off with the next ACTIVE server (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.full()
@@ -216,8 +216,8 @@ func TestAProcessThatChangesBeforeBackoffsAreWritten(t *testing.T) {
 	})
 }
 
-func TestAGroupThatChangesWhileItIsWritten(t *testing.T) {
-	t.Run("is written again by the same writer, so that no older status comes last (F-24)", func(t *testing.T) {
+func TestAChangeDuringAWriteIsWritten(t *testing.T) {
+	t.Run("is written by the same goroutine, so that no older status is stored last (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.during = b.works

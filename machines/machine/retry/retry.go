@@ -29,13 +29,13 @@ type Retries struct {
 	writes     *groupWrites
 }
 
-// New returns Retries that hold nothing yet. The client is for the cluster of the Machines, and fieldOwner the manager of what
-// is written. wake is called for each Machine that was told to wait and may ask again.
+// New returns Retries without any back-off. The client writes to the control cluster under fieldOwner. wake is called for each
+// Machine that was refused and may ask again.
 func New(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
 	return &Retries{client: c, fieldOwner: fieldOwner, machines: backoff.NewMachines(), groups: backoff.NewGroups(wake), writes: newGroupWrites()}
 }
 
-// BackingOff reports whether an earlier failure of the Machine's own forbids another attempt yet.
+// BackingOff reports whether the Machine waits after a failure of its own.
 func (r *Retries) BackingOff(s *scope.Scope) bool {
 	now := s.Now()
 	return r.machines.Until(s.Machine, now).After(now)
@@ -47,7 +47,7 @@ func (r *Retries) MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permis
 	if !allowed.Allowed || !allowed.JoinsFail || s.Group.Set == "" {
 		return allowed, nil
 	}
-	// A server that a former leader ordered is the one that is tried.
+	// After a change of leader, a peer's server that is still being created is the group's probe.
 	peers, err := r.peers(ctx, s.Machine, s.Group.Set)
 	for i := range peers {
 		if peer := &peers[i]; peer.Spec.ProviderID != nil && peer.Status.NodeRef == nil && peer.DeletionTimestamp == nil {
@@ -73,7 +73,7 @@ func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID)
 	return out, nil
 }
 
-// attempt returns what the Machine asks the cloud for.
+// attempt returns the group's view of the Machine's request to the cloud.
 func attempt(s *scope.Scope) backoff.Attempt {
 	a := backoff.Attempt{Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Revision: s.Group.Revision}
 	if s.Instance != nil {
@@ -83,14 +83,14 @@ func attempt(s *scope.Scope) backoff.Attempt {
 	return a
 }
 
-// Failed records a failure that keeps back this Machine only, and when to try again. A call that waits for other calls of
-// drover's own was refused by nobody: the Machine is woken when its turn comes, and the time in the error is only in case that
-// is missed.
+// Failed records a failure that delays only this Machine, and when to try again. When a call only waits behind other calls of
+// drover, nothing has refused it: the cloud driver wakes the Machine when it is its turn, and the time in the error is a
+// fallback.
 func (r *Retries) Failed(ctx context.Context, s *scope.Scope, err error) {
 	cause := fault.Of(err)
 	if cause.Code == fault.CodeWaitingForTurn {
 		s.WaitsForTurn = true
-		s.Detail = cmp.Or(s.Detail, "other calls of drover to the cloud come first")
+		s.Detail = cmp.Or(s.Detail, "waiting for other calls of drover to the cloud")
 		s.RequeueWithin(max(cause.RetryAfter, fault.PolicyOf(cause.Class).Retry))
 		return
 	}
@@ -105,8 +105,8 @@ func logFailure(ctx context.Context, s *scope.Scope) {
 		"message", s.Failure.Message, "retryAfter", s.RequeueAfter.String())
 }
 
-// FailedInCloud records what the cloud refused. A failure that other Machines of the group would meet as well opens the
-// group's back-off; any other keeps back this Machine only.
+// FailedInCloud records that the cloud refused a request. A failure that other Machines of the group would meet too opens the
+// group's back-off; any other failure delays only this Machine.
 func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) {
 	cause := fault.Of(err)
 	if !fault.PolicyOf(cause.Class).OpensBackoff {
@@ -122,9 +122,9 @@ func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) 
 	r.writeGroup(ctx, s)
 }
 
-// ServerFailed records that the server has gone to ERROR. The first failure delays its own Machine only. A second failure, without
-// a server of the group that became ACTIVE in between, opens the back-off of the whole group, and all of its Machines show it
-// (fault.GroupWait).
+// ServerFailed records that the server has gone to ERROR. The first failure delays only its own Machine. A second failure,
+// without a server of the group that became ACTIVE in between, opens the back-off of the whole group, and all of its Machines
+// show it (fault.GroupWait).
 func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault.Error) {
 	if fault.PolicyOf(cause.Class).OpensBackoff {
 		r.FailedInCloud(ctx, s, cause)
@@ -137,8 +137,8 @@ func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault
 	r.writeGroup(ctx, s)
 }
 
-// ServerWorks records that the server works, once, when it has become ACTIVE or its node has joined: it disproves the group's
-// back-offs from before.
+// ServerWorks records, once, that the server has become ACTIVE or its Node has joined. That disproves earlier back-offs of the
+// group.
 func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	server := s.Observed.Cloud.Server
 	works := server != nil && (server.State == cloud.ServerActive || s.Observed.Joined)
@@ -156,7 +156,7 @@ func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	}
 }
 
-// JoinEnded records how the wait for a node has ended.
+// JoinEnded records how the wait for a Node has ended.
 func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error {
 	if s.Group.Holder == nil || s.Group.Set == "" {
 		return nil
@@ -182,19 +182,19 @@ func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error 
 // Ordered records that the cloud has accepted the order for a server.
 func (r *Retries) Ordered(s *scope.Scope) { r.groups.Ordered(s.Group.Holder, s.Machine.UID, s.Now()) }
 
-// Leave lets another Machine try for the group, because this one is being deleted.
+// Leave allows another Machine to probe for the group, because this one is being deleted.
 func (r *Retries) Leave(machine types.UID) { r.groups.Forget(machine) }
 
-// Forget drops all that is held of a Machine that is gone.
+// Forget drops all state of a Machine that is gone.
 func (r *Retries) Forget(machine types.UID) {
 	r.machines.Forget(machine)
 	r.groups.Forget(machine)
 }
 
-// Sweep drops what is held of groups that are no longer used.
+// Sweep drops the state of groups that are no longer used.
 func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
 
-// Wait says what a Machine that waits for a back-off waits for, and until when. It reports whether the reconcile ended with
+// Wait writes into the scope which back-off the Machine waits for, and until when. It reports whether the reconcile ended with
 // such a wait.
 func (r *Retries) Wait(s *scope.Scope) bool {
 	now := s.Now()
@@ -206,7 +206,7 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 		s.Failure = backoff.FailureFor(s.Policy.Permission.Backoff, s.Machine.Name)
 		s.RequeueWithin(max(s.Policy.Permission.RetryAt.Sub(now), time.Second))
 	case lifecycle.ReasonJoinsFail:
-		s.Detail = "at least half of the group's last servers did not become nodes: one at a time is tried"
+		s.Detail = "at least half of the group's last servers did not become nodes, so one server at a time is tried"
 		s.RequeueWithin(max(s.Policy.Permission.RetryAt.Sub(now), scope.PollCloud))
 	default:
 		return false
@@ -215,7 +215,7 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 }
 
 // writeGroup writes the group's back-offs and joins to the status of its deployment or set; see writeHolder. Those of a Machine
-// that is alone go with the next write of the Machine.
+// without an owner are part of the Machine's next write.
 func (r *Retries) writeGroup(ctx context.Context, s *scope.Scope) {
 	if _, alone := s.Group.Holder.(*v1alpha1.Machine); alone {
 		status, _ := r.groups.Status(s.Group.Holder)

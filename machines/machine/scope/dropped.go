@@ -11,22 +11,22 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// seen is what this process last saw, or wrote itself, of what only drover writes into a Machine. It must not be changed.
+// seen is the last known state of the fields of a Machine that only drover writes. It must not be changed.
 type seen struct {
-	// version is the Machine's resourceVersion; empty: nothing was seen.
+	// version is the Machine's resourceVersion; empty when nothing is known.
 	version    string
 	providerID string
 	status     v1alpha1.MachineStatus
 }
 
-// seenIn returns what is to be remembered of a Machine.
+// seenIn returns the part of a Machine that is remembered.
 func seenIn(m *v1alpha1.Machine) seen {
 	return seen{version: m.ResourceVersion, providerID: ptr.Deref(m.Spec.ProviderID, ""), status: m.Status}
 }
 
-// PutBack writes again what a client has dropped that replaced the whole Machine, such as kubectl replace or Terraform: each
-// field of the status, each condition, and spec.providerID. Only what this process has seen can be put back. The reconcile goes
-// on with the Machine as it was.
+// PutBack restores fields that another client dropped when it replaced the whole Machine, as kubectl replace and Terraform do:
+// each field of the status, each condition, and spec.providerID. It can only restore fields that this process has seen. The
+// reconcile goes on with the restored Machine.
 func (s *Scope) PutBack(ctx context.Context) error {
 	memory := s.store.memory
 	switch other := s.Machine.Labels[v1alpha1.LabelController] != s.store.Controller; {
@@ -40,11 +40,11 @@ func (s *Scope) PutBack(ctx context.Context) error {
 		memory.saw(s.Base)
 		return nil
 	}
-	ctrl.LoggerFrom(ctx).Info("Putting back what another client has dropped from the Machine")
+	ctrl.LoggerFrom(ctx).Info("Restoring fields that another client has dropped from the Machine")
 	return s.WriteAhead(ctx, BeforeObserving)
 }
 
-// restore fills what the Machine lacks of what was seen before. It reports whether anything was missing.
+// restore fills in fields that the Machine had before and lacks now. It reports whether any were missing.
 func restore(m *v1alpha1.Machine, before seen) bool {
 	if before.version == "" || before.version == m.ResourceVersion {
 		return false
@@ -54,7 +54,7 @@ func restore(m *v1alpha1.Machine, before seen) bool {
 		m.Spec.ProviderID, restored = ptr.To(before.providerID), true
 	}
 	status := before.status.DeepCopy()
-	// By reflection, so that a field that is added to the status is put back too.
+	// Reflection includes fields that are added to the status later.
 	is, was := reflect.ValueOf(&m.Status).Elem(), reflect.ValueOf(status).Elem()
 	for i := range is.NumField() {
 		if isEmpty(is.Field(i)) && !isEmpty(was.Field(i)) {
@@ -80,32 +80,32 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// saw remembers a Machine as it is stored, which must be the cache's own object: then remembering it takes no memory.
+// saw remembers a Machine as it is stored. m must be the cache's own object, so that no copy is needed.
 func (mem *memory) saw(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	mem.of(m).seen = seenIn(m)
+	mem.stateOf(m).seen = seenIn(m)
 }
 
-// seenOf returns what was last seen of a Machine; zero when nothing was.
+// seenOf returns the last known state of a Machine; zero when there is none.
 func (mem *memory) seenOf(m *v1alpha1.Machine) seen {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	return mem.of(m).seen
+	return mem.stateOf(m).seen
 }
 
-// forgetSeen drops what was seen of a Machine that another controller looks after.
+// forgetSeen drops the last known state of a Machine that belongs to another controller.
 func (mem *memory) forgetSeen(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	mem.of(m).seen = seen{}
+	mem.stateOf(m).seen = seen{}
 }
 
-// forgetRemoved drops what a failed write would have removed from what was seen: it may have been carried out.
+// forgetRemoved drops the fields that a failed write would have removed, because that write may have been carried out.
 func (mem *memory) forgetRemoved(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	e := mem.of(m)
+	e := mem.stateOf(m)
 	e.seen.status = *e.seen.status.DeepCopy()
 	meant, was := reflect.ValueOf(m.Status), reflect.ValueOf(&e.seen.status).Elem()
 	for i := range meant.NumField() {

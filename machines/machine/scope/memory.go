@@ -13,11 +13,11 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// longestLag is how long a cache may stay behind an own write before it is believed all the same: after a restored backup of
-// etcd its versions are older than those of before.
+// longestLag is how long a cache may be older than this process's own write before it is used nevertheless: after a backup of
+// etcd was restored, the resource versions are lower than before.
 const longestLag = time.Minute
 
-// memory holds, for each Machine, what this process wrote last, and since when a change waits to be written.
+// memory holds, for each Machine, the last writes of this process, and since when a change waits to be written.
 type memory struct {
 	// gone is called with the UID of each Machine that is forgotten.
 	gone     func(types.UID)
@@ -25,25 +25,25 @@ type memory struct {
 	machines map[types.NamespacedName]*written
 }
 
-// written is what is remembered of one Machine.
+// written is the state of one Machine.
 type written struct {
 	uid           types.UID
 	machine, node ownWrite
-	// unwritten is since when a change that is not urgent waits; zero: none does.
+	// unwritten is since when a change that is not urgent waits; zero when none does.
 	unwritten time.Time
-	// forced is when this process first saw that the deletion is forced; zero: it is not.
+	// forced is when this process first saw that the deletion is forced; zero when it is not.
 	forced time.Time
-	// begun: this process was allowed to begin the deletion.
+	// begun reports whether this process was allowed to begin the deletion.
 	begun bool
-	// seen is what was last seen or written of it.
+	// seen is the last state of the Machine that this process read or wrote.
 	seen seen
-	// unsent is the time in the record of a start that this process has not sent to the cloud yet; zero: there is none.
+	// unsent is the time in the record of a start that this process has not sent to the cloud yet; zero when there is none.
 	unsent time.Time
-	// ended is when this process removed the last finalizer; zero: it did not. The answer to that write has no new version.
+	// ended is when this process removed the last finalizer; zero when it did not. The answer to that write has no new version.
 	ended time.Time
 }
 
-// ownWrite is the version that an object had after a write, and when that was.
+// ownWrite is the version of an object after a write, and the time of the write.
 type ownWrite struct {
 	uid     types.UID
 	version string
@@ -54,8 +54,8 @@ func newMemory(gone func(types.UID)) *memory {
 	return &memory{gone: gone, machines: map[types.NamespacedName]*written{}}
 }
 
-// of returns what is remembered of a Machine; mu must be held. A Machine of the same name that came later starts empty.
-func (mem *memory) of(m *v1alpha1.Machine) *written {
+// stateOf returns the state of a Machine; mu must be held. It starts empty for a new Machine with the name of an old one.
+func (mem *memory) stateOf(m *v1alpha1.Machine) *written {
 	key := client.ObjectKeyFromObject(m)
 	e := mem.machines[key]
 	if e == nil || e.uid != m.UID {
@@ -66,8 +66,8 @@ func (mem *memory) of(m *v1alpha1.Machine) *written {
 	return e
 }
 
-// newer reports whether the write is later than the object that the cache shows. Versions of one resource are numbers that
-// grow: Kubernetes promises that since 1.35, and older API servers hand out etcd's revisions, for which it holds too.
+// newer reports whether the write is later than the object in the cache. Versions of one resource can be compared as numbers:
+// Kubernetes guarantees that since 1.35, and the etcd revisions of older API servers can be compared, too.
 func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 	if o.uid != cached.GetUID() || now.Sub(o.at) > longestLag {
 		return false
@@ -76,46 +76,46 @@ func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 	return err == nil && order > 0
 }
 
-// wroteMachine notes a write of a Machine, which must not be changed any more; nothing of it waits.
+// wroteMachine records a write of a Machine, after which no change of it waits. m must not be changed any more.
 func (mem *memory) wroteMachine(m *v1alpha1.Machine, now time.Time) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	e := mem.of(m)
+	e := mem.stateOf(m)
 	e.machine, e.unwritten, e.seen = ownWrite{m.UID, m.ResourceVersion, now}, time.Time{}, seenIn(m)
 	if m.DeletionTimestamp != nil && len(m.Finalizers) == 0 {
 		e.ended = now
 	}
 }
 
-// wroteNode notes a write of a Machine's Node.
+// wroteNode records a write of a Machine's Node.
 func (mem *memory) wroteNode(m *v1alpha1.Machine, node *corev1.Node, now time.Time) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	mem.of(m).node = ownWrite{node.UID, node.ResourceVersion, now}
+	mem.stateOf(m).node = ownWrite{node.UID, node.ResourceVersion, now}
 }
 
-// cacheOld reports whether the cache shows the Machine, or its Node unless that is nil, from before the own last write, or a
-// Machine that is gone since that write.
+// cacheOld reports whether the cache shows the Machine, or its Node unless that is nil, as it was before this process's last
+// write, or a Machine that is gone since that write.
 func (mem *memory) cacheOld(m *v1alpha1.Machine, node *corev1.Node, now time.Time) bool {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	e := mem.of(m)
+	e := mem.stateOf(m)
 	ended := !e.ended.IsZero() && now.Sub(e.ended) <= longestLag
 	return ended || e.machine.newer(m, now) || node != nil && e.node.newer(node, now)
 }
 
-// nothingWaits notes that the Machine is stored as it is.
+// nothingWaits records that the Machine is stored as it is.
 func (mem *memory) nothingWaits(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	mem.of(m).unwritten = time.Time{}
+	mem.stateOf(m).unwritten = time.Time{}
 }
 
-// mayWait returns how long a change that is not urgent may still wait; 0: it is to be written.
+// mayWait returns how long a change that is not urgent may still wait; 0 means that it must be written now.
 func (mem *memory) mayWait(m *v1alpha1.Machine, now time.Time) time.Duration {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	e := mem.of(m)
+	e := mem.stateOf(m)
 	if e.unwritten.IsZero() {
 		e.unwritten = now
 	}
@@ -126,57 +126,57 @@ func (mem *memory) mayWait(m *v1alpha1.Machine, now time.Time) time.Duration {
 func (mem *memory) hasBegun(m *v1alpha1.Machine) bool {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	return mem.of(m).begun
+	return mem.stateOf(m).begun
 }
 
-// allowed notes whether the Machine's deletion may go on.
+// allowed records whether the Machine's deletion may go on.
 func (mem *memory) allowed(m *v1alpha1.Machine, may bool) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	mem.of(m).begun = may
+	mem.stateOf(m).begun = may
 }
 
 // forcedSince returns when this process first saw that the Machine's deletion is forced.
 func (mem *memory) forcedSince(m *v1alpha1.Machine, now time.Time) time.Time {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	e := mem.of(m)
+	e := mem.stateOf(m)
 	if e.forced.IsZero() {
 		e.forced = now
 	}
 	return e.forced
 }
 
-// notForced notes that the Machine's deletion is not forced.
+// notForced records that the Machine's deletion is not forced.
 func (mem *memory) notForced(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	mem.of(m).forced = time.Time{}
+	mem.stateOf(m).forced = time.Time{}
 }
 
-// startUnsent reports whether a start with that record has not been sent to the cloud by this process, which recorded it.
+// startUnsent reports whether this process recorded the start and has not sent it to the cloud yet.
 func (mem *memory) startUnsent(m *v1alpha1.Machine, recorded time.Time) bool {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	unsent := mem.of(m).unsent
+	unsent := mem.stateOf(m).unsent
 	return !unsent.IsZero() && unsent.Equal(recorded)
 }
 
-// setUnsent notes the record of a start that has not been sent; zero: it has.
+// setUnsent records the time of a start that has not been sent; zero when it has.
 func (mem *memory) setUnsent(m *v1alpha1.Machine, recorded time.Time) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
-	mem.of(m).unsent = recorded
+	mem.stateOf(m).unsent = recorded
 }
 
-// forget drops what is remembered of a Machine that is gone.
+// forget drops the state of a Machine that is gone.
 func (mem *memory) forget(machine types.NamespacedName) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
 	mem.drop(machine)
 }
 
-// drop does so; mu must be held.
+// drop drops the state of a Machine; mu must be held.
 func (mem *memory) drop(machine types.NamespacedName) {
 	if e := mem.machines[machine]; e != nil {
 		delete(mem.machines, machine)

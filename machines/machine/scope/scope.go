@@ -1,6 +1,6 @@
-// Package scope is one reconcile of one Machine, as all its steps share it: the Machine as it is worked on and as it is stored,
-// the facts, and the result ([Scope]). It is also the only place that writes Machines ([Scope.Finish], [Scope.WriteAhead]),
-// and remembers what this process wrote ([Store]). It decides nothing about servers, Nodes or the next step.
+// Package scope holds the state of one reconcile of one Machine that all its steps share ([Scope]): the Machine as it is worked
+// on and as it is stored, the facts, and the result. Only this package writes Machines ([Scope.Finish], [Scope.WriteAhead]),
+// and it remembers what this process wrote ([Store]). It makes no decisions about servers, Nodes or the next step.
 package scope
 
 import (
@@ -17,11 +17,12 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// PollCloud is how soon to look again at what the cloud was asked for, if it reports no change before.
+// PollCloud is how soon to check the outcome of a request to the cloud, if the cloud reports no change before.
 const PollCloud = 15 * time.Second
 
-// A forced deletion waits for its pods, and for the first lists of servers, no longer than ForcedDrain, and for anything no longer than ForcedDeletion, each from when this
-// process first saw that it is forced. A call to the cloud may take a minute, and the Machine is gone within five.
+// A forced deletion waits for its pods and for the first lists of servers no longer than ForcedDrain, and for anything else no
+// longer than ForcedDeletion. Both begin when this process first sees that the deletion is forced. A call to the cloud may take
+// a minute, and the Machine must be gone within five.
 const (
 	ForcedDrain    = time.Minute
 	ForcedDeletion = 3 * time.Minute
@@ -31,40 +32,42 @@ const (
 type Scope struct {
 	// Machine is worked on. Base is the Machine as it is stored, and must not be changed.
 	Machine, Base *v1alpha1.Machine
-	// The facts. An observer fills Observed and Policy, steps change Progress.
+	// The facts. An observer sets Observed and Policy, steps change Progress.
 	Observed lifecycle.Observed
 	Policy   lifecycle.Policy
 	Progress lifecycle.Progress
 	status.Result
-	// Instance is the Machine's side of the cloud; nil when its spec or credentials cannot be read.
+	// Instance accesses the Machine's resources in the cloud; nil when its spec or credentials cannot be read.
 	Instance cloud.Instance
 	Group    Group
-	// UserData is what the server is created with, once it is made.
+	// UserData is the server's user data, once it is made.
 	UserData []byte
-	// RequeueAfter is when to look again; 0: when something changes.
+	// RequeueAfter is when to reconcile again; 0: when something changes.
 	RequeueAfter time.Duration
-	// WaitsForTurn: the reconcile ended at a call that waits for other calls of drover's own. That is no failure.
+	// WaitsForTurn reports whether the reconcile ended at a call that waits behind other calls of drover. That is not a
+	// failure.
 	WaitsForTurn bool
-	// Urgent: a successor must know that the reconcile came this far, so that it is written at once.
+	// Urgent reports whether a successor must see the progress of this reconcile, so that the Machine is written at once.
 	Urgent bool
-	// LeftBehind is what the cloud may still hold of a Machine that is let go, and LeftReason is why.
+	// LeftBehind names the resources that the cloud may still have when the Machine is removed without the cloud's
+	// confirmation. LeftReason is the reason of its Event.
 	LeftBehind, LeftReason string
-	// Gone: the Machine was deleted or let go, so there is nothing left to write to.
+	// Gone reports whether the Machine no longer exists, so it cannot be written.
 	Gone bool
 
 	store *Store
-	// warnings are recorded with the next write of the Machine.
+	// warnings are recorded as Events with the next write of the Machine.
 	warnings []warning
 }
 
-// Group is the Machines that share a back-off. It is zero while it was not looked up.
+// Group identifies the Machines that share a back-off. It is zero before it was looked up.
 type Group struct {
 	// Holder is the Machine's deployment, else its set, else the Machine itself: a *v1alpha1.MachineDeployment, a
 	// *v1alpha1.MachineSet or the *v1alpha1.Machine.
 	Holder client.Object
 	// Set is the UID of the Machine's set; empty when it has none.
 	Set types.UID
-	// Revision is that of the Machine's template; 0 when it is not known.
+	// Revision is the revision of the Machine's template; 0 when it is not known.
 	Revision int64
 }
 
@@ -74,53 +77,54 @@ type warning struct{ reason, message string }
 // Now returns the time.
 func (s *Scope) Now() time.Time { return s.store.Clock.Now() }
 
-// Facts returns the facts, as [lifecycle.Next] takes them.
+// Facts returns the facts in the form that [lifecycle.Next] takes.
 func (s *Scope) Facts() *lifecycle.Facts {
 	return &lifecycle.Facts{Observed: &s.Observed, Policy: &s.Policy, Progress: &s.Progress}
 }
 
-// ReadMachine brings the observed facts up to date with the Machine, after a step has changed it.
+// ReadMachine updates the observed facts after a step has changed the Machine.
 func (s *Scope) ReadMachine() {
 	s.Observed.ReadMachine(s.Machine, s.store.Controller, s.store.Provider)
 }
 
-// RequeueWithin has the Machine looked at again after that time at the latest. A time of zero or less changes nothing.
+// RequeueWithin requeues the Machine after the given time at the latest. A time of zero or less changes nothing.
 func (s *Scope) RequeueWithin(after time.Duration) {
 	if after > 0 && (s.RequeueAfter == 0 || after < s.RequeueAfter) {
 		s.RequeueAfter = after
 	}
 }
 
-// Warn records a Warning Event of the Machine. It is called when something changes, not at each reconcile.
+// Warn records a Warning Event for the Machine. Steps call it when something changes, not in each reconcile.
 func (s *Scope) Warn(reason, message string) {
 	s.store.Recorder.Eventf(s.Machine, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
 }
 
-// WarnOnWrite records a Warning Event once the Machine has been written in this reconcile; never when that fails or nothing
-// differs. It is for what the written status repeats, so that a lost write does not record it twice.
+// WarnOnWrite records a Warning Event after the Machine has been written in this reconcile, and none when that write fails or
+// nothing differs. It is for Events whose text is also in the written status, so that a repeated write does not repeat the
+// Event.
 func (s *Scope) WarnOnWrite(reason, message string) {
 	s.warnings = append(s.warnings, warning{reason, message})
 }
 
-// SetCondition writes a condition of the Machine.
+// SetCondition sets a condition of the Machine.
 func (s *Scope) SetCondition(name string, v status.Verdict) {
 	status.SetCondition(s.Machine, name, v, metav1.NewTime(s.Now()))
 }
 
-// ComputeStatus writes the whole status from the facts and the result.
+// ComputeStatus computes the whole status from the facts and the result.
 func (s *Scope) ComputeStatus() {
 	status.Compute(&status.Input{
 		Machine: s.Machine, Base: s.Base, Facts: s.Facts(), Result: s.Result, Start: s.store.Start, Now: metav1.NewTime(s.Now()),
 	})
 }
 
-// WroteNode takes the Node as it is after a write for the rest of the reconcile.
+// WroteNode replaces the Node by its state after a write, for the rest of the reconcile.
 func (s *Scope) WroteNode(node *corev1.Node) {
 	s.Observed.Node = node
 	s.store.memory.wroteNode(s.Machine, node, s.Now())
 }
 
-// CacheOld reports whether the cache shows a Node of the Machine from before this process's own last write of it.
+// CacheOld reports whether the cache shows the Machine's Node as it was before this process's last write.
 func (s *Scope) CacheOld(node *corev1.Node) bool {
 	return s.store.memory.cacheOld(s.Machine, node, s.Now())
 }
@@ -128,14 +132,13 @@ func (s *Scope) CacheOld(node *corev1.Node) bool {
 // DeletionBegun reports whether this process was allowed to begin the Machine's deletion.
 func (s *Scope) DeletionBegun() bool { return s.store.memory.hasBegun(s.Machine) }
 
-// StartUnsent reports whether the start of the server that the Machine records was recorded by this process, and not sent to the
-// cloud yet.
+// StartUnsent reports whether this process recorded the start of the server and has not sent it to the cloud yet.
 func (s *Scope) StartUnsent() bool {
 	record := s.Machine.Status.ServerStart
 	return record != nil && s.store.memory.startUnsent(s.Machine, record.Time.Time)
 }
 
-// SetStartUnsent remembers whether the start that the Machine records is still to be sent to the cloud.
+// SetStartUnsent remembers whether the recorded start must still be sent to the cloud.
 func (s *Scope) SetStartUnsent(unsent bool) {
 	recorded := time.Time{}
 	if unsent {
@@ -162,7 +165,7 @@ func (s *Scope) ForcedFor() time.Duration {
 	return now.Sub(s.store.memory.forcedSince(s.Machine, now))
 }
 
-// RequeueForced has a Machine whose deletion is forced looked at again when the time of the next wait is over.
+// RequeueForced requeues a Machine whose deletion is forced for the end of the next of its time limits.
 func (s *Scope) RequeueForced() {
 	if !s.Forced() {
 		return

@@ -13,35 +13,35 @@ import (
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
-// RetryCache is when a reconcile is repeated whose cache was older than this process's own last write, if the watch delivers
-// nothing before.
+// RetryCache is when a reconcile is repeated whose cache was older than this process's last write, if no watch event arrives
+// before.
 const RetryCache = 5 * time.Second
 
-// Options make a [Store].
+// Options configure a [Store].
 type Options struct {
-	// Client writes Machines, as FieldOwner. Recorder records their Events.
+	// Client writes Machines as FieldOwner. Recorder records their Events.
 	Client     client.Writer
 	FieldOwner client.FieldOwner
 	Recorder   events.EventRecorder
 	Clock      clock.PassiveClock
-	// Provider reads what of the Machine is the provider's own.
+	// Provider parses the provider's own fields of a Machine.
 	Provider cloud.Provider
 	// Controller is the controller name that a Machine's label must have.
 	Controller string
 	Start      nodes.StartRules
-	// Gone is called with the UID of each Machine that is forgotten: it is gone, maybe without the steps of a deletion, or
-	// another one has its name. It must not call the Store. Default: nobody is told.
+	// Gone is called with the UID of each Machine that is forgotten, because it no longer exists or another Machine has its
+	// name. It must not call the Store. Default: nothing is called.
 	Gone func(types.UID)
 }
 
-// Store opens a [Scope] for each reconcile, and remembers what this process wrote of each Machine. What it remembers is lost
-// with the process, which costs at most a write.
+// Store opens a [Scope] for each reconcile, and remembers this process's writes of each Machine. A new process starts without
+// that memory, which costs one more write at most.
 type Store struct {
 	Options
 	memory *memory
 }
 
-// NewStore returns a Store that remembers nothing yet.
+// NewStore returns an empty Store.
 func NewStore(o Options) *Store {
 	if o.Gone == nil {
 		o.Gone = func(types.UID) {}
@@ -49,9 +49,8 @@ func NewStore(o Options) *Store {
 	return &Store{Options: o, memory: newMemory(o.Gone)}
 }
 
-// Open returns the scope of a reconcile. cached is the cache's own object, which is not changed. It returns nil when the cache
-// is older than this process's own last write of the Machine: a write that follows from it would be refused, or repeat what is
-// done already.
+// Open returns the scope of a reconcile. cached is the cache's own object and is not changed. Open returns nil when the cache
+// is older than this process's last write of the Machine: a write based on it would be refused, or would repeat the last one.
 func (s *Store) Open(cached *v1alpha1.Machine) *Scope {
 	if s.memory.cacheOld(cached, nil, s.Clock.Now()) {
 		return nil
@@ -59,5 +58,5 @@ func (s *Store) Open(cached *v1alpha1.Machine) *Scope {
 	return &Scope{Machine: cached.DeepCopy(), Base: cached, store: s}
 }
 
-// Forget drops what is remembered of a Machine that is gone.
+// Forget drops the state of a Machine that is gone.
 func (s *Store) Forget(machine types.NamespacedName) { s.memory.forget(machine) }

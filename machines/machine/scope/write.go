@@ -12,40 +12,45 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// Ahead is what must not happen before the Machine is written. A reconcile writes its Machine once, at its end: [Scope.Finish].
-// The values of Ahead are the exceptions.
+// Ahead names a side effect before which the Machine must be written. A reconcile writes its Machine once, at its end
+// ([Scope.Finish]); these are the exceptions.
 type Ahead string
 
-// The exceptions. In each, a successor of this process would do harm if it saw the Machine as it was before.
+// The exceptions. In each, a successor of this process would do harm if it read the Machine in its former state.
 const (
-	// BeforeObserving: another client has dropped fields that only drover writes. Facts that are read without them are wrong.
+	// BeforeObserving restores fields: another client has dropped fields that only drover writes. Facts that are read without them
+	// are wrong.
 	BeforeObserving Ahead = "observing the Machine"
-	// BeforeCreating: the finalizers, and where resources are made. Without them what is made can be forgotten.
+	// BeforeCreating stores the finalizers and the project of the resources. Without them, resources could
+	// be forgotten.
 	BeforeCreating Ahead = "creating resources"
-	// BeforeReplacing: the Machine does not name its failed server any more. Else its deletion would look like a loss.
+	// BeforeReplacing clears the provider ID of the failed server. Otherwise the deletion would look like a
+	// lost server.
 	BeforeReplacing Ahead = "deleting a failed server"
-	// BeforeDeletingServer: what goes with the server, and where it is. Afterwards the cloud does not show it any more.
+	// BeforeDeletingServer records the server's resources and their project. Afterwards the cloud does
+	// not show them any more.
 	BeforeDeletingServer Ahead = "deleting the server"
-	// BeforeStartingServer: that the server is started. A successor must not start it again.
+	// BeforeStartingServer records the start. A successor must not start the server again.
 	BeforeStartingServer Ahead = "starting the server"
-	// BeforeChangingNode: the keys that the Node is to get. A key that nothing records would never be removed from it.
+	// BeforeChangingNode records the keys that the Node is about to get. A key without a record would
+	// never be removed.
 	BeforeChangingNode Ahead = "changing the Node"
-	// BeforeDeletingMachine: why the Machine is deleted for its set to replace.
+	// BeforeDeletingMachine records why the Machine is deleted for its set to replace.
 	BeforeDeletingMachine Ahead = "deleting the Machine"
-	// BeforeForgetting: the Machine has no finalizer any more. Until then nothing that is remembered of it may be dropped.
+	// BeforeForgetting removes the last finalizer. Until then its state must not be dropped from memory.
 	BeforeForgetting Ahead = "forgetting the Machine"
 
 	atEnd Ahead = "ending the reconcile"
 )
 
-// WriteAhead writes what the reconcile has changed in the Machine so far, before the side effect that the reason names. It
-// writes nothing when nothing differs.
+// WriteAhead writes the changes of the Machine so far, before the side effect that why names. It writes nothing when nothing
+// differs.
 func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
 	return s.write(ctx, why)
 }
 
-// Finish computes the status, and writes what the reconcile has changed: unless nothing of it is urgent and it may still wait
-// for a write that is.
+// Finish computes the status and writes the changes of the reconcile. Changes that are not urgent may wait for the next urgent
+// one.
 func (s *Scope) Finish(ctx context.Context) error {
 	s.ComputeStatus()
 	s.RequeueWithin(status.NextLook(s.Machine, s.Facts(), s.Now()))
@@ -58,9 +63,9 @@ func (s *Scope) Finish(ctx context.Context) error {
 	return s.write(ctx, atEnd)
 }
 
-// write stores the Machine: finalizers, provider ID and status in one patch, since a Machine has no status subresource. It
-// does nothing when nothing differs. A write of another client since the cache's version returns a Conflict, and another
-// reconcile follows.
+// write stores the Machine: finalizers, provider ID and status in one patch, since a Machine has no status subresource. It does
+// nothing when nothing differs. If another client wrote the Machine since the cache's version, it returns a Conflict, and
+// another reconcile follows.
 func (s *Scope) write(ctx context.Context, before Ahead) error {
 	memory := s.store.memory
 	if equality.Semantic.DeepEqual(s.Base, s.Machine) {

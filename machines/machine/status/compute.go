@@ -19,25 +19,25 @@ import (
 // maxWarnings bounds the text of the warnings, in bytes.
 const maxWarnings = 4096
 
-// Result is what the steps of a reconcile report to people.
+// Result is the part of the outcome of a reconcile that the status reports.
 type Result struct {
 	// Last is the step that ended the reconcile.
 	Last lifecycle.Decision
-	// Failure is what went wrong with the cloud or the Machine's spec; nil when nothing did.
+	// Failure is the failure of the cloud or of the Machine's spec; nil when there is none.
 	Failure *fault.Error
-	// Detail is what people should know about the last step.
+	// Detail explains the last step to people.
 	Detail string
 	// Awaited is what the Node lacks to complete its first start, one sentence each.
 	Awaited []string
-	// Unsynced: what belongs on the Node could not be written, so its Machine is not shown as Ready yet.
+	// Unsynced reports whether labels or taints of the Node could not be written, so its Machine is not shown as Ready yet.
 	Unsynced bool
-	// Warnings name what of the spec and the annotations has no effect or cannot be read, one sentence each.
+	// Warnings name the fields and annotations that have no effect or cannot be parsed, one sentence each.
 	Warnings []string
 }
 
 // Input is what the status of a Machine is computed from.
 type Input struct {
-	// Machine gets the status. Base is the Machine as it is stored.
+	// Machine is changed. Base is the Machine as it is stored.
 	Machine, Base *v1alpha1.Machine
 	Facts         *lifecycle.Facts
 	Result
@@ -45,7 +45,7 @@ type Input struct {
 	Now   metav1.Time
 }
 
-// Compute writes the whole status of the Machine. It changes nothing when the Machine is left alone.
+// Compute computes the whole status of the Machine. It changes nothing when the Machine is ignored.
 func Compute(in *Input) {
 	f, m := in.Facts, in.Machine
 	if f.LeftAlone() {
@@ -87,8 +87,8 @@ func (in *Input) showsReady() bool {
 	return starting || !in.Unsynced
 }
 
-// deletionMessage returns what the deletion waits for. The message of a drain is stored, and compared with the next result to find
-// out whether an Event is due. So the state of the cloud, for which a drain does not wait, is not added to it.
+// deletionMessage returns what the deletion waits for. The message of a drain is stored, and an Event is recorded when it differs
+// from the next one. Therefore it does not include the state of the cloud, for which a drain does not wait.
 func (in *Input) deletionMessage() string {
 	if step := in.Last.Step; step == lifecycle.DrainNode || step == lifecycle.AwaitDetach {
 		return in.message()
@@ -96,7 +96,7 @@ func (in *Input) deletionMessage() string {
 	return in.withOutdated(in.message())
 }
 
-// message returns the message of the step that the reconcile ended with.
+// message returns the message of the step that ended the reconcile.
 func (in *Input) message() string {
 	if in.Failure != nil {
 		return fault.Line(in.Failure.Message)
@@ -104,8 +104,8 @@ func (in *Input) message() string {
 	return in.Detail
 }
 
-// setError shows the failure. It stays until there is a server (or, in deletion, until a reconcile without failure), so
-// that the reason does not flicker while a back-off runs. That the cloud asks for patience is not shown.
+// setError sets the error fields to the failure. They stay until there is a server (or, in deletion, until a reconcile without
+// failure), so that the reason does not flicker during a back-off. A rate limit of the cloud is not shown.
 func (in *Input) setError() {
 	s := &in.Machine.Status
 	switch {
@@ -117,8 +117,8 @@ func (in *Input) setError() {
 	}
 }
 
-// showsFailure reports whether there is a failure for the error fields: not that the cloud asks for patience, nor that it
-// cannot be asked about a server that lives.
+// showsFailure reports whether the error fields show the failure. They do not show a rate limit of the cloud, nor that the
+// cloud cannot be asked about a server that exists.
 func (in *Input) showsFailure() bool {
 	f := in.Facts
 	lives := in.Last.Step == lifecycle.Fail && f.HadServer && !f.Deleting
@@ -130,7 +130,7 @@ func stays(s *cloud.Server) bool {
 	return s != nil && s.State != cloud.ServerError && s.State != cloud.ServerDeleting
 }
 
-// specValid is known once a spec was refused, or was good enough for a server.
+// specValid returns condition SpecValid. It is known once a spec was refused, or was sufficient for a server.
 func (in *Input) specValid() (Verdict, bool) {
 	switch {
 	case in.Failure != nil && in.Failure.Class == fault.Invalid && in.Last.Reason != lifecycle.ReasonJoinTimeout:
@@ -141,7 +141,7 @@ func (in *Input) specValid() (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// setWarnings names what of spec and annotations is accepted without effect. Most Machines have no such condition.
+// setWarnings sets condition Warnings. Most Machines have no such condition.
 func (in *Input) setWarnings() {
 	warnings := slices.Concat(in.Warnings, withoutEffect(&in.Machine.Spec))
 	slices.Sort(warnings)
@@ -154,7 +154,7 @@ func (in *Input) setWarnings() {
 	}
 }
 
-// withoutEffect names the fields of a Machine's own spec that are given and that drover does not use.
+// withoutEffect returns a warning for each field of the spec that is set and that drover does not use.
 func withoutEffect(spec *v1alpha1.MachineSpec) (names []string) {
 	if spec.ConfigSource != nil {
 		names = append(names, "configSource: has no effect; it may be removed")
@@ -187,7 +187,7 @@ func (in *Input) phase() v1alpha1.MachinePhase {
 	return v1alpha1.PhasePending
 }
 
-// terminal reports whether waiting alone will not cure the failure: the spec is wrong, or what it made is gone.
+// terminal reports whether the failure needs user action: the spec is wrong, or a resource that it needs is gone.
 func terminal(f *fault.Error) bool {
 	return f != nil && (f.Class == fault.Invalid || f.Class == fault.NotFound)
 }

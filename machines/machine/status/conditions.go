@@ -7,13 +7,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Verdict is what a condition says.
+// Verdict is the value of a condition.
 type Verdict struct {
 	Status          corev1.ConditionStatus
 	Reason, Message string
 }
 
-// SetCondition writes a condition of a Machine. Its transition time changes only with its status.
+// SetCondition sets a condition of a Machine. Its transition time changes only with its status.
 func SetCondition(m *v1alpha1.Machine, name string, v Verdict, now metav1.Time) {
 	list := &m.Status.Conditions
 	for i := range *list {
@@ -32,7 +32,7 @@ func SetCondition(m *v1alpha1.Machine, name string, v Verdict, now metav1.Time) 
 	})
 }
 
-// ConditionOf returns a Machine's condition; an empty one when it has no such condition.
+// ConditionOf returns a condition of the Machine; an empty one when it has none of that type.
 func ConditionOf(m *v1alpha1.Machine, name string) *v1alpha1.MachineCondition {
 	for i := range m.Status.Conditions {
 		if m.Status.Conditions[i].Type == name {

@@ -8,14 +8,14 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-// States of the last operation, beside [v1alpha1.OperationFailed].
+// States of the last operation, in addition to [v1alpha1.OperationFailed].
 const (
 	stateProcessing = "Processing"
 	stateSuccessful = "Successful"
 )
 
-// setOperation writes the last operation. Its time is when that began: it changes with kind, state or text, never because
-// the Machine was looked at again.
+// setOperation sets the last operation. Its time is the start of the operation: it changes with kind, state or text, and not
+// because the Machine was reconciled again.
 func (in *Input) setOperation() {
 	kind, state, text := in.operation()
 	old := in.Machine.Status.LastOperation
@@ -43,7 +43,7 @@ func (in *Input) operation() (kind, state, text string) {
 	}
 	switch {
 	case in.Last.Reason == lifecycle.ReasonDetaching:
-		// Its time ends the wait, whatever fails meanwhile.
+		// The time of this operation ends the wait, even when something else fails meanwhile.
 		return kind, stateProcessing, text
 	case in.Failure != nil && in.Failure.Class != fault.RateLimited:
 		return kind, v1alpha1.OperationFailed, ptr.Deref(in.Machine.Status.ErrorMessage, fault.Line(in.Failure.Message))

@@ -12,17 +12,17 @@ import (
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
-// busyPatience is how long a server with which somebody is doing something keeps the reason ServerBusy, for which the Machine is
-// not replaced.
+// busyPatience is how long a server with a running task of another user keeps the reason ServerBusy, for which the health
+// controller does not replace the Machine.
 const busyPatience = 30 * time.Minute
 
-// shutDown returns condition ServerReady of a server that is shut down, or being started.
+// shutDown returns condition ServerReady of a server that is shut down or being started.
 func (in *Input) shutDown(server *cloud.Server) Verdict {
 	start := lifecycle.StartOf(server, in.Machine.Status.ServerStart)
 	switch in.Facts.Start {
 	case lifecycle.StartRefrained:
 		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, fmt.Sprintf(
-			"server %s is shut down (%s); drover does not start it, because an annotation (%s, %s, or a paused group) or the flag --start-servers says so",
+			"server %s is shut down (%s); drover does not start it, because an annotation (%s, %s, or a paused group) or the flag --start-servers forbids it",
 			server.ID, server.Status, v1alpha1.AnnotationSkipHealth, v1alpha1.AnnotationSkipHealthCAPI)}
 	case lifecycle.StartFailed:
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerWontStart, start.Failure}
@@ -37,14 +37,14 @@ func (in *Input) shutDown(server *cloud.Server) Verdict {
 	return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, fmt.Sprintf("server %s is shut down (%s)", server.ID, server.Status)}
 }
 
-// busy returns condition ServerReady of a server with which somebody is doing something. The time that it is left alone begins
-// with the condition's last change to False.
+// busy returns condition ServerReady of a server with a running task of another user. The server is left alone for busyPatience
+// after the last change of the condition to False.
 func (in *Input) busy(server *cloud.Server) Verdict {
 	since := in.Now.Time
 	if c := ConditionOf(in.Machine, v1alpha1.ConditionServerReady); c.Status == corev1.ConditionFalse && c.LastTransitionTime != nil {
 		since = c.LastTransitionTime.Time
 	}
-	what := fmt.Sprintf("somebody is doing something with server %s: the cloud calls it %s", server.ID, server.Busy)
+	what := fmt.Sprintf("server %s has a task that drover did not start: the cloud calls it %s", server.ID, server.Busy)
 	until := since.Add(busyPatience)
 	if !in.Now.Time.Before(until) {
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerStopped, what + fmt.Sprintf(", for longer than %v", busyPatience)}
@@ -52,8 +52,8 @@ func (in *Input) busy(server *cloud.Server) Verdict {
 	return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBusy, what + "; its Machine is left alone until " + until.UTC().Format(time.RFC3339)}
 }
 
-// forgetStart removes the record of a start that is used up no more: another server has taken the place of the one that was started,
-// or the Node has been Ready for [lifecycle.StartUsedUp]. The record of a start that failed stays as long as the server.
+// forgetStart removes the record of a start that no longer counts: the Machine has another server, or the Node has been Ready
+// for [lifecycle.StartUsedUp]. The record of a failed start stays as long as the server.
 func (in *Input) forgetStart() {
 	start, server := in.Machine.Status.ServerStart, in.Facts.Cloud.Server
 	if start == nil || server == nil {
@@ -65,7 +65,8 @@ func (in *Input) forgetStart() {
 	}
 }
 
-// usedUntil returns when the server may be started again if its Node stays Ready until then; zero while that is not foreseen.
+// usedUntil returns when the server may be started again if its Node stays Ready until then; zero while that is not
+// foreseeable.
 func usedUntil(m *v1alpha1.Machine, f *lifecycle.Facts) time.Time {
 	start := lifecycle.StartOf(f.Cloud.Server, m.Status.ServerStart)
 	if start == nil || start.Failure != "" || f.Cloud.Server.State != cloud.ServerActive || !nodes.Runs(f.Node) {
@@ -78,8 +79,8 @@ func usedUntil(m *v1alpha1.Machine, f *lifecycle.Facts) time.Time {
 	return since.Add(lifecycle.StartUsedUp)
 }
 
-// NextLook returns how soon a Machine with this status must be looked at again because of the state of its server; 0: when something
-// changes.
+// NextLook returns how soon a Machine with this status must be reconciled again because of the state of its server; 0: when
+// something changes.
 func NextLook(m *v1alpha1.Machine, f *lifecycle.Facts, now time.Time) time.Duration {
 	if f.LeftAlone() || f.Deleting {
 		return 0

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-// shown is a joined Machine with a server in that state, and a Node that has been Ready, or not, for that long.
+// shown returns a joined Machine with the given server, and a Node with the given Ready condition since that time.
 func shown(server cloud.Server, ready corev1.ConditionStatus, since time.Duration, now time.Time) *Input {
 	m := &v1alpha1.Machine{}
 	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
@@ -30,7 +30,7 @@ func shown(server cloud.Server, ready corev1.ConditionStatus, since time.Duratio
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-func TestServerReadyOfAServerThatSomebodyHasChanged(t *testing.T) {
+func TestServerReadyShowsChangesOfTheServer(t *testing.T) {
 	stopped := cloud.Server{State: cloud.ServerStopped, Status: "SHUTOFF"}
 	asked := &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon)}
 	failed := &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon), Failure: "so"}
@@ -41,16 +41,16 @@ func TestServerReadyOfAServerThatSomebodyHasChanged(t *testing.T) {
 		record *v1alpha1.ServerStart
 		want   Verdict
 	}{
-		"shut down, and not started yet":            {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
-		"shut down, and people want it so":          {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers says so"}},
-		"started by drover":                         {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
-		"started by somebody else":                  {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
-		"started in vain":                           {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
-		"paused":                                    {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "the cloud calls the state of server s PAUSED, which drover does not change"}},
-		"resized":                                   {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "somebody is doing something with server s: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
-		"ACTIVE with a task, and its Node is Ready": {cloud.Server{State: cloud.ServerActive, Busy: "image_snapshot"}, "True", "", nil, Verdict{"True", "ServerActive", ""}},
-		"ACTIVE with a task, and its Node is not":   {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "somebody is doing something with server s: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
-		"ACTIVE without one, and its Node is not (a kubelet's matter)": {cloud.Server{State: cloud.ServerActive}, "Unknown", "", nil, Verdict{"True", "ServerActive", ""}},
+		"shut down, and not started yet":                      {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
+		"shut down, and an operator does not want it started": {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers forbids it"}},
+		"started by drover":                                   {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
+		"started by somebody else":                            {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
+		"started without success":                             {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
+		"paused":                                              {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "server s is in state PAUSED in the cloud, which drover does not change"}},
+		"resized":                                             {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"ACTIVE with a task and a Ready Node":                 {cloud.Server{State: cloud.ServerActive, Busy: "image_snapshot"}, "True", "", nil, Verdict{"True", "ServerActive", ""}},
+		"ACTIVE with a task and a Node that is not Ready":     {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"ACTIVE without a task and a Node that is not Ready":  {cloud.Server{State: cloud.ServerActive}, "Unknown", "", nil, Verdict{"True", "ServerActive", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := shown(tt.server, tt.ready, time.Hour, noon)
@@ -62,7 +62,7 @@ func TestServerReadyOfAServerThatSomebodyHasChanged(t *testing.T) {
 	}
 }
 
-func TestHowLongABusyServerIsLeftAlone(t *testing.T) {
+func TestABusyServerIsLeftAloneForHalfAnHour(t *testing.T) {
 	in := shown(cloud.Server{State: cloud.ServerOther, Busy: "RESCUE"}, "Unknown", time.Hour, noon)
 	SetCondition(in.Machine, v1alpha1.ConditionServerReady, in.serverReady(), in.Now)
 	for after, reason := range map[time.Duration]string{0: "ServerBusy", 29 * time.Minute: "ServerBusy", 30 * time.Minute: "ServerNotActive", 48 * time.Hour: "ServerNotActive"} {
@@ -73,7 +73,7 @@ func TestHowLongABusyServerIsLeftAlone(t *testing.T) {
 	}
 }
 
-func TestWhenTheRecordOfAStartGoes(t *testing.T) {
+func TestForgetStartRemovesTheRecord(t *testing.T) {
 	active := cloud.Server{State: cloud.ServerActive}
 	record := func(ago time.Duration, server, failure string) *v1alpha1.ServerStart {
 		return &v1alpha1.ServerStart{Server: server, Time: metav1.NewTime(noon.Add(-ago)), Failure: failure}
@@ -86,13 +86,13 @@ func TestWhenTheRecordOfAStartGoes(t *testing.T) {
 		stays  bool
 		look   time.Duration
 	}{
-		"when the Node has been Ready for an hour since":            {active, "True", time.Hour, record(2*time.Hour, "s", ""), false, 0},
-		"not a second before, and it is looked at then":             {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
-		"not when the Node has been Ready since before the start":   {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
-		"not while the Node is not Ready":                           {active, "Unknown", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
-		"not while the server is shut down, whatever the Node says": {cloud.Server{State: cloud.ServerStopped}, "True", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
-		"not when the start has failed":                             {active, "True", 500 * time.Hour, record(600*time.Hour, "s", "refused"), true, 0},
-		"when the Machine has another server":                       {active, "True", time.Second, record(time.Minute, "before", "refused"), false, 0},
+		"removes it when the Node has been Ready for an hour since":          {active, "True", time.Hour, record(2*time.Hour, "s", ""), false, 0},
+		"keeps it a second before that, and requeues the Machine":            {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
+		"keeps it when the Node has been Ready since before the start":       {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
+		"keeps it while the Node is not Ready":                               {active, "Unknown", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
+		"keeps it while the server is shut down, although the Node is Ready": {cloud.Server{State: cloud.ServerStopped}, "True", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
+		"keeps it when the start has failed":                                 {active, "True", 500 * time.Hour, record(600*time.Hour, "s", "refused"), true, 0},
+		"removes it when the Machine has another server":                     {active, "True", time.Second, record(time.Minute, "before", "refused"), false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := shown(tt.server, tt.ready, tt.since, noon)
@@ -102,7 +102,7 @@ func TestWhenTheRecordOfAStartGoes(t *testing.T) {
 				t.Errorf("stays: %v", stays)
 			}
 			if look := NextLook(in.Machine, in.Facts, noon); look != tt.look {
-				t.Errorf("looked at in %v, want %v", look, tt.look)
+				t.Errorf("NextLook() = %v, want %v", look, tt.look)
 			}
 		})
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
-// serverReady returns condition ServerReady. A state that must change for the Machine to come on shows why nothing new is known of it.
+// serverReady returns condition ServerReady. A state that the Machine waits to leave also shows why the cloud's data is old.
 func (in *Input) serverReady() Verdict {
 	v := in.serverState()
 	if v.Status != corev1.ConditionTrue {
@@ -23,7 +23,7 @@ func (in *Input) serverReady() Verdict {
 	return v
 }
 
-// withOutdated adds to a message why nothing new is known of the cloud.
+// withOutdated adds to a message why the cloud's data is old.
 func (in *Input) withOutdated(message string) string {
 	switch outdated := in.Facts.Cloud.Outdated; {
 	case outdated == "":
@@ -35,7 +35,7 @@ func (in *Input) withOutdated(message string) string {
 	}
 }
 
-// serverState returns what the last lists of the cloud showed of the server.
+// serverState returns the state of the server in the cloud's last lists, as a condition.
 func (in *Input) serverState() Verdict {
 	server := in.Facts.Cloud.Server
 	if server == nil {
@@ -49,7 +49,8 @@ func (in *Input) serverState() Verdict {
 		return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 	case cloud.ServerBuilding:
 		if nodes.Runs(in.Facts.Node) {
-			// The last list is older than the Node. Showing it would cost a write of its own with the next list.
+			// The list is older than the Node, and condition True anticipates the next list, which would otherwise cost a
+			// write.
 			return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 		}
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, ""}
@@ -68,10 +69,10 @@ func (in *Input) serverState() Verdict {
 		return in.busy(server)
 	}
 	return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerStopped, fmt.Sprintf(
-		"the cloud calls the state of server %s %s, which drover does not change", server.ID, server.Status)}
+		"server %s is in state %s in the cloud, which drover does not change", server.ID, server.Status)}
 }
 
-// serverAbsent says what it means that no server is known.
+// serverAbsent returns condition ServerReady when no server is known.
 func (in *Input) serverAbsent() Verdict {
 	f := in.Facts
 	switch {
@@ -86,13 +87,13 @@ func (in *Input) serverAbsent() Verdict {
 	case in.Last.Step == lifecycle.Fail && f.HadServer:
 		return Verdict{corev1.ConditionUnknown, string(in.Failure.Code), fault.Line(in.Failure.Message)}
 	case f.Named && !f.Deleting:
-		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerUnknown, "the cloud shows no such server, which is no proof that it is gone"}
+		return Verdict{corev1.ConditionUnknown, lifecycle.ReasonServerUnknown, "no list of the cloud shows the server, which does not prove that it is gone"}
 	}
 	return Verdict{corev1.ConditionFalse, ptr.Deref(in.Machine.Status.ErrorReason, lifecycle.ReasonNoServer), ptr.Deref(in.Machine.Status.ErrorMessage, in.Detail)}
 }
 
-// nodeReady is False until the first start of the Node is complete. Then it follows the Node's Ready condition, also when
-// that is taken back (MC-59).
+// nodeReady returns condition Ready. It is False until the first start of the Node is complete; then it follows the Node's
+// Ready condition (MC-59).
 func (in *Input) nodeReady() Verdict {
 	f := in.Facts
 	if f.Node == nil {
@@ -121,8 +122,8 @@ func (in *Input) nodeReady() Verdict {
 	return Verdict{ready.Status, lifecycle.ReasonNodeNotReady, ready.Reason + ": " + ready.Message}
 }
 
-// startMessage names what the Node lacks to complete its first start. In a reconcile that did not come to the Node, that is
-// what the Node itself shows.
+// startMessage returns what the Node lacks to complete its first start. In a reconcile that did not sync the Node, it is
+// computed from the Node alone.
 func (in *Input) startMessage() string {
 	awaited := in.Awaited
 	if len(awaited) == 0 {

@@ -11,25 +11,6 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestDeletingWhenTheCloudCannotBeAsked(t *testing.T) {
-	for step, want := range map[lifecycle.Step]string{
-		lifecycle.DrainNode:    "waiting",
-		lifecycle.AwaitDetach:  "waiting",
-		lifecycle.DeleteServer: "waiting; listing servers: refused",
-		lifecycle.Wait:         "waiting; listing servers: refused",
-	} {
-		t.Run(string(step)+" shows why nothing new is known only when it waits for the cloud (F-28, F-46)", func(t *testing.T) {
-			in := &Input{
-				Facts:  &lifecycle.Facts{Observed: &lifecycle.Observed{Cloud: cloud.Facts{Outdated: "listing servers: refused"}}},
-				Result: Result{Last: lifecycle.Decision{Step: step}, Detail: "waiting"},
-			}
-			if got := in.deletionMessage(); got != want {
-				t.Errorf("got %q, want %q", got, want)
-			}
-		})
-	}
-}
-
 func TestServerReadyWhenTheCloudCannotBeAsked(t *testing.T) {
 	for name, tc := range map[string]struct {
 		server *cloud.Server

@@ -14,15 +14,15 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-// BlockedPrefix begins the message of condition Deleting while evictions are refused.
+// BlockedPrefix is the start of the message of condition Deleting while evictions are refused.
 const BlockedPrefix = "evictions are refused: "
 
 const (
-	// LongestUnwritten is how long a change that is not urgent may wait for another write to go with. It keeps what people
-	// see no more than half a minute behind.
+	// LongestUnwritten is how long a change that is not urgent may wait for another write, so that the stored status is at most
+	// half a minute old.
 	LongestUnwritten = 25 * time.Second
-	// longestBeforeNode is that of a Machine without a Node: most servers become Nodes within that time of becoming ACTIVE, so
-	// that both are one write.
+	// longestBeforeNode is the same for a Machine without a Node: most servers become Nodes within that time of becoming
+	// ACTIVE, and one write then covers both.
 	longestBeforeNode = 90 * time.Second
 )
 
@@ -34,15 +34,15 @@ func MaxDelay(m *v1alpha1.Machine) time.Duration {
 	return LongestUnwritten
 }
 
-// Urgent reports whether a Machine as it is now must be written at once, given how it is stored. What is not urgent goes
-// with the next write that is due, and is written by itself after [MaxDelay].
+// Urgent reports whether the Machine must be written at once, given its stored state. A change that is not urgent is part of
+// the next write, or is written alone after [MaxDelay].
 //
-// Every difference is urgent but those that only people read, and that a later reconcile finds again in the cloud or at the Node:
-// zone, host, ports, floating IP, the kubelet's version, that the server became ACTIVE, warnings, and the steps of a
-// deletion that has nothing to remember. So the finalizers, spec.providerID, status.nodeRef, errors, volumes, group
-// back-offs, the console and a change of the status of condition Ready are urgent: a successor of this process, other
-// controllers, the approver of certificates and the node groups read them. Addresses are urgent once there is a Node,
-// because the approver compares its serving certificate with them.
+// Every difference is urgent except information for people that a later reconcile can read again from the cloud or the Node:
+// zone, host, ports, floating IP, the kubelet's version, that the server became ACTIVE, warnings, and the steps of a deletion
+// that need no memory. So the finalizers, spec.providerID, status.nodeRef, errors, volumes, group back-offs, the console and a
+// change of the status of condition Ready are urgent: a successor of this process, other controllers, the approver of
+// certificates and the node groups read them. Addresses are urgent once there is a Node, because the approver compares its
+// serving certificate with them.
 func Urgent(provider cloud.Provider, stored, now *v1alpha1.Machine) bool {
 	rest := now.DeepCopy()
 	s, was := &rest.Status, &stored.Status
@@ -63,7 +63,8 @@ func Urgent(provider cloud.Provider, stored, now *v1alpha1.Machine) bool {
 	return !equality.Semantic.DeepEqual(stored, rest)
 }
 
-// urgentPhase reports whether somebody waits for that phase. The others only follow from what is urgent or shown elsewhere.
+// urgentPhase reports whether another program waits for the phase. Other phases follow from fields that are urgent, or are
+// shown elsewhere.
 func urgentPhase(phase v1alpha1.MachinePhase) bool {
 	switch phase {
 	case v1alpha1.PhasePending, v1alpha1.PhaseProvisioning, v1alpha1.PhaseDeleting:
@@ -72,13 +73,13 @@ func urgentPhase(phase v1alpha1.MachinePhase) bool {
 	return true
 }
 
-// urgentOperation reports whether the time of an operation is remembered: that of a failure times the back-off after a
-// restart, that of the wait for volumes ends the wait.
+// urgentOperation reports whether the time of the operation must be stored: a failure's time is the start of the back-off after
+// a restart, and the start of the wait for volumes limits that wait.
 func urgentOperation(o *v1alpha1.LastOperation) bool {
 	return o != nil && (ptr.Deref(o.State, "") == v1alpha1.OperationFailed || ptr.Deref(o.Description, "") == lifecycle.ReasonDetaching)
 }
 
-// urgentConditions returns the conditions that are stored, with those changes only that are urgent.
+// urgentConditions returns the stored conditions with only the urgent changes.
 func urgentConditions(stored, now *v1alpha1.Machine) []v1alpha1.MachineCondition {
 	out := slices.Clone(stored.Status.Conditions)
 	for _, c := range now.Status.Conditions {
@@ -94,8 +95,8 @@ func urgentConditions(stored, now *v1alpha1.Machine) []v1alpha1.MachineCondition
 	return out
 }
 
-// urgentCondition reports whether a change of one condition must be written at once. One that is not stored counts as False
-// without a reason.
+// urgentCondition reports whether the change of one condition must be written at once. A condition that is not stored counts as
+// False without a reason.
 func urgentCondition(was, is *v1alpha1.MachineCondition, m *v1alpha1.Machine) bool {
 	deleting := m.DeletionTimestamp != nil
 	switch is.Type {
@@ -114,12 +115,11 @@ func urgentCondition(was, is *v1alpha1.MachineCondition, m *v1alpha1.Machine) bo
 	return true
 }
 
-// passingReadyReasons are those of condition Ready that each Machine has on its way to a Node.
+// passingReadyReasons are the reasons of condition Ready that every Machine has before it has a Node.
 var passingReadyReasons = []string{lifecycle.ReasonNoServer, lifecycle.ReasonNotSynced, lifecycle.ReasonServerBuilding, lifecycle.ReasonServerDeleting, lifecycle.ReasonWaitingForNode, lifecycle.ReasonNodeStarting}
 
-// passingServerStates are what each server goes through on its way, as reasons of condition ServerReady.
+// passingServerStates are the reasons of condition ServerReady that every server has while it is created and deleted.
 var passingServerStates = []string{lifecycle.ReasonNoServer, lifecycle.ReasonServerBuilding, lifecycle.ReasonServerActive, lifecycle.ReasonServerDeleting}
 
-// passingDeletionSteps are the steps of a deletion, as reasons of condition Deleting, after which a successor looks again
-// and finds what there is left to do.
+// passingDeletionSteps are the reasons of condition Deleting for steps that a successor can derive again from what is left.
 var passingDeletionSteps = []string{lifecycle.ReasonDraining, lifecycle.ReasonDeletingServer, lifecycle.ReasonReleasing, lifecycle.ReasonDeletingNode, lifecycle.ReasonNotSynced}

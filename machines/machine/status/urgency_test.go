@@ -21,7 +21,7 @@ func showing(name string, status corev1.ConditionStatus, reason, message string)
 	}
 }
 
-// building is a Machine whose server is recorded and builds, as it is stored.
+// building returns a Machine whose server is recorded and being built, as it is stored.
 func building() *v1alpha1.Machine {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "u", Finalizers: []string{v1alpha1.FinalizerServer}}}
 	m.Spec.ProviderID = ptr.To("openstack:///s")
@@ -54,33 +54,33 @@ func operates(kind, state, text string) func(*v1alpha1.Machine) {
 	}
 }
 
-func TestUrgent(t *testing.T) {
+func TestUrgentSelectsTheChangesToWriteAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// stored changes the stored Machine, unless nil; now is the change that is judged.
+		// stored changes the stored Machine, unless nil; now is the change that Urgent decides about.
 		stored, now func(*v1alpha1.Machine)
 		urgent      bool
 	}{
 		{"no change is not urgent", nil, func(*v1alpha1.Machine) {}, false},
 		{"zone and host can wait", nil, provider(`{"serverID":"s","zone":"z","hostID":"h","volumeIDs":["v"]}`), false},
-		{"ports and floating IP can wait: they carry the Machine's mark", nil, provider(`{"serverID":"s","portIDs":["p"],"floatingIPID":"f","volumeIDs":["v"]}`), false},
-		{"a volume is urgent: nothing else names it once the server is gone", nil, provider(`{"serverID":"s","volumeIDs":["v","w"]}`), true},
+		{"ports and floating IP can wait: they have the Machine's owner tag", nil, provider(`{"serverID":"s","portIDs":["p"],"floatingIPID":"f","volumeIDs":["v"]}`), false},
+		{"a volume is urgent: no other record names it once the server is gone", nil, provider(`{"serverID":"s","volumeIDs":["v","w"]}`), true},
 		{"ACTIVE can wait", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionTrue, lifecycle.ReasonServerActive, ""), false},
 		{"a server in ERROR is urgent", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionFalse, lifecycle.ReasonServerError, "no host"), true},
 		{"a server that stopped is urgent", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionUnknown, lifecycle.ReasonServerStopped, "SHUTOFF"), true},
 		{"addresses can wait while there is no Node", nil, addressed, false},
 		{"addresses of a Node are urgent: its serving certificate is compared with them", registered, addressed, true},
 		{"the kubelet's version can wait", nil, func(m *v1alpha1.Machine) { m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: "v1"} }, false},
-		{"the next reason of not being Ready yet can wait", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonWaitingForNode, "since"), false},
-		{"a Node that is another Machine's is urgent", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonNodeTaken, "m"), true},
+		{"the next reason before Ready can wait", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonWaitingForNode, "since"), false},
+		{"a Node of another Machine is urgent", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonNodeTaken, "m"), true},
 		{"Ready is urgent", registered, showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""), true},
-		{"not Ready any more is urgent", showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""),
+		{"the end of Ready is urgent", showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""),
 			showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonNodeNotReady, ""), true},
-		{"Ready of a Machine that goes can wait", leaving, showing(v1alpha1.ConditionReady, corev1.ConditionUnknown, lifecycle.ReasonNodeMissing, ""), false},
+		{"Ready of a Machine that is being deleted can wait", leaving, showing(v1alpha1.ConditionReady, corev1.ConditionUnknown, lifecycle.ReasonNodeMissing, ""), false},
 		{"a valid spec can wait", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionTrue, lifecycle.ReasonSpecValid, ""), false},
 		{"an invalid spec is urgent", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionFalse, "InvalidSpec", ""), true},
 		{"warnings can wait", nil, showing(v1alpha1.ConditionWarnings, corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, "w"), false},
-		{"the console is urgent: it is read seldom", nil, showing(v1alpha1.ConditionConsole, corev1.ConditionTrue, lifecycle.ReasonWaitingForNode, "c"), true},
+		{"the console is urgent: it is read rarely", nil, showing(v1alpha1.ConditionConsole, corev1.ConditionTrue, lifecycle.ReasonWaitingForNode, "c"), true},
 		{"the first phases can wait", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhasePending) }, false},
 		{"the phase Failed is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseFailed) }, true},
 		{"the phase Running is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseRunning) }, true},
@@ -90,15 +90,15 @@ func TestUrgent(t *testing.T) {
 		{"an error is urgent", nil, func(m *v1alpha1.Machine) { m.Status.ErrorReason = ptr.To("QuotaExceeded") }, true},
 		{"the end of an error is urgent", func(m *v1alpha1.Machine) { m.Status.ErrorReason = ptr.To("QuotaExceeded") }, func(m *v1alpha1.Machine) { m.Status.ErrorReason = nil }, true},
 		{"back-offs are urgent", nil, func(m *v1alpha1.Machine) { m.Status.Backoffs = []v1alpha1.GroupBackoff{{Class: "Quota"}} }, true},
-		{"what is being done can wait", nil, operates("Join", stateSuccessful, ""), false},
-		{"a failed operation is urgent: its time counts after a restart", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
-		{"the beginning of the wait for volumes is urgent: it ends the wait", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
+		{"an operation can wait", nil, operates("Join", stateSuccessful, ""), false},
+		{"a failed operation is urgent: its time is used after a restart", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
+		{"the start of the wait for volumes is urgent: its time limits the wait", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
 		{"the phase Deleting can wait", leaving, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseDeleting) }, false},
-		{"a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are ending"), false},
+		{"a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are terminating"), false},
 		{"refused evictions are urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, BlockedPrefix+"ns/p: no"), true},
 		{"the deletion of the server can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDeletingServer, "s"), false},
-		{"a deletion that is withheld is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonKindBeingDeleted, "crd"), true},
-		{"a deletion that the cloud stops is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonCloudUnusable, "Secret"), true},
+		{"a blocked deletion is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonKindBeingDeleted, "crd"), true},
+		{"a deletion that the cloud refuses is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonCloudUnusable, "Secret"), true},
 	} {
 		t.Run(tt.name+" (F-57)", func(t *testing.T) {
 			stored := building()
@@ -108,11 +108,11 @@ func TestUrgent(t *testing.T) {
 			now := stored.DeepCopy()
 			tt.now(now)
 			if got := Urgent(openstack.Provider{}, stored, now); got != tt.urgent {
-				t.Errorf("urgent %v, want %v", got, tt.urgent)
+				t.Errorf("Urgent() = %v, want %v", got, tt.urgent)
 			}
 		})
 	}
-	t.Run("something urgent is found among what can wait (F-57)", func(t *testing.T) {
+	t.Run("an urgent change is found among others (F-57)", func(t *testing.T) {
 		stored, now := building(), building()
 		addressed(now)
 		provider(`{"serverID":"s","zone":"z","volumeIDs":["v"]}`)(now)

@@ -21,16 +21,16 @@ import (
 )
 
 const (
-	// consoleRead is how much of a console is read. Much of it may be lines for a screen, which are left out.
+	// consoleRead is how many bytes of a console are read. Much of it may be terminal output, which is left out.
 	consoleRead = 64 << 10
-	// consoleBytes is how much of a console is kept.
+	// consoleBytes is how many bytes of a console the condition shows.
 	consoleBytes = 4096
-	// consoleInEvent is how much of it fits into an Event.
+	// consoleInEvent is how many of these bytes an Event shows.
 	consoleInEvent = 800
 )
 
-// keepConsole puts the end of the server's console into a condition when the join deadline has passed, once for each
-// server (CAPI-25). It reports whether this was the first time.
+// keepConsole copies the end of the server's console into a condition when the join deadline has passed, once for each server
+// (CAPI-25). It reports whether this was the first time.
 func (j *Join) keepConsole(ctx context.Context, s *scope.Scope) bool {
 	server := s.Observed.Cloud.Server
 	if consoleIs(s, lifecycle.ReasonJoinTimeout) {
@@ -43,27 +43,27 @@ func (j *Join) keepConsole(ctx context.Context, s *scope.Scope) bool {
 	return true
 }
 
-// consoleIntro begins the condition's message, and names the server that it is about.
+// consoleIntro returns the start of the condition's message, which names the server.
 func consoleIntro(s *cloud.Server) string { return fmt.Sprintf("server %s: ", s.ID) }
 
-// consoleIs reports whether the condition is about the present server and has that reason.
+// consoleIs reports whether the condition is about the present server and has the given reason.
 func consoleIs(s *scope.Scope, reason string) bool {
 	return status.ReasonOf(s.Base, v1alpha1.ConditionConsole) == reason &&
 		strings.HasPrefix(status.MessageOf(s.Base, v1alpha1.ConditionConsole), consoleIntro(s.Observed.Cloud.Server))
 }
 
-// clearConsole takes back what the condition says of a server that has become a node after all.
+// clearConsole removes the failure from the condition when the server has become a Node after all.
 func clearConsole(s *scope.Scope) {
 	if status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).Status == corev1.ConditionTrue {
 		s.SetCondition(v1alpha1.ConditionConsole, status.Verdict{Status: corev1.ConditionFalse, Reason: lifecycle.ReasonJoined})
 	}
 }
 
-// consoleLooks are the parts of the join timeout after which the console of an ACTIVE server without a node is looked at.
+// consoleLooks are the fractions of the join timeout after which the console of an ACTIVE server without a Node is read.
 var consoleLooks = []float64{0.5, 0.75}
 
-// nextLook returns when the console is to be looked at after a time, given when the server was made; false: not any more
-// before the deadline.
+// nextLook returns when the console is to be read next after the given time. created is when the server was created. It returns
+// false when no read is left before the deadline.
 func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool) {
 	for _, part := range consoleLooks {
 		if at := created.Add(time.Duration(part * float64(timeout))); at.After(after) {
@@ -73,9 +73,9 @@ func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool)
 	return time.Time{}, false
 }
 
-// watchConsole looks at the console of an ACTIVE server that has not become a node when half and three quarters of its time
-// are over, and shows in the condition what looks like a failure. The condition's heartbeat is the time of the last look,
-// so that a restart does not repeat it.
+// watchConsole reads the console of an ACTIVE server that has not become a Node when half and three quarters of its time are
+// over, and shows in the condition what looks like a failure. The condition's heartbeat is the time of the last read, so that a
+// restart does not repeat it.
 func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
 	server, now := s.Observed.Cloud.Server, s.Now()
 	if s.Policy.Timeouts.Join <= 0 || server.State != cloud.ServerActive || server.Created.IsZero() {
@@ -109,26 +109,26 @@ func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
 		text, err = j.Bootstrap.Redact(ctx, s.Machine, s.Instance.Config(), printable(text))
 	}
 	if err != nil {
-		return "the console could not be read: " + err.Error()
+		return "reading the console failed: " + err.Error()
 	}
 	return tail(text, consoleBytes)
 }
 
-// setConsole writes the condition and the time of the look.
+// setConsole sets the condition and the time of the read.
 func setConsole(s *scope.Scope, v status.Verdict) {
 	s.SetCondition(v1alpha1.ConditionConsole, v)
 	status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).LastHeartbeatTime = ptr.To(metav1.NewTime(s.Now()))
 }
 
-// What a line of a console must have to name a failure: a program that makes the node, and a word for what went wrong.
-// Kernels print many harmless errors. Lines of aside repeat that something failed, without saying why.
+// A line of a console names a failure when it has both the name of a program that creates the Node and a word for an error,
+// because kernels print many harmless errors. Lines that match aside only repeat that something failed, without the cause.
 var (
 	nodeMakers   = regexp.MustCompile(`(?i)drover-setup|drover-report|cloud-init|ignition|kubelet|containerd|kernel panic|emergency`)
 	failureWords = regexp.MustCompile(`(?i)\b(fail(ed|ure|s|ing)?|errors?|fatal|panic|emergency|cannot|could not|unable|denied|refused|unauthorized|forbidden|timed out|no route|no space|needs)\b`)
 	aside        = regexp.MustCompile(`(?i)See 'systemctl|\[FAILED\] |its last lines`)
 )
 
-// failureIn returns the last line of a console that names a failure; empty when none does.
+// failureIn returns the last line of a console that names a failure; empty when there is none.
 func failureIn(console string) string {
 	last := ""
 	for line := range strings.Lines(console) {
@@ -139,15 +139,15 @@ func failureIn(console string) string {
 	return last
 }
 
-// What a console has for a screen alone: colours and movements of the cursor, and the lines in which systemd shows twice a second
-// for what it waits. A setup takes minutes, and they would be all that is seen of it.
+// Terminal output in a console: colours, cursor movements, and the lines in which systemd shows twice a second what it waits
+// for. During a setup of minutes, these lines would fill the whole text.
 var (
 	escapes  = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
 	progress = regexp.MustCompile(`(?m)^\s*\[[ *]+\] (\(\d+ of \d+\) )?(A start job is running|Job .* running|A stop job is running).*`)
 	blanks   = regexp.MustCompile(`\n\s*\n`)
 )
 
-// printable removes what is for a screen alone, control characters, and the first line, of which the beginning is missing.
+// printable removes terminal output, control characters, and the first line, whose beginning is missing.
 func printable(text string) string {
 	if _, rest, ok := strings.Cut(text, "\n"); ok && len(text) >= consoleRead {
 		text = rest
@@ -162,7 +162,7 @@ func printable(text string) string {
 	}, text))
 }
 
-// tail returns the end of a text, at most so many bytes, beginning at a line.
+// tail returns the end of a text, at most most bytes, starting at the beginning of a line.
 func tail(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -17,15 +17,15 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// Creation takes a Machine from nothing to a server that it names, and replaces a server that failed.
+// Creation creates a Machine's server and the resources that it needs, and replaces a server that failed.
 type Creation struct {
 	Bootstrap *bootstrap.Source
 	Retries   *retry.Retries
-	Marks     *Marks
+	Template  *NodeTemplate
 }
 
-// AddFinalizers writes the finalizers before anything outside is made, so that nothing can be made and forgotten (MC-39). The
-// same write records where it will be made, as far as that is known.
+// AddFinalizers writes the finalizers before any resource is created, so that no resource can be forgotten (MC-39). The same
+// write records the project of the resources, if it is known.
 func (c *Creation) AddFinalizers(ctx context.Context, s *scope.Scope) (bool, error) {
 	controllerutil.AddFinalizer(s.Machine, v1alpha1.FinalizerServer)
 	controllerutil.AddFinalizer(s.Machine, v1alpha1.FinalizerNode)
@@ -39,16 +39,16 @@ func (c *Creation) AddFinalizers(ctx context.Context, s *scope.Scope) (bool, err
 	return true, nil
 }
 
-// RecordPlace writes where the Machine's resources will be made when that was not known with its finalizers, or when its
-// credentials are for another project by now. Nothing is made before.
+// RecordPlace records the project of the Machine's resources when it was not known with the finalizers, or when the credentials
+// are for another project by now. Nothing is created before.
 func (c *Creation) RecordPlace(ctx context.Context, s *scope.Scope) (bool, error) {
 	record.WritePlace(s.Machine, &s.Observed.Cloud)
 	s.ReadMachine()
 	return true, s.WriteAhead(ctx, scope.BeforeCreating)
 }
 
-// MakeUserData makes the join token and the user data. A Machine that cannot have any (a kubelet outside the version
-// skew, an unknown operating system) gets no server and shows why; so does one that must wait for another program.
+// MakeUserData creates the join token and the user data. A Machine for which that is impossible (a kubelet outside the version
+// skew, an unknown operating system) gets no server and shows why; so does a Machine that must wait for another program.
 func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, error) {
 	err := c.Bootstrap.Check(ctx, s.Machine)
 	if err == nil {
@@ -75,7 +75,7 @@ func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, erro
 	return true, nil
 }
 
-// Prepare makes what must exist before the server, such as its ports.
+// Prepare creates the resources that must exist before the server, such as its ports.
 func (c *Creation) Prepare(ctx context.Context, s *scope.Scope) (bool, error) {
 	if err := s.Instance.Prepare(ctx); err != nil {
 		c.Retries.FailedInCloud(ctx, s, err)
@@ -85,7 +85,7 @@ func (c *Creation) Prepare(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// EnsureServer makes the server, or finds the one that a predecessor made.
+// EnsureServer creates the server, or finds the server that a previous leader created.
 func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server, err := s.Instance.EnsureServer(ctx, s.UserData)
 	if err != nil {
@@ -98,22 +98,23 @@ func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, erro
 	return true, nil
 }
 
-// RecordServer writes down which server is the Machine's, with the status at the end of the reconcile. Until then the server's own
-// metadata says so. The same write records what its Node will have, before that Node registers.
+// RecordServer records the server in the Machine; the status at the end of the reconcile stores it. Until then only the
+// server's owner tag links the two. The same write records the labels, annotations and taints of its Node before that Node
+// registers.
 func (c *Creation) RecordServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Machine.Spec.ProviderID = ptr.To(s.Observed.Cloud.Server.ProviderID)
 	s.ReadMachine()
-	want, err := c.Marks.wanted(ctx, s)
+	want, err := c.Template.wanted(ctx, s)
 	if err != nil {
 		return false, err
 	}
-	s.Machine.Status.NodeMarks = nodes.RecordAhead(nodes.MarksOf(s.Machine), want)
+	s.Machine.Status.NodeMarks = nodes.RecordAhead(nodes.RecordOf(s.Machine), want)
 	return true, nil
 }
 
-// ReplaceServer shows why a server has failed, and deletes it. Another one is made once it is gone and the back-off is over.
-// That the Machine names no server any more is written before the deletion: otherwise a successor would take drover's own
-// deletion for a loss.
+// ReplaceServer shows why a server has failed, and deletes it. Another server is created once it is gone and the back-off is
+// over. spec.providerID is cleared and written before the deletion: otherwise a successor would take drover's own deletion for
+// a lost server.
 func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server := s.Observed.Cloud.Server
 	cause := server.Fault
@@ -129,11 +130,11 @@ func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, err
 	}
 	s.RequeueWithin(scope.PollCloud)
 	if err := s.Instance.DeleteFailed(ctx); err != nil {
-		// It is tried once per back-off, so that there are few of these Events.
+		// The deletion is tried once per back-off, so that there are few of these Events.
 		if cause := fault.Of(err); cause.Class != fault.RateLimited {
 			s.Warn(string(cause.Code), fault.Line(cause.Message))
 		}
-		ctrl.LoggerFrom(ctx).Info("Deleting a failed server did not work yet", "server", server.ID, "cause", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Deleting a failed server failed and is repeated", "server", server.ID, "cause", err.Error())
 	}
 	return false, nil
 }

@@ -24,7 +24,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// Deletion takes a Machine away: pods, volumes, server, what belonged to it, Node, join token and finalizers, in that order.
+// Deletion deletes a Machine's resources: pods, volumes, server, the server's other resources, Node, join token and finalizers,
+// in that order.
 type Deletion struct {
 	// Nodes reads and writes Nodes.
 	Nodes   client.Client
@@ -33,11 +34,11 @@ type Deletion struct {
 	Retries *retry.Retries
 	// Power counts the Nodes that are put out of service early.
 	Power *Power
-	// Provider reads what was recorded, and names what may be left behind.
+	// Provider parses the record of resources, and names those that may be left behind.
 	Provider cloud.Provider
 }
 
-// retryHeld is how soon a deletion that is withheld is looked at again. Nothing that is watched ends the wait.
+// retryHeld is how soon a blocked deletion is checked again. No watched event ends the wait.
 const retryHeld = 15 * time.Second
 
 // Hold leaves the Machine's pods, server and Node as they are although it is being deleted, and shows why.
@@ -52,7 +53,7 @@ func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, nil
 }
 
-// DeleteServer asks for the server's deletion and waits until the cloud reports that it is gone.
+// DeleteServer requests the server's deletion and waits until the cloud reports that it is gone.
 func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server := s.Observed.Cloud.Server
 	if status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDeletingServer {
@@ -62,7 +63,7 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 	if err := d.recordBelongings(ctx, s); err != nil {
 		return false, err
 	}
-	s.Detail = fmt.Sprintf("server %s is to go; the cloud calls it %s", server.ID, server.Status)
+	s.Detail = fmt.Sprintf("deleting server %s, which is in state %s in the cloud", server.ID, server.Status)
 	if err := s.Instance.DeleteServer(ctx); err != nil {
 		return d.refusedInDeletion(ctx, s, err)
 	}
@@ -71,8 +72,8 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 	return s.Policy.ForceOver, nil
 }
 
-// recordBelongings records what goes with the server, and where it is, before the server is deleted: afterwards the cloud does not
-// show it any more. It writes nothing when that is recorded already.
+// recordBelongings records the server's other resources and their project before the server is deleted: afterwards the cloud
+// does not show them any more. It writes nothing when they are recorded already.
 func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
 	record.WriteServer(s.Machine, s.Observed.Cloud.Server)
 	if d.Provider.Remembered(s.Base).BeforeDeletion == d.Provider.Remembered(s.Machine).BeforeDeletion {
@@ -81,15 +82,15 @@ func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
 	return s.WriteAhead(ctx, scope.BeforeDeletingServer)
 }
 
-// refusedInDeletion records what the cloud refused. A forced deletion goes on without it, unless the call only waits for other
-// calls of drover's own and has time left.
+// refusedInDeletion records that the cloud refused a call. A forced deletion goes on without it, unless the call only waits
+// behind other calls of drover and has time left.
 func (d *Deletion) refusedInDeletion(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	d.Retries.Failed(ctx, s, err)
 	s.Progress.CloudRefused = !s.WaitsForTurn || s.Policy.ForceOver
 	return s.Progress.CloudRefused && s.Observed.Force, nil
 }
 
-// Release removes what belonged to the server, now that it is gone. Its Node does not wait for what takes its time.
+// Release deletes the server's other resources once the server is gone. The Node does not wait for those that take long.
 func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 	released, err := s.Instance.Release(ctx)
 	s.Progress.Released, s.Progress.Unreleased = released.Done, !released.Done
@@ -108,8 +109,8 @@ func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// DeleteNode removes the Node, which must not be done before the server is gone. One that is not there is no error. A forced
-// deletion whose time is over leaves behind a Node that cannot be deleted.
+// DeleteNode deletes the Node. It must not be called before the server is gone. A Node that does not exist is not an error. A
+// forced deletion leaves the Node behind when its time is over and the Node cannot be deleted.
 func (d *Deletion) DeleteNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.NodeGone = true
 	node := s.Observed.Node
@@ -124,7 +125,7 @@ func (d *Deletion) DeleteNode(ctx context.Context, s *scope.Scope) (bool, error)
 	return true, nil
 }
 
-// DeleteToken removes the join token of a Machine that is deleted before it has joined.
+// DeleteToken deletes the join token of a Machine that is deleted before its Node has joined.
 func (d *Deletion) DeleteToken(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.TokenGone = true
 	if s.Observed.Joined {
@@ -136,32 +137,33 @@ func (d *Deletion) DeleteToken(ctx context.Context, s *scope.Scope) (bool, error
 	return true, nil
 }
 
-// leftByForce returns the error, unless the time of a forced deletion is over: then what could not be deleted is named and left.
+// leftByForce returns the error, unless the time of a forced deletion is over: then it records what could not be deleted and
+// returns nil.
 func leftByForce(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	if !s.Policy.ForceOver {
 		return false, err
 	}
-	ctrl.LoggerFrom(ctx).Error(err, "Left behind by a forced deletion")
+	ctrl.LoggerFrom(ctx).Error(err, "A forced deletion leaves a resource behind")
 	s.LeftReason = lifecycle.ReasonForced
 	s.LeftBehind = strings.TrimPrefix(s.LeftBehind+"; "+fault.Line(err.Error()), "; ")
 	return true, nil
 }
 
-// LetGo ends the deletion in the cloud although the cloud has not confirmed it: nothing was ever made, the server is not
-// drover's, or a person forced it. In the last case an Event names what may be left, once the Machine is gone.
+// LetGo ends the deletion in the cloud without the cloud's confirmation: nothing was ever created, the server is not drover's,
+// or an operator forced it. In the last case an Event names the resources that may be left, once the Machine is gone.
 func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.Released = true
 	if s.Last.Reason == lifecycle.ReasonForced {
-		s.LeftBehind, s.LeftReason = "let go without the cloud's word: "+d.Provider.MayBeLeft(s.Machine)+lastKnown(s), lifecycle.ReasonForced
+		s.LeftBehind, s.LeftReason = "the Machine was removed without the cloud's confirmation: "+d.Provider.MayBeLeft(s.Machine)+lastKnown(s), lifecycle.ReasonForced
 	}
 	return true, nil
 }
 
-// lastKnown describes what was last known of what is left behind: the server's state, and what the deletion waited for.
+// lastKnown describes the last known state of what is left behind: the server's state, and what the deletion waited for.
 func lastKnown(s *scope.Scope) string {
 	var parts []string
 	if server := s.Observed.Cloud.Server; server != nil {
-		parts = append(parts, "the cloud calls the server "+server.Status)
+		parts = append(parts, "the server was in state "+server.Status)
 	}
 	waited := s.Detail
 	switch {
@@ -183,8 +185,8 @@ func lastKnown(s *scope.Scope) string {
 	return "; last known: " + strings.Join(parts, "; ")
 }
 
-// RemoveFinalizers ends the Machine: nothing of it is left, or an Event lists what may be. The Event comes before the write: when
-// the answer to the write is lost, no other reconcile follows.
+// RemoveFinalizers ends the Machine: no resource is left, or an Event lists those that may be. The Event is recorded before the
+// write, because no other reconcile follows when the answer to the write is lost.
 func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, error) {
 	if s.LeftBehind != "" {
 		s.Warn(s.LeftReason, s.LeftBehind)
@@ -193,10 +195,11 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 	s.Machine.Finalizers = slices.DeleteFunc(slices.Clone(kept), func(name string) bool { return slices.Contains(lifecycle.OwnFinalizers, name) })
 	err := s.WriteAhead(ctx, scope.BeforeForgetting)
 	if apierrors.IsNotFound(err) {
-		// The Machine is gone, or the API server does not serve Machines just now.
+		// The Machine is gone, or the API server does not serve Machines at the moment.
 		s.RequeueWithin(scope.PollCloud)
 	} else if err != nil {
-		// The write at the end of the reconcile must not remove them: it would not drop what is remembered of the Machine.
+		// The write at the end of the reconcile must not remove the finalizers, because it would not drop the Machine's state
+		// in memory.
 		s.Machine.Finalizers = kept
 		return false, err
 	}

@@ -1,4 +1,5 @@
-// Package steps carries out the steps of the lifecycle table. Each group of steps is a type whose fields are all that its steps
-// may touch: [Creation], [Join], [NodeSync] and [Deletion]. A step reads the facts of its [scope.Scope], does one thing, and
-// returns true when the table is to be asked again. No step waits or chooses the next one, and only the scope writes the Machine.
+// Package steps carries out the steps of the lifecycle table. Steps are grouped into types, each with only the clients that its
+// steps need: [Creation], [Join], [NodeSync], [Power] and [Deletion]. A step reads the facts of its [scope.Scope], does its
+// work, and returns true when the table is to be consulted again. No step blocks or chooses the next one, and only the scope
+// writes the Machine.
 package steps

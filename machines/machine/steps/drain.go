@@ -8,6 +8,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,7 +22,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// How soon a drain is looked at again: pods that are ending end soon, and volumes follow; budgets take their time (MC-60).
+// How soon a drain is checked again: terminating pods end soon, and volumes follow; disruption budgets take longer (MC-60).
 const (
 	retryEnding      = 2 * time.Second
 	retryDetaching   = 5 * time.Second
@@ -31,7 +32,7 @@ const (
 	maxListed        = 5
 )
 
-// DrainNode cordons the Node and has its pods evicted. It waits neither for the pods nor for the evictions.
+// DrainNode cordons the Node and requests the eviction of its pods. It waits neither for the pods nor for the evictions.
 func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.Cordon(ctx, d.Nodes, s.Observed.Node)
 	if err != nil {
@@ -51,10 +52,10 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 		return false, err
 	}
 	if err != nil {
-		// The evictions that got no answer are repeated like those that were refused, at the same interval.
-		ctrl.LoggerFrom(ctx).Error(err, "Evictions got no answer")
+		// Evictions without an answer are repeated like those that were refused, at the same interval.
+		ctrl.LoggerFrom(ctx).Error(err, "Evicting pods failed and is repeated")
 	}
-	s.Detail = "pods are asked to go"
+	s.Detail = "evictions were requested"
 	switch {
 	case known:
 		s.Detail = drainText(result)
@@ -70,8 +71,8 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 	return false, nil
 }
 
-// drained notes that no pod is left to evict, and whether volumes are still to be detached. An abrupt drain does not look at volumes,
-// so they are looked up for a node that is out of service.
+// drained records that no pod is left to evict, and whether volumes are still attached. An abrupt drain does not check volumes,
+// so they are looked up here for a Node that is out of service.
 func (d *Deletion) drained(ctx context.Context, s *scope.Scope, detaching []string) (err error) {
 	if s.Progress.OutOfService {
 		if detaching, err = d.Crew.Drainer.Attached(ctx, s.Observed.Node.Name); err != nil {
@@ -85,15 +86,15 @@ func (d *Deletion) drained(ctx context.Context, s *scope.Scope, detaching []stri
 	return nil
 }
 
-// mayDetach reports whether the volumes of the node are detached before its server is gone: by its kubelet, or by Kubernetes because
-// the node is out of service.
+// mayDetach reports whether the volumes of the Node can be detached before its server is gone: by its kubelet, or by Kubernetes
+// because the Node is out of service.
 func mayDetach(s *scope.Scope) bool {
 	return !s.Observed.Force && (!s.Policy.Unreachable || s.Progress.OutOfService)
 }
 
-// ShutOffNode puts the Node of a server that could not be started out of service, before its pods are evicted: nothing runs on the
-// server, so that Kubernetes may end the pods and detach the volumes at once. It asks the cloud for the server before, since one
-// that runs may write to its disks. When that gets no answer the node is drained like any other.
+// ShutOffNode puts the Node of a server that could not be started out of service, before its pods are evicted: nothing runs on
+// the server, so Kubernetes may delete the pods and detach the volumes at once. It first asks the cloud for the server, since a
+// running server may write to its disks. Without an answer the Node is drained like any other.
 func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.ShutDownSeen = true
 	if drain.IsOutOfService(s.Observed.Node) {
@@ -109,14 +110,14 @@ func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error
 	}
 	s.WroteNode(node)
 	s.Progress.OutOfService = true
-	message := fmt.Sprintf("server %s is shut down and could not be started: its node %s is put out of service", s.Observed.Cloud.Server.ID, node.Name)
+	message := fmt.Sprintf("server %s is shut down and could not be started, so its Node %s is put out of service", s.Observed.Cloud.Server.ID, node.Name)
 	d.Power.decided(ctx, lifecycle.ReasonOutOfService, message)
 	s.Warn(lifecycle.ReasonOutOfService, message)
 	return true, nil
 }
 
-// ReturnNode takes off what [Deletion.ShutOffNode] put on the Node: somebody has started the server meanwhile, and it may write to
-// disks that Kubernetes would attach elsewhere. The Node is drained like any other then.
+// ReturnNode removes the taint that [Deletion.ShutOffNode] put on the Node: somebody has started the server meanwhile, and it
+// may write to disks that Kubernetes would attach elsewhere. The Node is then drained like any other.
 func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.InService(ctx, d.Nodes, s.Observed.Node)
 	if err != nil {
@@ -124,13 +125,13 @@ func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error)
 	}
 	s.WroteNode(node)
 	s.Policy.NodeOutOfService = false
-	// What the drain has found so far it found as if nothing ran on the node.
+	// The results of the drain so far assume that nothing runs on the Node.
 	d.Crew.Forget(s.Machine.UID)
-	ctrl.LoggerFrom(ctx).Info("The Node is in service again: its server was started meanwhile", "node", node.Name, "server", s.Observed.Cloud.Server.ID)
+	ctrl.LoggerFrom(ctx).Info("The Node is in service again: its server was started meanwhile", "node", klog.KObj(node), "server", s.Observed.Cloud.Server.ID)
 	return true, nil
 }
 
-// retryDrain returns how soon to look again, given what the last look has found.
+// retryDrain returns how soon to check again, given the result of the last check.
 func retryDrain(s *scope.Scope) time.Duration {
 	blocked := strings.HasPrefix(status.MessageOf(s.Base, v1alpha1.ConditionDeleting), status.BlockedPrefix)
 	switch {
@@ -142,14 +143,14 @@ func retryDrain(s *scope.Scope) time.Duration {
 	return retryBlockedLong
 }
 
-// AwaitDetach waits until the volumes of the pods that have gone are detached: a server that is deleted under them takes
-// its time to detach them (MC-61).
+// AwaitDetach waits until the volumes of the evicted pods are detached: deleting the server with attached volumes would delay
+// them (MC-61).
 func (d *Deletion) AwaitDetach(_ context.Context, s *scope.Scope) (bool, error) {
 	s.RequeueWithin(retryDetaching)
 	return false, nil
 }
 
-// detachOver reports whether the volumes have had their time, which began with the last operation.
+// detachOver reports whether the time to detach volumes is over. It started with the last operation.
 func detachOver(s *scope.Scope) bool {
 	last := s.Base.Status.LastOperation
 	if last == nil || ptr.Deref(last.Description, "") != lifecycle.ReasonDetaching || last.LastUpdated == nil {
@@ -164,14 +165,14 @@ const (
 	detailSeparator = "; "
 )
 
-// drainText names what holds the drain up. It changes only when that changes, so that it is not written at each look.
+// drainText describes what the drain waits for. It changes only when that changes, so that it is not written after each check.
 func drainText(result drain.Result) string {
 	var parts []string
 	switch {
 	case len(result.Blocked) > 0:
 		parts = append(parts, blockedText(result.Blocked))
 	case result.Remaining > 0:
-		parts = append(parts, "pods are ending")
+		parts = append(parts, "pods are terminating")
 	}
 	if len(result.Detaching) > 0 {
 		parts = append(parts, detachingPrefix+strings.Join(result.Detaching[:min(len(result.Detaching), maxListed)], ", "))
@@ -179,7 +180,7 @@ func drainText(result drain.Result) string {
 	return strings.Join(parts, detailSeparator)
 }
 
-// blockedText names the pods whose eviction is refused, with the words of the refusal; empty when there are none.
+// blockedText names the pods whose eviction is refused, with the API server's reasons; empty when there are none.
 func blockedText(blocked []drain.Blocked) string {
 	if len(blocked) == 0 {
 		return ""
@@ -187,8 +188,8 @@ func blockedText(blocked []drain.Blocked) string {
 	return status.BlockedPrefix + listed(blocked)
 }
 
-// warnBlocked records one Event when evictions are refused for the first time, and again when other pods or other reasons
-// hold the drain up: not at each retry. The Event follows the write of the condition that has the same text.
+// warnBlocked records one Event when evictions are refused for the first time, and again when the pods or reasons change: not
+// at each retry. The Event follows the write of the condition that has the same text.
 func warnBlocked(s *scope.Scope, blocked string) {
 	before := status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
 	if blocked == "" || before == blocked || strings.HasPrefix(before, blocked+detailSeparator+detachingPrefix) {
@@ -208,19 +209,19 @@ func listed(blocked []drain.Blocked) string {
 	return strings.Join(parts, "; ")
 }
 
-// drainCutOff reports to people, once, that a drain was ended by its deadline and not by success (MCM-66).
+// drainCutOff reports, once, that a drain was ended by its deadline and not by success (MCM-66).
 func drainCutOff(ctx context.Context, s *scope.Scope) {
 	if !s.Policy.DrainTimedOut || status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDraining {
 		return
 	}
-	text := fmt.Sprintf("after %v the server goes with pods on it: %s", s.Policy.Timeouts.Drain, status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
+	text := fmt.Sprintf("after %v the server is deleted with pods on it: %s", s.Policy.Timeouts.Drain, status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
 	s.Urgent = true
 	s.Warn("DrainTimedOut", text)
-	ctrl.LoggerFrom(ctx).Info("Drain cut off", "after", s.Policy.Timeouts.Drain.String(), "blocked", status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
+	ctrl.LoggerFrom(ctx).Info("The drain timeout is over: the server is deleted with pods on it", "after", s.Policy.Timeouts.Drain.String(), "blocked", status.MessageOf(s.Base, v1alpha1.ConditionDeleting))
 }
 
-// TakeOutOfService lets Kubernetes end the pods and detach the volumes of a node whose kubelet does not answer any more, now
-// that its server is proven gone, and waits for the volumes as long as they may take.
+// TakeOutOfService makes Kubernetes delete the pods and detach the volumes of a Node whose kubelet does not answer any more,
+// once its server is proven gone, and waits for the volumes until their time is over.
 func (d *Deletion) TakeOutOfService(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.OutOfService(ctx, d.Nodes, s.Observed.Node)
 	if err != nil {

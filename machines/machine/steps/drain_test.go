@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-func TestRetryOfADrain(t *testing.T) {
+func TestRetryDrainDependsOnTheLastResult(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name    string
@@ -22,9 +22,9 @@ func TestRetryOfADrain(t *testing.T) {
 		elapsed time.Duration
 		want    time.Duration
 	}{
-		{"pods that are ending end soon", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
-		{"MCM-63 MC-60 a budget is asked again after ten seconds", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
-		{"MCM-63 MC-60 and later after thirty", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
+		{"checks terminating pods after two seconds", drain.Result{Remaining: 1}, time.Hour, 2 * time.Second},
+		{"repeats a refused eviction after ten seconds (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, time.Minute, 10 * time.Second},
+		{"repeats a refused eviction of a long drain after thirty seconds (MCM-63, MC-60)", drain.Result{Blocked: []drain.Blocked{{Pod: "p", Reason: "so"}}}, 5 * time.Minute, 30 * time.Second},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			m := &v1alpha1.Machine{}
@@ -32,7 +32,7 @@ func TestRetryOfADrain(t *testing.T) {
 			status.SetCondition(m, v1alpha1.ConditionDeleting, status.Verdict{Status: "True", Reason: lifecycle.ReasonDraining, Message: drainText(tt.result)}, metav1.NewTime(now))
 			store := scope.NewStore(scope.Options{Clock: clocktesting.NewFakeClock(now.Add(tt.elapsed))})
 			if got := retryDrain(store.Open(m)); got != tt.want {
-				t.Errorf("%v, want %v", got, tt.want)
+				t.Errorf("retryDrain() = %v, want %v", got, tt.want)
 			}
 		})
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +23,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// Join waits for the Node of a server, takes it as the Machine's, and gives a Machine up whose server is lost or does not join.
+// Join waits for the Node of a server and records it in the Machine. It gives up a Machine whose server is lost or does not
+// join.
 type Join struct {
 	// Machines deletes the Machines that are given up.
 	Machines  client.Writer
@@ -31,14 +33,14 @@ type Join struct {
 	Retries   *retry.Retries
 }
 
-// AwaitNode keeps the join token good while the server boots, and shows what is waited for.
+// AwaitNode renews the join token while the server boots, and shows what the Machine waits for.
 func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Detail = s.Observed.Taken
 	if s.Last.Reason == lifecycle.ReasonWaitingForNode {
 		j.watchConsole(ctx, s)
 		s.Detail = awaited(s)
 	}
-	// Looked at twice in a token's half life, so that it never runs out between two looks.
+	// Two checks within half of a token's life, so that it never expires in between.
 	s.RequeueWithin(bootstrap.TokenLife / 4)
 	if deadline := s.Policy.JoinDeadline; !deadline.IsZero() {
 		s.RequeueWithin(deadline.Sub(s.Now()))
@@ -46,8 +48,8 @@ func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, j.Bootstrap.Tokens.Prolong(ctx, s.Machine)
 }
 
-// awaited describes what a Machine without a node waits for: since when, until when, where to look, and the failure that
-// the server's console names, if one was seen there.
+// awaited describes the wait of a Machine without a Node: since when, until when, where to look, and the failure in the
+// server's console, if one was found there.
 func awaited(s *scope.Scope) string {
 	server, name := s.Observed.Cloud.Server, s.Machine.ServerName()
 	until := "without a deadline"
@@ -58,14 +60,14 @@ func awaited(s *scope.Scope) string {
 		name, server.ID, server.Created.UTC().Format(time.RFC3339), until, name)
 	if c := status.ConditionOf(s.Machine, v1alpha1.ConditionConsole); c.Status == corev1.ConditionTrue && strings.HasPrefix(c.Message, consoleIntro(server)) {
 		if line := failureIn(strings.TrimPrefix(c.Message, consoleIntro(server))); line != "" {
-			text += "; the console says: " + fault.Line(line)
+			text += "; the console shows: " + fault.Line(line)
 		}
 	}
 	return text
 }
 
-// JoinNode takes the Node as the Machine's and ends its token. A Node that was deleted and has registered again is taken
-// again.
+// JoinNode records the Node in the Machine and deletes its token. It does so again for a Node that was deleted and has
+// registered again.
 func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	if !s.Observed.Joined {
 		if err := j.Bootstrap.Tokens.Delete(ctx, s.Machine); err != nil {
@@ -82,19 +84,19 @@ func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
 		marks.Started = false
 	}
 	s.ReadMachine()
-	ctrl.LoggerFrom(ctx).Info("Node joined", "node", node.Name)
+	ctrl.LoggerFrom(ctx).Info("Node joined", "node", klog.KObj(node))
 	return true, nil
 }
 
-// LoseServer acts on the proof that the server was deleted in the cloud. The Machine of a set is deleted, and its set makes a new
-// one (MC-66). One without a set stays and shows the loss.
+// LoseServer acts on the proof that the server was deleted in the cloud. It deletes a Machine of a set, and the set creates a
+// new one (MC-66). A Machine without a set stays and shows the loss.
 func (j *Join) LoseServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", record.ServerID(j.Provider, s.Machine))
 	return false, j.abandon(ctx, s)
 }
 
-// GiveUp ends the wait for a server that has not become a node in time. The Machine is deleted, for its set to replace. One
-// without an owner stays, marked Failed: no controller would make another (MC-57).
+// GiveUp ends the wait for a server that has not become a Node in time. It deletes the Machine, which its set replaces. A
+// Machine without an owner stays, in phase Failed: no controller would create another (MC-57).
 func (j *Join) GiveUp(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Failure = fault.New(fault.Invalid, fault.CodeJoinTimeout, "server %s has not become a node within %v", s.Observed.Cloud.Server.ID, s.Policy.Timeouts.Join)
 	if j.keepConsole(ctx, s) {
@@ -105,7 +107,7 @@ func (j *Join) GiveUp(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, j.abandon(ctx, s)
 }
 
-// abandon deletes the Machine so that its set makes another. Without an owner it does nothing.
+// abandon deletes the Machine so that its set creates another. Without an owner it does nothing.
 func (j *Join) abandon(ctx context.Context, s *scope.Scope) error {
 	if !s.Observed.Owned {
 		return nil

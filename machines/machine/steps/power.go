@@ -16,19 +16,19 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// Power starts a server that somebody has shut down, once, and gives it up when that does not help.
+// Power starts a server that was shut down, once, and records the failure when it does not start.
 type Power struct {
 	// Decisions counts the decisions by the reason of their Events.
 	Decisions *prometheus.CounterVec
-	// Refrain reads live whether people do not want drover to start the server of a Machine.
+	// Refrain reads from the API server whether an operator does not want drover to start the server of a Machine.
 	Refrain func(ctx context.Context, m *v1alpha1.Machine) (bool, error)
 }
 
-// NewDecisions returns the counter of [Power.Decisions], with all of its series.
+// NewDecisions returns the counter for [Power.Decisions], with all of its series.
 func NewDecisions() *prometheus.CounterVec {
 	c := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "drover_server_power_decisions_total",
-		Help: "Decisions about servers that somebody has shut down: ServerStarted (drover has asked for the start), ServerWontStart (the start failed), NodeOutOfService (the Node was put out of service before its server was deleted).",
+		Help: "Decisions about servers that were shut down without drover: ServerStarted (drover has asked for the start), ServerWontStart (the start failed), NodeOutOfService (the Node was put out of service before its server was deleted).",
 	}, []string{"decision"})
 	for _, decision := range []string{lifecycle.ReasonServerStarted, lifecycle.ReasonServerWontStart, lifecycle.ReasonOutOfService} {
 		c.WithLabelValues(decision)
@@ -36,8 +36,8 @@ func NewDecisions() *prometheus.CounterVec {
 	return c
 }
 
-// StartServer records that the server is started, and asks the cloud for it, unless a live read shows that people do not want that.
-// It does not wait for the server to run.
+// StartServer records the start of the server, and asks the cloud for it, unless a live read shows that an operator does not
+// want it. It does not wait for the server to run.
 func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.StartHandled = true
 	refrain, err := p.Refrain(ctx, s.Machine)
@@ -73,14 +73,14 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	case startRefused:
 		p.fail(ctx, s, fmt.Sprintf("server %s is shut down, and the cloud refused to start it: %s", server.ID, fault.Of(err).Message))
 	case startUnknown:
-		ctrl.LoggerFrom(ctx).Info("The cloud did not answer whether it starts the server", "server", server.ID, "cause", err.Error())
+		ctrl.LoggerFrom(ctx).Info("The cloud did not answer the request to start a server", "server", server.ID, "cause", err.Error())
 	}
 	return true, nil
 }
 
-// record writes that the server is started. Until the cloud has been asked the start counts as not sent, also when the write fails:
-// the end of the reconcile writes the record all the same. A record that the API server does not keep, because its definition of Machines is older
-// than this version of drover, is an error: the server would be started again and again.
+// record writes the start of the server into the Machine. Until the cloud was asked, the start counts as not sent, even when
+// the write fails: the end of the reconcile writes the record nevertheless. If the API server drops the record, because its
+// definition of Machines is older than this version of drover, that is an error: the server would be started again and again.
 func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server) error {
 	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
 	s.SetStartUnsent(true)
@@ -96,10 +96,10 @@ func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server
 	return nil
 }
 
-// startTime returns the time as the API server stores it.
+// startTime returns the time with the precision of the API server.
 func startTime(s *scope.Scope) metav1.Time { return metav1.NewTime(s.Now().Truncate(time.Second)) }
 
-// EndStart asks the cloud for the server itself when it was started longer than [lifecycle.StartTime] ago and the last list shows it
+// EndStart asks the cloud for the server when it was started longer than [lifecycle.StartTime] ago and the last list shows it
 // shut down. If it is, the start has failed. A cloud that does not answer is asked again later.
 func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.StartHandled = true
@@ -110,17 +110,17 @@ func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
 	record, server := s.Machine.Status.ServerStart, s.Observed.Cloud.Server
 	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{Cloud: &s.Observed.Cloud, Record: record, Unsent: s.StartUnsent(), Now: s.Now()})
 	if s.Policy.Start == lifecycle.StartOver {
-		p.fail(ctx, s, fmt.Sprintf("drover began at %s to start server %s, and at %s the cloud calls it %s: drover does not start it again",
-			record.Time.UTC().Format(time.RFC3339), server.ID, s.Now().UTC().Format(time.RFC3339), server.Status))
+		p.fail(ctx, s, fmt.Sprintf("drover started server %s at %s, and at %s the cloud calls it %s: drover does not start it again",
+			server.ID, record.Time.UTC().Format(time.RFC3339), s.Now().UTC().Format(time.RFC3339), server.Status))
 	}
 	return true, nil
 }
 
-// lookNow has the cloud asked for the Machine's server, and reports whether it has answered.
+// lookNow asks the cloud for the Machine's server, and reports whether it has answered.
 func lookNow(ctx context.Context, s *scope.Scope) bool {
 	seen, err := s.Instance.ObserveNow(ctx)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("The cloud did not answer how its server is", "cause", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("The cloud did not answer the request for a server", "cause", err.Error())
 		return false
 	}
 	s.Observed.Cloud = seen
@@ -143,19 +143,19 @@ func (p *Power) decided(ctx context.Context, reason, message string) {
 	ctrl.LoggerFrom(ctx).Info(message, "decision", reason)
 }
 
-// startOutcome is what came of a request to start a server.
+// startOutcome is the outcome of a request to start a server.
 type startOutcome int
 
 const (
 	startAccepted startOutcome = iota
-	// startNotSent: the cloud was not asked, or not by anybody that it knows. Another request may work.
+	// startNotSent means that the request was not sent, or the cloud did not authenticate it. Another request may work.
 	startNotSent
 	startRefused
-	// startUnknown: the request may have been carried out.
+	// startUnknown means that the request may have been carried out.
 	startUnknown
 )
 
-// outcomeOf returns what a request to start a server came to, by its error.
+// outcomeOf returns the outcome of a request to start a server, by its error.
 func outcomeOf(err error) startOutcome {
 	if err == nil {
 		return startAccepted

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -16,24 +17,24 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// NodeSync brings a Machine's Node to what the Machine's template wants, and completes the Node's first start.
+// NodeSync applies the Machine's template to its Node, and completes the Node's first start.
 type NodeSync struct {
-	// Nodes writes Nodes, as FieldOwner. Pods reads pods from the API server.
+	// Nodes writes Nodes as FieldOwner. Pods reads pods from the API server.
 	Nodes      client.Writer
 	FieldOwner client.FieldOwner
 	Pods       client.Reader
 	Start      nodes.StartRules
-	Marks      *Marks
+	Template   *NodeTemplate
 }
 
-// retryStart is how soon to look again for the DaemonSet pods that a node is waiting for: pods are not watched.
+// retryStart is how soon to look again for the DaemonSet pods that a Node is waiting for: pods are not watched.
 const retryStart = 5 * time.Second
 
-// Sync brings labels, annotations and taints to the Node, and removes the startup taint when the first start of the
-// Node is complete. It writes the Node with one patch, and only when something differs. What no pod needs goes with the
-// patch that ends the first start, unless that takes longer than [status.LongestUnwritten].
+// Sync applies labels, annotations and taints to the Node, and removes the startup taint when the first start of the Node is
+// complete. It writes the Node with one patch, and only when something differs. Keys that no pod needs are part of the patch
+// that completes the first start, unless that takes longer than [status.LongestUnwritten].
 func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
-	want, err := n.Marks.wanted(ctx, s)
+	want, err := n.Template.wanted(ctx, s)
 	if err != nil {
 		return false, err
 	}
@@ -42,22 +43,22 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	}
 	s.Progress.Synced = true
 	started := s.Facts().HasStarted() || len(s.Awaited) == 0
-	had, startup := nodes.MarksOf(s.Machine), ""
+	had, startup := nodes.RecordOf(s.Machine), ""
 	if started && !had.Started {
 		startup = n.Start.Taint
 	}
 	node := s.Observed.Node.DeepCopy()
-	changed := nodes.Mark(node, want, had, startup)
+	changed := nodes.Apply(node, want, had, startup)
 	left := status.LongestUnwritten - s.Now().Sub(node.CreationTimestamp.Time)
 	if changed && !started && left > 0 && nodes.OnlyLacksOwn(s.Observed.Node, node) {
 		s.RequeueWithin(left)
 		changed = false
 	}
 	if changed {
-		if err := n.patchMarks(ctx, s, node, want); err != nil {
+		if err := n.patchNode(ctx, s, node, want); err != nil {
 			return false, err
 		}
-		ctrl.LoggerFrom(ctx).V(1).Info("Node synced", "node", node.Name, "started", started)
+		ctrl.LoggerFrom(ctx).V(1).Info("Node synced", "node", klog.KObj(node), "started", started)
 	}
 	s.Machine.Status.NodeMarks = nodes.Recorded(want)
 	s.Machine.Status.NodeMarks.Started = started
@@ -65,11 +66,11 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// patchMarks writes the Node. When drover is to put keys on it that the Machine's status does not record, the status is
-// written first: a key without a record would never be removed.
-func (n *NodeSync) patchMarks(ctx context.Context, s *scope.Scope, node *corev1.Node, want v1alpha1.NodeMarks) error {
-	s.Machine.Status.NodeMarks = nodes.RecordAhead(nodes.MarksOf(s.Machine), want)
-	if !nodes.RecordsKeys(nodes.MarksOf(s.Base), want) {
+// patchNode writes the Node. When it adds keys that the Machine's status does not record, it writes the status first: a key
+// without a record would never be removed.
+func (n *NodeSync) patchNode(ctx context.Context, s *scope.Scope, node *corev1.Node, want v1alpha1.NodeMarks) error {
+	s.Machine.Status.NodeMarks = nodes.RecordAhead(nodes.RecordOf(s.Machine), want)
+	if !nodes.RecordsKeys(nodes.RecordOf(s.Base), want) {
 		if err := s.WriteAhead(ctx, scope.BeforeChangingNode); err != nil {
 			s.Unsynced = true
 			return err
@@ -85,7 +86,7 @@ func (n *NodeSync) patchMarks(ctx context.Context, s *scope.Scope, node *corev1.
 	return nil
 }
 
-// awaitStart notes what the Node lacks to complete its first start. It looks at pods only when nothing else is missing.
+// awaitStart records what the Node lacks to complete its first start. It reads pods only when nothing else is missing.
 func (n *NodeSync) awaitStart(ctx context.Context, s *scope.Scope) error {
 	if s.Facts().HasStarted() {
 		return nil

@@ -22,37 +22,37 @@ import (
 )
 
 const (
-	// fieldManager owns what this controller writes.
+	// fieldManager is the field manager of this controller's writes.
 	fieldManager = "drover-safety"
-	// gather is how long events are collected before their group is looked at.
+	// gather is how long events are collected before their group is judged.
 	gather = 200 * time.Millisecond
-	// again is how soon a group is looked at again of which the caches and the API server show different things.
+	// again is how soon a group is judged again when the caches and the API server differ.
 	again = 2 * time.Second
-	// retryLease is how soon to look at the lease again: it is renewed every few seconds.
+	// retryLease is how soon to check the lease again: it is renewed every few seconds.
 	retryLease = time.Second
-	// concurrent is how many groups are looked at at once: one whose writes fail does not hold up the others.
+	// concurrent is how many groups are judged at once, so that a group whose writes fail does not delay the others.
 	concurrent = 4
 )
 
-// Lease reports whether this process may still be the only one that acts.
+// Lease reports whether this process may still be the leader.
 type Lease interface {
-	// Fresh reports whether it was renewed lately. It makes no call itself.
+	// Fresh reports whether the lease was renewed recently. It makes no call.
 	Fresh(now time.Time) bool
 }
 
-// Options are what the controller needs.
+// Options configure the controller.
 type Options struct {
 	// Control is the cluster that holds the MachineDeployments, MachineSets and Machines.
 	Control cluster.Cluster
 	Clock   clock.PassiveClock
 	Limits  Limits
-	// Lease is looked at before each group. nil: it is always fresh.
+	// Lease is checked before each group. nil: the lease is always fresh.
 	Lease Lease
-	// Registry registers the metric. Default: it is registered nowhere.
+	// Registry registers the metric. nil: it is not registered.
 	Registry prometheus.Registerer
 }
 
-// Reconciler freezes groups and sets them free.
+// Reconciler freezes groups and ends freezes.
 type Reconciler struct {
 	options Options
 	reading reading
@@ -61,9 +61,7 @@ type Reconciler struct {
 	frozen  frozenGroups
 }
 
-// New returns the controller.
-//
-// Errors: the metric cannot be registered.
+// New returns the controller. Errors: the metric cannot be registered.
 func New(o Options) (*Reconciler, error) {
 	c := o.Control
 	r := &Reconciler{
@@ -77,7 +75,7 @@ func New(o Options) (*Reconciler, error) {
 	return r, o.Registry.Register(&r.frozen)
 }
 
-// SetupWithManager makes the manager run the controller.
+// SetupWithManager adds the controller to the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	cache := r.options.Control.GetCache()
 	for _, object := range []client.Object{&v1alpha1.Machine{}, &v1alpha1.MachineSet{}} {
@@ -97,8 +95,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile judges one group and gives its objects the marks that follow. What the caches show must be confirmed by the API
-// server itself before anything is written.
+// Reconcile judges one group and updates the conditions, labels and annotations of its objects. The API server must confirm the
+// state of the caches before anything is written.
 func (r *Reconciler) Reconcile(ctx context.Context, k key) (ctrl.Result, error) {
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("group", k.kind()+" "+k.String()))
 	g, err := r.reading.cached(ctx, k)
@@ -114,7 +112,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, k key) (ctrl.Result, error) 
 	if r.options.Lease != nil && !r.options.Lease.Fresh(now) {
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
-	g.Former = r.sizes.of(k, now)
+	g.Former = r.sizes.largest(k, now)
 	v := Judge(g, r.options.Limits, now)
 	if len(converge(g, v, now)) == 0 {
 		r.frozen.set(k, g, v.Frozen)
@@ -123,7 +121,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, k key) (ctrl.Result, error) 
 	return r.act(ctx, k, g.Former)
 }
 
-// act judges a group again as the API server has it, and writes what follows.
+// act judges a group again with live reads, and writes the result.
 func (r *Reconciler) act(ctx context.Context, k key, former int) (ctrl.Result, error) {
 	g, err := r.reading.current(ctx, k)
 	if g == nil || err != nil {
@@ -142,7 +140,7 @@ func (r *Reconciler) act(ctx context.Context, k key, former int) (ctrl.Result, e
 		errs = append(errs, r.writes.carryOut(ctx, c, v))
 	}
 	if err := errors.Join(errs...); err != nil {
-		return ctrl.Result{}, fmt.Errorf("marking a group as frozen or free: %w", err)
+		return ctrl.Result{}, fmt.Errorf("freezing or unfreezing a group: %w", err)
 	}
 	return ctrl.Result{RequeueAfter: r.options.Limits.Period}, nil
 }

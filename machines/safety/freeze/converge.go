@@ -9,19 +9,19 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// change is what is written to one object.
+// change is a write of one object.
 type change struct {
 	object client.Object
 	// condition is the condition Frozen to write; nil leaves it as it is.
 	condition *metav1.Condition
-	// label, when it is set, adds the label freeze (true) or removes it.
+	// label, unless nil, adds the label freeze (true) or removes it (false).
 	label *bool
-	// remove are annotations to take off, in the same write as the label.
+	// remove are annotations to remove in the same write as the label.
 	remove []string
 }
 
-// converge returns the writes that give all objects of a group the marks of a verdict, the owner first: its condition is what a
-// successor goes on from. Objects that are paused or being deleted are left alone.
+// converge returns the writes that bring all objects of a group in line with a verdict, the owner first, because a successor
+// continues from its condition. Objects that are paused or being deleted are left out.
 func converge(g *Group, v Verdict, now time.Time) (changes []change) {
 	if v.LeftAlone {
 		return nil
@@ -46,8 +46,8 @@ func converge(g *Group, v Verdict, now time.Time) (changes []change) {
 
 func isTrue(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionTrue }
 
-// newCondition returns the condition Frozen of an object as a verdict wants it. A verdict without a reason only takes a mark
-// away that contradicts the owner's.
+// newCondition returns the condition Frozen of an object for a verdict. A verdict without a reason only ends a condition that
+// contradicts the owner's.
 func newCondition(o client.Object, v Verdict, now time.Time) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionFalse, Reason: v.Reason, Message: v.Message,

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// said describes changes in one line: the object, its condition, its label, the annotations that go.
+// said describes changes in one line: the object, its condition, its label, the number of removed annotations.
 func said(changes []change) string {
 	var all []string
 	for _, c := range changes {
@@ -31,7 +31,7 @@ func said(changes []change) string {
 	return strings.Join(all, ", ")
 }
 
-func TestConverge(t *testing.T) {
+func TestConvergeWritesOnlyDifferences(t *testing.T) {
 	all := func(g *Group, label bool, condition metav1.ConditionStatus) {
 		for _, o := range g.objects() {
 			mark(o, label, condition, ReasonOvershoot)
@@ -44,30 +44,30 @@ func TestConverge(t *testing.T) {
 		verdict Verdict
 		want    string
 	}{
-		"a free group has no marks, and nothing is written":                  {func(*Group) {}, within, ""},
-		"a freeze marks the deployment first, then all its sets (MCM-70)":    {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
-		"a frozen group is not written again (MCM-70)":                       {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
-		"a group that is free again loses its marks (MCM-71)":                {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
-		"and is not written again (MCM-71)":                                  {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
-		"a label without a condition goes (MCM-78)":                          {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
-		"so does one on the deployment alone (MCM-78)":                       {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
-		"a label of another value is somebody else's (MCM-78)":               {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
-		"a set's condition without the deployment's goes (MCM-78)":           {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
-		"a frozen deployment's set that lacks both marks gets them (MCM-78)": {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
-		"a condition without a label gets one (MCM-78)":                      {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
-		"a deployment without sets (MCM-78)":                                 {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
-		"the annotation goes together with the label (MCM-77)": {func(g *Group) {
+		"writes nothing for a group that is not frozen":                          {func(*Group) {}, within, ""},
+		"writes the deployment first and then all its sets in a freeze (MCM-70)": {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
+		"writes a frozen group once (MCM-70)":                                    {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
+		"removes labels and ends conditions after a freeze (MCM-71)":             {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
+		"writes a group after a freeze once (MCM-71)":                            {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
+		"removes a label without a condition from a set (MCM-78)":                {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
+		"removes a label without a condition from a deployment (MCM-78)":         {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
+		"keeps a label with another value (MCM-78)":                              {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
+		"ends a set's condition without the deployment's (MCM-78)":               {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
+		"writes a new set of a frozen deployment (MCM-78)":                       {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
+		"adds a missing label (MCM-78)":                                          {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
+		"ends the freeze of a deployment without sets (MCM-78)":                  {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
+		"removes the annotation together with the label (MCM-77)": {func(g *Group) {
 			all(g, true, metav1.ConditionTrue)
 			g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: "", v1alpha1.AnnotationUnfreezeMCM: ""}
 			g.Sets = g.Sets[:1]
 		}, Verdict{Reason: ReasonByHand}, "md condition=False(UnfrozenByHand) label=false without=2, a condition=False(UnfrozenByHand) label=false"},
-		"and also when nothing is frozen (MCM-77)": {func(g *Group) { setAsks(g) }, Verdict{Reason: ReasonByHand}, "a without=1"},
-		"what is paused is left alone": {func(g *Group) {
+		"removes the annotation when nothing is frozen (MCM-77)": {func(g *Group) { setAsks(g) }, Verdict{Reason: ReasonByHand}, "a without=1"},
+		"leaves a paused set alone": {func(g *Group) {
 			g.Sets[0].Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 			g.Sets = g.Sets[:1]
 		}, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
-		"what is being deleted is left alone": {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
-		"no verdict writes nothing":           {func(g *Group) { mark(g.Sets[0], true, "", "") }, Verdict{LeftAlone: true, Frozen: true}, ""},
+		"leaves a set alone that is being deleted":      {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
+		"writes nothing for a group that is left alone": {func(g *Group) { mark(g.Sets[0], true, "", "") }, Verdict{LeftAlone: true, Frozen: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(5)
@@ -78,7 +78,7 @@ func TestConverge(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a set without a deployment is marked itself (MCM-72)", func(t *testing.T) {
+	t.Run("writes a set without a deployment (MCM-72)", func(t *testing.T) {
 		g := &Group{Sets: []*v1alpha1.MachineSet{newSet("a", 3, nil)}}
 		if got := said(converge(g, overshoot, noon)); got != "a condition=True(OverShootingReplicaCount) label=true" {
 			t.Errorf("got %s", got)
@@ -86,15 +86,15 @@ func TestConverge(t *testing.T) {
 	})
 }
 
-// TestWhatASuccessorGoesOnFrom cuts a freeze, and its end, off after each write, and looks what the next leader makes of it.
-func TestWhatASuccessorGoesOnFrom(t *testing.T) {
+// Each case ends a freeze, or the end of a freeze, after each write, and lets the next leader continue.
+func TestASuccessorContinuesAnInterruptedFreeze(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		living int
 		frozen bool
 	}{
-		{"a freeze that was begun goes on, also when there are fewer by then (MCM-78)", 8, true},
-		{"an end that was begun goes on (MCM-78)", 7, false},
+		{"completes a freeze, also when there are fewer Machines by then (MCM-78)", 8, true},
+		{"completes the end of a freeze (MCM-78)", 7, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			for cut := 1; cut <= 6; cut++ {
@@ -120,7 +120,7 @@ func TestWhatASuccessorGoesOnFrom(t *testing.T) {
 	}
 }
 
-// do carries out the first of the writes of changes.
+// do carries out the first writes of changes.
 func do(_ *Group, changes []change, writes int) {
 	step := func(f func()) {
 		if writes > 0 {

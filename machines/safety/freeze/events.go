@@ -12,11 +12,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// queue is where groups wait to be looked at. It keeps the first time that a group was asked for.
+// queue holds the groups to judge. It keeps the earliest time for which a group was requested.
 type queue = workqueue.TypedRateLimitingInterface[key]
 
-// ownerEvents returns the handler for deployments or sets. It remembers bounds that were lowered, and wakes the group when a set or
-// deployment comes, goes, or has other marks; when its spec changes only while it is frozen, because a larger size may free it.
+// ownerEvents returns the handler for deployments or sets. It records lowered bounds, and requeues the group when an object is
+// created or deleted, or its freeze state changes. A change of the spec requeues the group only while it is frozen, because a
+// larger size may end the freeze.
 func ownerEvents[T client.Object](r *Reconciler, keyOf func(T) key) handler.TypedEventHandler[T, key] {
 	note := func(k key, bound int) {
 		if bound > 0 {
@@ -34,7 +35,7 @@ func ownerEvents[T client.Object](r *Reconciler, keyOf func(T) key) handler.Type
 			note(k, lowered(e.ObjectOld, e.ObjectNew))
 			moved := keyOf(e.ObjectOld) != k
 			changed := e.ObjectOld.GetGeneration() != e.ObjectNew.GetGeneration() && r.frozen.has(k)
-			if moved || changed || marksOf(e.ObjectOld) != marksOf(e.ObjectNew) {
+			if moved || changed || stateOf(e.ObjectOld) != stateOf(e.ObjectNew) {
 				q.AddAfter(k, gather)
 			}
 		},
@@ -42,14 +43,14 @@ func ownerEvents[T client.Object](r *Reconciler, keyOf func(T) key) handler.Type
 	}
 }
 
-// marks are what of a deployment or set a freeze depends on, beside its size.
-type marks struct {
+// state is the part of a deployment or set, apart from its size, on which a freeze depends.
+type state struct {
 	label, condition            string
 	asked, paused, beingDeleted bool
 }
 
-func marksOf(o client.Object) marks {
-	m := marks{
+func stateOf(o client.Object) state {
+	m := state{
 		label: o.GetLabels()[v1alpha1.LabelFreeze], asked: len(requests(o)) > 0,
 		paused: v1alpha1.Paused(o.GetAnnotations()), beingDeleted: !o.GetDeletionTimestamp().IsZero(),
 	}
@@ -59,7 +60,7 @@ func marksOf(o client.Object) marks {
 	return m
 }
 
-// machineEvents wakes the group of a Machine that was made; that of one that goes only while it is frozen.
+// machineEvents requeues the group of a Machine that was created, and that of a deleted Machine only while the group is frozen.
 func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, key] {
 	fewer := func(ctx context.Context, m *v1alpha1.Machine, q queue) {
 		if k, ok := r.groupOf(ctx, m); ok && r.frozen.has(k) {
@@ -83,8 +84,8 @@ func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine
 	}
 }
 
-// groupOf returns the group of a Machine. ok is false for one that no set controls, or whose set the cache does not show yet: the
-// set wakes the group when it comes.
+// groupOf returns the group of a Machine. ok is false for a Machine without a set, or whose set the cache does not show yet:
+// the event of the set requeues the group then.
 func (r *Reconciler) groupOf(ctx context.Context, m *v1alpha1.Machine) (k key, ok bool) {
 	ref := metav1.GetControllerOfNoCopy(m)
 	if ref == nil || ref.Kind != v1alpha1.MachineSetKind.Kind {

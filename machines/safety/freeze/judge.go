@@ -21,36 +21,36 @@ const (
 	ReasonOff       = "FreezeTurnedOff"
 )
 
-// Limits say when a group is frozen and when it is free again.
+// Limits define when a group is frozen and when the freeze ends.
 type Limits struct {
-	// Up is how many living Machines beyond its bound freeze a group, Down how many fewer than these set it free again.
+	// Up is how many living Machines beyond its bound freeze a group. Down is how many fewer than that end the freeze.
 	Up, Down int
-	// Period is how often each group is looked at, and for how long one that a person has set free is not frozen again. 0:
-	// nothing is frozen, and what is frozen is set free.
+	// Period is how often each group is judged, and how long a group whose freeze an operator ended is not frozen again. 0: no
+	// group is frozen, and existing freezes end.
 	Period time.Duration
 }
 
-// Group is what was seen of a MachineDeployment with all its sets, or of a set without a deployment.
+// Group is the observed state of a MachineDeployment with all its sets, or of a set without a deployment.
 type Group struct {
-	// Deployment is nil for a set without one, which is then the only one of Sets.
+	// Deployment is nil for a set without one, which is then the only element of Sets.
 	Deployment *v1alpha1.MachineDeployment
 	Sets       []*v1alpha1.MachineSet
 	// Living counts the Machines that the sets control and that are neither being deleted nor listed for removal.
 	Living int
-	// Former is the largest bound that the group had within the last minute: its sets may not have followed a smaller one yet.
+	// Former is the largest bound of the group within the last minute: its sets may not have followed a smaller one yet.
 	Former int
 }
 
-// Verdict is what becomes of a group, and why.
+// Verdict is the decision about a group, with its reason.
 type Verdict struct {
-	// LeftAlone: the group keeps the marks that it has: it is paused, being deleted, or its size is not known.
+	// LeftAlone reports whether nothing is changed, because the group is paused, being deleted, or its size is not known.
 	LeftAlone bool
 	Frozen    bool
 	// Reason and Message are those of the condition.
 	Reason, Message string
 }
 
-// owner returns the object whose condition remembers the freeze.
+// owner returns the object whose condition stores the freeze.
 func (g *Group) owner() client.Object {
 	if g.Deployment != nil {
 		return g.Deployment
@@ -69,8 +69,8 @@ func (g *Group) objects() []client.Object {
 	return all
 }
 
-// bound returns how many living Machines a group may have when nothing is wrong: a deployment its size and surge, a set without
-// a deployment twice its size. ok is false while the size is not known.
+// bound returns how many living Machines a group may normally have: a deployment its size and surge, a set without a deployment
+// twice its size. ok is false while the size is not known.
 func (g *Group) bound() (bound int, ok bool) {
 	if g.Deployment == nil {
 		return boundOfSet(g.Sets[0])
@@ -85,8 +85,8 @@ func boundOfSet(set *v1alpha1.MachineSet) (int, bool) {
 	return 0, false
 }
 
-// Judge returns whether a group is frozen. It is at Up living Machines beyond its bound and more, and is not at Down fewer than
-// that and less; between the two it stays as it is. A person's annotation sets it free for one period.
+// Judge returns whether a group is frozen. It is frozen from Up living Machines beyond its bound on, until there are Down fewer
+// than that; in between it stays as it is. An operator's annotation ends the freeze for one period.
 func Judge(g *Group, l Limits, now time.Time) Verdict {
 	bound, known := g.bound()
 	owner := g.owner()
@@ -100,27 +100,27 @@ func Judge(g *Group, l Limits, now time.Time) Verdict {
 	case l.Period <= 0:
 		return Verdict{Reason: ReasonOff, Message: "--machine-safety-overshooting-period is 0: nothing is frozen"}
 	case g.asked():
-		return Verdict{Reason: ReasonByHand, Message: fmt.Sprintf("set free by annotation, with %d living Machines; at %d or more it is frozen again after %s", g.Living, high, l.Period)}
+		return Verdict{Reason: ReasonByHand, Message: fmt.Sprintf("unfrozen by an annotation, with %d living Machines; at %d or more it is frozen again after %s", g.Living, high, l.Period)}
 	case !known:
 		return Verdict{LeftAlone: true, Frozen: was}
 	case g.Living <= low:
-		return Verdict{Reason: ReasonWithin, Message: fmt.Sprintf("%d living Machines, and at most %d set it free", g.Living, low)}
+		return Verdict{Reason: ReasonWithin, Message: fmt.Sprintf("%d living Machines; with at most %d the group is not frozen", g.Living, low)}
 	case was:
 		return Verdict{Frozen: true, Reason: frozen.Reason, Message: frozen.Message}
 	case g.Living < max(bound, g.Former)+l.Up, setFreeLately(frozen, l, now):
 		return Verdict{}
 	}
 	return Verdict{Frozen: true, Reason: ReasonOvershoot, Message: fmt.Sprintf(
-		"%d living Machines, and %d freeze it: no more are made until at most %d are left. Find out what made the others; the annotation %s lifts the freeze once",
+		"%d living Machines, and %d freeze the group: no more are created until at most %d are left. Find out what created the others; the annotation %s lifts the freeze once",
 		g.Living, high, low, v1alpha1.AnnotationUnfreeze)}
 }
 
-// setFreeLately reports whether a person set the group free within the last period.
+// setFreeLately reports whether an operator ended the freeze within the last period.
 func setFreeLately(frozen *metav1.Condition, l Limits, now time.Time) bool {
 	return frozen != nil && frozen.Reason == ReasonByHand && now.Before(frozen.LastTransitionTime.Add(l.Period))
 }
 
-// asked reports whether an annotation asks to set the group free: on the deployment or on any set that is not left alone.
+// asked reports whether an annotation requests the end of the freeze: on the deployment or on any set that is not left alone.
 func (g *Group) asked() bool {
 	for _, o := range g.objects() {
 		if len(requests(o)) > 0 && !leftAlone(o) {
@@ -130,12 +130,12 @@ func (g *Group) asked() bool {
 	return false
 }
 
-// leftAlone reports whether nothing is written to an object: it is paused or being deleted.
+// leftAlone reports whether an object must not be written: it is paused or being deleted.
 func leftAlone(o client.Object) bool {
 	return !o.GetDeletionTimestamp().IsZero() || v1alpha1.Paused(o.GetAnnotations())
 }
 
-// requests returns the annotations of an object that ask to set its group free.
+// requests returns the annotations of an object that request the end of the freeze.
 func requests(o client.Object) (keys []string) {
 	for _, key := range []string{v1alpha1.AnnotationUnfreeze, v1alpha1.AnnotationUnfreezeMCM} {
 		if _, ok := o.GetAnnotations()[key]; ok {

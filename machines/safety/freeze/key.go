@@ -8,13 +8,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// key names a group: a MachineDeployment, or a MachineSet without one.
+// key identifies a group: a MachineDeployment, or a MachineSet without one.
 type key struct {
 	types.NamespacedName
 	deployment bool
 }
 
-// kind is that of the group's owner.
+// kind is the kind of the group's owner.
 func (k key) kind() string {
 	if k.deployment {
 		return v1alpha1.MachineDeploymentKind.Kind

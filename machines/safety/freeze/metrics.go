@@ -10,17 +10,17 @@ import (
 )
 
 var descFrozen = prometheus.NewDesc("drover_frozen",
-	"1 for each MachineDeployment and MachineSet that is frozen, because its group has far more Machines than its size allows: its sets make none. There is no series for one that is not.",
+	"1 for each MachineDeployment and MachineSet that is frozen, because its group has far more Machines than its size allows: its sets create none. An object that is not frozen has no series.",
 	[]string{"kind", "namespace", "name"}, nil)
 
 // frozenGroups holds the groups that are frozen. The zero value is ready for use.
 type frozenGroups struct {
 	mu sync.Mutex
-	// names are the labels of the metric, for each object of a group.
+	// names holds the labels of the metric, for each object of a group.
 	names map[key][][3]string
 }
 
-// set notes whether a group is frozen.
+// set records whether a group is frozen.
 func (f *frozenGroups) set(k key, g *Group, frozen bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -14,15 +14,15 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// controllerIndex finds sets and Machines by the UID of their controller.
+// controllerIndex is the index of sets and Machines by the UID of their controller.
 const controllerIndex = "freeze.controller"
 
-// reading reads groups: from the caches, or from the API server itself.
+// reading reads groups from the caches or from the API server.
 type reading struct {
 	cache, live client.Reader
 }
 
-// cached returns a group as the caches have it; nil when it does not exist. The objects belong to the caches.
+// cached returns a group as the caches show it; nil when it does not exist. The objects belong to the caches.
 func (r reading) cached(ctx context.Context, k key) (*Group, error) {
 	g, err := r.owner(ctx, r.cache, k)
 	if g == nil || err != nil {
@@ -53,8 +53,8 @@ func controlledBy(uid types.UID) client.MatchingFields {
 	return client.MatchingFields{controllerIndex: string(uid)}
 }
 
-// current returns a group as the API server has it now; nil when it does not exist. The Machines are read first and the owner last: a size
-// that has been raised meanwhile is then not less than what it has led to.
+// current returns a group as the API server has it; nil when it does not exist. It reads the Machines first and the owner last,
+// so that a size that is raised meanwhile is not lower than the number of Machines that it caused.
 func (r reading) current(ctx context.Context, k key) (*Group, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.MachineKind)
@@ -80,7 +80,7 @@ func (r reading) current(ctx context.Context, k key) (*Group, error) {
 	return g, nil
 }
 
-// owner reads the object that a group is named after.
+// owner reads the owner of a group.
 func (r reading) owner(ctx context.Context, reader client.Reader, k key) (*Group, error) {
 	var g Group
 	var into client.Object

@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// growing returns a client that has a deployment of one Machine. After the first answer somebody asks for ten, and they are made.
+// growing returns a client with a deployment of one Machine. After its first answer the size is raised to ten, and the Machines
+// are created.
 func growing(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -60,15 +61,15 @@ func growing(t *testing.T) client.Client {
 	})
 }
 
-func TestAGroupThatGrowsWhileItIsRead(t *testing.T) {
-	t.Run("is not frozen for Machines that its size asked for in between (MCM-70)", func(t *testing.T) {
+func TestAGroupThatGrowsDuringAReadIsNotFrozen(t *testing.T) {
+	t.Run("for Machines that its new size requires (MCM-70)", func(t *testing.T) {
 		r := reading{live: growing(t)}
 		g, err := r.current(t.Context(), key{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "md"}, deployment: true})
 		if err != nil {
 			t.Fatal(err)
 		}
 		if v := Judge(g, defaults, noon.Add(time.Hour)); v.Frozen {
-			t.Errorf("it is frozen: %+v", v)
+			t.Errorf("the group is frozen: %+v", v)
 		}
 	})
 }

@@ -11,22 +11,22 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// followWithin is how long after its size was lowered a group may still have the Machines of the larger one.
+// followWithin is how long a group may still have the Machines of its former size after the size was lowered.
 const followWithin = time.Minute
 
-// sizes remembers the larger bounds that groups had a moment ago. The zero value is ready for use.
+// sizes remembers the larger bounds that groups had recently. The zero value is ready for use.
 type sizes struct {
 	mu     sync.Mutex
 	former map[key]former
 }
 
-// former is a bound that a group had, and until when it counts.
+// former is a former bound of a group, and until when it counts.
 type former struct {
 	bound int
 	until time.Time
 }
 
-// note remembers a bound of a group that has just been lowered. The largest counts for as long as any.
+// note records a former bound of a group that has just been lowered. The largest counts for as long as any.
 func (s *sizes) note(k key, bound int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,8 +39,8 @@ func (s *sizes) note(k key, bound int, now time.Time) {
 	s.former[k] = former{bound, now.Add(followWithin)}
 }
 
-// of returns the largest bound that a group had within the last minute; 0 when it was not lowered.
-func (s *sizes) of(k key, now time.Time) int {
+// largest returns the largest bound of a group within the last minute; 0 when it was not lowered.
+func (s *sizes) largest(k key, now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	old, ok := s.former[k]
@@ -54,18 +54,18 @@ func (s *sizes) of(k key, now time.Time) int {
 	return old.bound
 }
 
-// forget drops what is remembered of a group.
+// forget drops the former bound of a group.
 func (s *sizes) forget(k key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.former, k)
 }
 
-// unknown is the former bound of a group whose size was lowered before this process began, by an unknown number.
+// unknown is the former bound of a group whose size was lowered by an unknown number before this process started.
 const unknown = math.MaxInt32
 
-// first returns the former bound of an object that a watch shows first: unknown when its controller has not followed its present
-// spec yet; 0 for a new object and for one that it has.
+// first returns the former bound of an object in its first watch event: unknown when its controller has not followed its
+// present spec yet, else 0.
 func first(o client.Object) int {
 	var seen int64
 	switch o := o.(type) {
@@ -80,7 +80,7 @@ func first(o client.Object) int {
 	return unknown
 }
 
-// lowered returns the bound that an object had before it was lowered; 0 when it was not.
+// lowered returns the bound that an object had before it was lowered; 0 when it was not lowered.
 func lowered(before, after client.Object) int {
 	b, known := boundOf(before)
 	a, still := boundOf(after)
@@ -90,7 +90,7 @@ func lowered(before, after client.Object) int {
 	return 0
 }
 
-// boundOf returns the bound of the group that an object owns; a set of a deployment has none.
+// boundOf returns the bound of the group that an object owns; a set of a deployment owns none.
 func boundOf(o client.Object) (int, bool) {
 	switch o := o.(type) {
 	case *v1alpha1.MachineDeployment:

@@ -4,60 +4,56 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestFormerBounds(t *testing.T) {
+func TestFormerBoundsCountForAMinute(t *testing.T) {
 	a := key{types.NamespacedName{Namespace: "ns", Name: "a"}, true}
-	t.Run("a bound that was lowered counts for a minute (MCM-73)", func(t *testing.T) {
+	t.Run("counts a lowered bound for a minute (MCM-73)", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
-		if early, late := s.of(a, noon.Add(time.Minute-1)), s.of(a, noon.Add(time.Minute)); early != 11 || late != 0 {
+		if early, late := s.largest(a, noon.Add(time.Minute-1)), s.largest(a, noon.Add(time.Minute)); early != 11 || late != 0 {
 			t.Errorf("it is %d, then %d", early, late)
 		}
 	})
-	t.Run("of several within a minute the largest does (MCM-73)", func(t *testing.T) {
+	t.Run("counts the largest of several bounds (MCM-73)", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
 		s.note(a, 8, noon.Add(30*time.Second))
-		if got := s.of(a, noon.Add(80*time.Second)); got != 11 {
+		if got := s.largest(a, noon.Add(80*time.Second)); got != 11 {
 			t.Errorf("it is %d", got)
 		}
 	})
-	t.Run("another group's does not", func(t *testing.T) {
+	t.Run("does not count another group's bound", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
-		if got := s.of(key{a.NamespacedName, false}, noon); got != 0 {
+		if got := s.largest(key{a.NamespacedName, false}, noon); got != 0 {
 			t.Errorf("it is %d", got)
 		}
 	})
-	t.Run("nothing is kept of a group that is gone (F-12)", func(t *testing.T) {
+	t.Run("keeps nothing of a group that is gone (F-12)", func(t *testing.T) {
 		var s sizes
 		s.note(a, 11, noon)
 		s.forget(a)
 		s.note(a, 12, noon)
-		s.of(a, noon.Add(time.Hour))
+		s.largest(a, noon.Add(time.Hour))
 		if len(s.former) != 0 {
-			t.Errorf("kept are %v", s.former)
+			t.Errorf("the store holds %v", s.former)
 		}
 	})
 }
 
-func TestLowered(t *testing.T) {
+func TestLoweredReturnsTheFormerBound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, after client.Object
 		want          int
 	}{
 		"a smaller size of a deployment":       {newDeployment(10), newDeployment(5), 11},
-		"a larger one":                         {newDeployment(5), newDeployment(10), 0},
+		"a larger size of a deployment":        {newDeployment(5), newDeployment(10), 0},
 		"the same":                             {newDeployment(5), newDeployment(5), 0},
 		"a smaller size of a set of its own":   {newSet("a", 4, nil), newSet("a", 1, nil), 8},
-		"that of a deployment's set says none": {newSet("a", 4, newDeployment(5)), newSet("a", 1, newDeployment(5)), 0},
+		"a smaller size of a deployment's set": {newSet("a", 4, newDeployment(5)), newSet("a", 1, newDeployment(5)), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := lowered(tt.before, tt.after); got != tt.want {
@@ -67,14 +63,14 @@ func TestLowered(t *testing.T) {
 	}
 }
 
-func TestWhatAProcessSeesFirst(t *testing.T) {
+func TestFirstReturnsTheFormerBoundAtTheStart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		observed int64
 		want     int
 	}{
 		"a new object": {0, 0},
-		"one whose controller has followed its spec":                             {1, 0},
-		"one whose controller has yet to follow it may have had any size before": {7, unknown},
+		"an object whose controller has followed its spec":         {1, 0},
+		"an object whose controller has not followed its spec yet": {7, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, s := newDeployment(5), newSet("a", 5, nil)
@@ -84,31 +80,4 @@ func TestWhatAProcessSeesFirst(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestMarksThatWakeAGroup(t *testing.T) {
-	for name, change := range map[string]func(*v1alpha1.MachineDeployment){
-		"the label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
-		"the condition (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },
-		"the annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
-			d.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: ""}
-		},
-		"the end of a pause":  func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
-		"a deletion (MCM-76)": func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			d := newDeployment(5)
-			change(d)
-			if marksOf(d) == marksOf(newDeployment(5)) {
-				t.Error("is not noticed")
-			}
-		})
-	}
-	t.Run("a status that only counts does not", func(t *testing.T) {
-		d := newDeployment(5)
-		d.Status.Replicas, d.Status.ObservedGeneration = 7, 2
-		if marksOf(d) != marksOf(newDeployment(5)) {
-			t.Error("is taken for a mark")
-		}
-	})
 }

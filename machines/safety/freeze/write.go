@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// writes gives objects the marks of a verdict.
+// writes writes the changes of a verdict.
 type writes struct {
 	patch.Writer
 	events events.EventRecorder
@@ -25,7 +25,7 @@ type frozenStatus struct {
 	Conditions []metav1.Condition `json:"conditions"`
 }
 
-// carryOut writes one change: the condition first, which a successor goes on from, then label and annotations together.
+// carryOut writes one change: first the condition, from which a successor continues, then label and annotations together.
 func (w writes) carryOut(ctx context.Context, c change, v Verdict) error {
 	kind, err := w.Client.GroupVersionKindFor(c.object)
 	if err != nil {
@@ -42,7 +42,7 @@ func (w writes) carryOut(ctx context.Context, c change, v Verdict) error {
 		metadata["uid"] = c.object.GetUID()
 		written := c.object.DeepCopyObject().(client.Object)
 		if err := w.Merge(ctx, written, map[string]any{"metadata": metadata}); err != nil {
-			return client.IgnoreNotFound(fmt.Errorf("marking %s %s: %w", kind.Kind, client.ObjectKeyFromObject(c.object), err))
+			return client.IgnoreNotFound(fmt.Errorf("labeling %s %s: %w", kind.Kind, client.ObjectKeyFromObject(c.object), err))
 		}
 	}
 	w.report(ctx, c, v, kind.Kind)
@@ -69,18 +69,18 @@ func metadataOf(c change) map[string]any {
 	return metadata
 }
 
-// report records what was done: an Event and a line of the log for each object whose condition or label was changed.
+// report records an Event and logs each object whose condition or label was changed.
 func (w writes) report(ctx context.Context, c change, v Verdict, kind string) {
 	log := ctrl.LoggerFrom(ctx).WithValues("kind", kind, "name", c.object.GetName())
 	if c.condition == nil && c.label == nil {
-		log.Info("Removed an annotation that sets free what is not frozen", "annotations", c.remove)
+		log.Info("Removed an annotation that ends a freeze from an object that is not frozen", "annotations", c.remove)
 		return
 	}
 	reason, message := v.Reason, v.Message
 	if reason == "" {
 		reason, message = ReasonWithin, "the group is not frozen"
 	}
-	log.Info("Changed the marks of a freeze", "frozen", v.Frozen, "reason", reason, "message", message)
+	log.Info("Changed the freeze of an object", "frozen", v.Frozen, "reason", reason, "message", message)
 	if v.Frozen {
 		w.events.Eventf(c.object, nil, "Warning", "Froze"+kind, "Freeze", "%s", message)
 		return

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// act deletes what is to be deleted, and sets and removes marks. It ends as soon as this process may not be the only one any more, or
-// what was read may be out of date.
+// act deletes orphans, and sets and removes the annotation unmanaged of Nodes. It stops as soon as another process may be the leader, or the
+// snapshot may be out of date.
 func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 	for i := range v.Orphans {
 		o := &v.Orphans[i]
@@ -41,14 +42,15 @@ func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 	c.markNodes(ctx, v.Marks)
 }
 
-// accepted counts a deletion that was accepted, the first time and unless it was only noted.
+// accepted counts an accepted deletion once, and none in observe mode.
 func (c *Collector) accepted(o *verdict.Orphan) {
 	if c.memory.Accepted(o, c.Clock.Now()) && !c.Observed {
 		c.metrics.deleted(o.Kind)
 	}
 }
 
-// delete deletes one orphan, or goes on draining its Node. waiting says what is waited for; empty: it is deleted.
+// delete deletes one orphan, or continues the drain of its Node. waiting describes what the deletion waits for; empty: the
+// orphan was deleted.
 func (c *Collector) delete(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
 	if o.Kind == verdict.KindNode {
 		return "", c.deleteNode(ctx, o)
@@ -65,11 +67,11 @@ func (c *Collector) delete(ctx context.Context, o *verdict.Orphan) (waiting stri
 }
 
 var (
-	errNotAlone = errors.New("another process may lead, or what was read may be out of date")
-	errChanged  = errors.New("the Node has changed since it was judged")
+	errNotAlone = errors.New("another process may be the leader, or what was read may be out of date")
+	errChanged  = errors.New("the Node has changed since the decision")
 )
 
-// deleteNode deletes a Node whose Machine does not exist, once it is read again, unchanged, and its server is proven gone.
+// deleteNode deletes a Node whose Machine does not exist, after a live read shows it unchanged and its server is proven gone.
 func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
 	node, err := c.readNode(ctx, o.Node)
 	if node == nil || err != nil {
@@ -90,7 +92,8 @@ func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
 	return nil
 }
 
-// readNode returns the Node as the API server has it now; nil when it is gone. The error says that it is not as it was judged.
+// readNode returns the Node from the API server; nil when it is gone. It returns an error when the Node has changed since the
+// decision.
 func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: judged.Name}, node); err != nil {
@@ -102,7 +105,7 @@ func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1
 	return node, nil
 }
 
-// markNodes marks Nodes that never were drover's, and takes the mark off those that have got a Machine.
+// markNodes annotates Nodes that were never drover's, and removes the annotation from Nodes that have a Machine now.
 func (c *Collector) markNodes(ctx context.Context, marks []verdict.NodeMark) {
 	writer := patch.Writer{Client: c.Target.GetClient(), FieldManager: fieldOwner}
 	for _, mark := range marks {
@@ -118,9 +121,9 @@ func (c *Collector) markNodes(ctx context.Context, marks []verdict.NodeMark) {
 			"uid": mark.Node.UID, "annotations": map[string]any{v1alpha1.AnnotationUnmanaged: value},
 		}})
 		if client.IgnoreNotFound(err) != nil {
-			ctrl.LoggerFrom(ctx).Error(err, "A Node could not be marked as nobody's, or unmarked", "node", mark.Node.Name)
+			ctrl.LoggerFrom(ctx).Error(err, "Setting or removing the annotation of an unmanaged Node failed", "node", klog.KRef("", mark.Node.Name))
 			continue
 		}
-		ctrl.LoggerFrom(ctx).Info("The mark of a Node as nobody's has changed", "node", mark.Node.Name, "unmanaged", mark.Set)
+		ctrl.LoggerFrom(ctx).Info("Changed the annotation of an unmanaged Node", "node", klog.KRef("", mark.Node.Name), "unmanaged", mark.Set)
 	}
 }

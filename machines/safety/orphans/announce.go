@@ -14,11 +14,11 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// passSubject begins the key of what was said of a whole pass.
+// passSubject begins the key of the last announcement about a whole round.
 const passSubject = "pass "
 
-// announce says by Event and log why nothing is collected, and what was found and stays. Nothing is said twice in a row, and
-// what stops the pass is said once as long as its reason stays.
+// announce reports by Event and log why nothing is collected, and which orphans were found and stay. It does not repeat a
+// report, and reports the cause that stops a round once as long as its reason stays the same.
 func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 	now := map[string]string{}
 	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
@@ -39,7 +39,7 @@ func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 		o := &v.Orphans[i]
 		subject := o.Kind + " " + o.ID
 		now[subject] = c.told[subject]
-		// Messages about what stops everything have numbers in them, which change with each pass.
+		// Messages about a cause that stops everything contain numbers that change in each round.
 		if why := cmp.Or(string(o.Stopped), o.Why); !o.Delete && now[subject] != why {
 			now[subject] = why
 			c.record(ctx, o, corev1.EventTypeNormal, "OrphanFound", o.Why)
@@ -48,7 +48,7 @@ func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 	c.told = now
 }
 
-// say says what became of an orphan, unless the same was said before.
+// say reports the decision about an orphan, unless it was reported before.
 func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
 	subject := o.Kind + " " + o.ID
 	if c.told[subject] != message {
@@ -57,8 +57,8 @@ func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, me
 	}
 }
 
-// record writes one Event and one line of the log about an orphan. The Event of a Node is about the Node; other orphans have no
-// object, so theirs are about the ConfigMap of the cluster id.
+// record records one Event and logs one line about an orphan. The Event is about the Node of a Node orphan; other orphans have
+// no object, so their Events are about the ConfigMap with the cluster ID.
 func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
 	ctrl.LoggerFrom(ctx).Info("Orphan", "reason", reason, "kind", o.Kind, "id", o.ID, "name", o.Name, "machineUID", o.Machine, "message", message)
 	if o.Kind == verdict.KindNode {
@@ -69,7 +69,7 @@ func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason,
 	c.control.Eventf(c.configMap(), nil, kind, reason, "Collect", "%s: %s", describe(o), message)
 }
 
-// describe names an orphan for people.
+// describe names an orphan in texts for people.
 func describe(o *verdict.Orphan) string {
 	text := o.Kind + " " + o.ID
 	if o.Name != "" {
@@ -85,10 +85,10 @@ func (c *Collector) configMap() *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.Namespace, Name: c.IDConfigMap}}
 }
 
-// mostLines bounds the report.
+// mostLines bounds the lines of the report.
 const mostLines = 200
 
-// reportOf returns what a pass found, one line each.
+// reportOf returns the findings of a round, one line each.
 func reportOf(v *verdict.Verdict) string {
 	var lines []string
 	for _, stop := range v.Stops {

@@ -4,7 +4,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -12,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// speaker returns a collector that only speaks, and its Events.
+// speaker returns a collector that only reports, and its Events.
 func speaker(t *testing.T) (*Collector, *events.FakeRecorder) {
 	t.Helper()
 	m, err := newMetrics(nil)
@@ -24,7 +23,7 @@ func speaker(t *testing.T) (*Collector, *events.FakeRecorder) {
 	return c, said
 }
 
-func TestAnnouncements(t *testing.T) {
+func TestAnnouncementsAreNotRepeated(t *testing.T) {
 	c, said := speaker(t)
 	pass := func(message string, reason verdict.Reason, projects ...string) int {
 		v := verdict.Verdict{Judged: true, Stops: []verdict.Stop{{Reason: reason, Message: message}}}
@@ -44,7 +43,7 @@ func TestAnnouncements(t *testing.T) {
 		projects      []string
 		want          int
 	}{
-		{"say what stops a pass, and each orphan (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
+		{"name what stops a round, and each orphan (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
 		{"are not made again because a number changes (CAPI-59)", "12 of 101 servers", verdict.TooMany, nil, 0},
 		{"are made again when the reason changes (CAPI-59)", "a list is older", verdict.Older, nil, 3},
 		{"are made once for several projects with one reason (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 1},
@@ -53,21 +52,6 @@ func TestAnnouncements(t *testing.T) {
 		t.Run(step.name, func(t *testing.T) {
 			if got := pass(step.message, step.reason, step.projects...); got != step.want {
 				t.Errorf("made %d", got)
-			}
-		})
-	}
-}
-
-func TestWhatIsCounted(t *testing.T) {
-	for observed, want := range map[bool]float64{false: 1, true: 0} {
-		t.Run("is what is deleted, once, and nothing with --observe (CAPI-59)", func(t *testing.T) {
-			c, _ := speaker(t)
-			c.Observed, c.memory.Asked = observed, map[string]time.Time{}
-			for range 2 {
-				c.accepted(&verdict.Orphan{Kind: "server", ID: "a"})
-			}
-			if got := testutil.ToFloat64(c.metrics.collected.WithLabelValues("server")); got != want {
-				t.Errorf("%v are counted", got)
 			}
 		})
 	}

@@ -14,21 +14,21 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// The keys of the ConfigMap: what a successor must know, as JSON, and what people read.
+// The keys of the ConfigMap: the memory for a successor, as JSON, and the report for people.
 const (
 	memoryKey = "memory"
 	reportKey = "report"
 )
 
-// board is the ConfigMap that shows what was found. It is written when that has changed.
+// board is the ConfigMap with the findings. It is written when they have changed.
 type board struct {
 	client    client.Client
 	namespace string
-	// memory and report are what is stored.
+	// memory and report are the stored values.
 	memory, report string
 }
 
-// load reads what a predecessor stored; zero when nothing is.
+// load reads what a previous leader stored; zero when nothing is stored.
 func (b *board) load(ctx context.Context) (stored verdict.Stored, err error) {
 	var object corev1.ConfigMap
 	err = b.client.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: name}, &object)
@@ -40,16 +40,16 @@ func (b *board) load(ctx context.Context) (stored verdict.Stored, err error) {
 		return stored, nil
 	}
 	if err := json.Unmarshal([]byte(b.memory), &stored); err != nil {
-		return stored, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key: then orphans are only reported until an operator confirms them", memoryKey, b.namespace, name, err)
+		return stored, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key, and orphans are only reported until an operator confirms them", memoryKey, b.namespace, name, err)
 	}
 	return stored, nil
 }
 
-// store writes both when one of them has changed.
+// store writes both values when one of them has changed.
 func (b *board) store(ctx context.Context, stored verdict.Stored, report string) error {
 	text, err := json.Marshal(stored)
 	if err != nil {
-		return fmt.Errorf("encoding what is known of orphans: %w", err)
+		return fmt.Errorf("encoding the memory of orphans: %w", err)
 	}
 	memory := string(text)
 	if memory == b.memory && report == b.report {
@@ -58,7 +58,7 @@ func (b *board) store(ctx context.Context, stored verdict.Stored, report string)
 	data := map[string]string{memoryKey: memory, reportKey: report}
 	body, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
-		return fmt.Errorf("encoding what is known of orphans: %w", err)
+		return fmt.Errorf("encoding the memory of orphans: %w", err)
 	}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name}}
 	err = b.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldOwner))

@@ -18,43 +18,45 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// name is that of the collector in logs and Events, and of the ConfigMap that shows what it found.
+// name is the name of the collector in logs and Events, and of the ConfigMap with its findings.
 const name = "drover-orphans"
 
 // fieldOwner is the field manager of the collector's writes.
 const fieldOwner = "drover-orphans"
 
-// Options make a [Collector]. All fields are required unless they say otherwise.
+// Options configure a [Collector]. All fields are required unless their comment names a default.
 type Options struct {
-	// Control is where the Machines live, Target where their Nodes live. The target's cache must have the indexes of package drain.
+	// Control is the cluster of the Machines, Target the cluster of their Nodes. The target's cache must have the indexes of
+	// package drain.
 	Control, Target cluster.Cluster
 	Cloud           cloud.Cloud
 	Clock           clock.WithTicker
-	// Settings decide what is deleted. Period is the time between two passes; the first one comes a period after the start.
+	// Settings decide what is deleted. Period is the time between two rounds; the first round follows a period after the start.
 	Settings verdict.Settings
 	Period   time.Duration
-	// VolumeTimeout is how long the volumes of a drained Node are waited for.
+	// VolumeTimeout is how long the collector waits for the volumes of a drained Node.
 	VolumeTimeout time.Duration
-	// Namespace is drover's own, IDConfigMap the name of the ConfigMap with the cluster ID in it: Events are about it.
+	// Namespace is drover's own namespace. IDConfigMap is the name of the ConfigMap with the cluster ID, which Events are
+	// about.
 	Namespace, IDConfigMap string
 	ClusterID              string
-	// Confirmed reports whether an operator has confirmed that what has no Machine may be deleted.
+	// Confirmed reports whether an operator has confirmed that orphans may be deleted.
 	Confirmed func(ctx context.Context) (bool, error)
-	// Lease is looked at before each deletion. nil: there is no other process.
+	// Lease is checked before each deletion. nil: there is no other process.
 	Lease cloud.Lease
-	// Leading returns until when another process is known to have led before this one, zero when none is known of, and since when
-	// this one leads. nil: nobody knows who leads.
+	// Leading returns until when another process is known to have been the leader before this one, zero when none is known, and
+	// since when this process is. nil: the leaders are not known.
 	Leading func() (before, since time.Time)
-	// Stale returns, for people, why nothing may be concluded from what is read, such as an API server that does not answer; empty:
-	// it may. nil: it always may.
+	// Stale returns, for people, why the reads of a round may be out of date, such as an API server that does not answer;
+	// empty: they are not. nil: they never are.
 	Stale func() string
-	// Observed: all writes are only noted, so that no deletion is counted.
+	// Observed is set in observe mode: writes are only logged, so that no deletion is counted.
 	Observed bool
-	// Registry takes the metrics; nil: nobody does.
+	// Registry registers the metrics; nil: they are not registered.
 	Registry prometheus.Registerer
 }
 
-// Collector deletes orphans, pass by pass. It is a Runnable that needs the lease.
+// Collector deletes orphans in rounds. It is a Runnable that needs the lease.
 type Collector struct {
 	Options
 	control, target events.EventRecorder
@@ -62,15 +64,15 @@ type Collector struct {
 	drainer         *drain.Drainer
 	metrics         *metrics
 	board           *board
-	// memory is that of the pass before.
+	// memory is the memory of the last round.
 	memory verdict.Memory
-	// draining are the servers of that pass whose Nodes are not drained yet.
+	// draining are the servers of the last round whose Nodes are not drained yet.
 	draining []*verdict.Orphan
-	// told are what was said last of each orphan and of the pass, so that nothing is said twice.
+	// told holds the last report about each orphan and about the round, so that no report is repeated.
 	told map[string]string
 }
 
-// New makes a Collector. The error is about the metrics.
+// New returns a Collector. Errors: the metrics cannot be registered.
 func New(o Options) (*Collector, error) {
 	counted, err := newMetrics(o.Registry)
 	if err != nil {
@@ -83,7 +85,7 @@ func New(o Options) (*Collector, error) {
 	}, nil
 }
 
-// SetupWithManager makes the manager run the collector, which sees every Machine from now on.
+// SetupWithManager adds the collector to the manager. It sees every Machine from then on.
 func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 	informer, err := c.Control.GetCache().GetInformer(context.Background(), &v1alpha1.Machine{})
 	if err != nil {
@@ -95,10 +97,10 @@ func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 	return mgr.Add(c)
 }
 
-// NeedLeaderElection is true: only the leader may delete.
+// NeedLeaderElection returns true: only the leader may delete.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start makes a pass every Period until ctx ends, and looks at the Nodes that are being drained in between.
+// Start runs a round every Period until ctx ends, and checks the Nodes that are being drained in between.
 func (c *Collector) Start(ctx context.Context) error {
 	began := c.Clock.Now()
 	next := began.Add(c.Period)
@@ -120,7 +122,8 @@ func (c *Collector) Start(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits until the next pass, or until the Nodes that are being drained are looked at again. It returns false when ctx ended first.
+// sleep waits until the next round, or until the Nodes that are being drained must be checked. It returns false when ctx ended
+// first.
 func (c *Collector) sleep(ctx context.Context, next time.Time) bool {
 	wait := next.Sub(c.Clock.Now())
 	if len(c.draining) > 0 {
@@ -136,7 +139,8 @@ func (c *Collector) sleep(ctx context.Context, next time.Time) bool {
 	}
 }
 
-// begin reads what a predecessor left. It reports whether that could be read and is stored with what this process knows.
+// begin reads the memory of the previous leader. It reports whether the memory could be read, and stored with the data of this
+// process.
 func (c *Collector) begin(ctx context.Context) bool {
 	stored, err := c.board.load(ctx)
 	if err == nil {
@@ -147,12 +151,13 @@ func (c *Collector) begin(ctx context.Context) bool {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected yet: what is known of them cannot be read or stored")
+		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected yet: reading or storing their memory failed")
 	}
 	return err == nil
 }
 
-// unled returns the span in which nobody led before this process did, and reports whether it is long enough to matter.
+// unled returns the span of time in which no process was the leader before this one, and reports whether it is long enough to
+// matter.
 func (c *Collector) unled() (verdict.Span, bool) {
 	if c.Leading == nil {
 		return verdict.Span{}, false
@@ -162,7 +167,7 @@ func (c *Collector) unled() (verdict.Span, bool) {
 	return span, verdict.Matters(span)
 }
 
-// ledSince returns since when no other process leads and this one sees all Machines.
+// ledSince returns since when this process is the only leader and sees all Machines.
 func (c *Collector) ledSince(began time.Time) time.Time {
 	if c.Leading == nil {
 		return began
@@ -173,7 +178,7 @@ func (c *Collector) ledSince(began time.Time) time.Time {
 	return began
 }
 
-// pass reads, decides, shows and acts.
+// pass runs one round: it reads, decides, reports and acts.
 func (c *Collector) pass(ctx context.Context, since time.Time) {
 	c.draining = nil
 	snapshot := c.gather(ctx)
@@ -185,12 +190,12 @@ func (c *Collector) pass(ctx context.Context, since time.Time) {
 	c.memory = memory
 	c.metrics.set(&decided)
 	if !c.leads() {
-		// Whoever leads writes what is shown.
+		// Only the leader writes the findings.
 		return
 	}
 	if err := c.board.store(ctx, memory.Stored, reportOf(&decided)); err != nil {
-		// What a successor must know is stored before anything is deleted.
-		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: what was found cannot be stored")
+		// The memory for a successor is stored before anything is deleted.
+		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: storing the findings failed")
 		c.memory.Orphans = nil
 		return
 	}

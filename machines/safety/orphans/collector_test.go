@@ -27,9 +27,9 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		machines[name], nodes[name] = w.machine(name)
 	}
 	w.later()
-	t.Run("while everything has its Machine nothing is written but once, and the cloud is asked nothing more (CAPI-59)", func(t *testing.T) {
+	inOrder(t, "writes once and makes no extra call to the cloud while everything has its Machine (CAPI-59)", func(t *testing.T) {
 		if shown := w.shown(); !strings.Contains(shown[memoryKey], testCluster) || shown[reportKey] != "" {
-			t.Fatalf("shown is %v", shown)
+			t.Fatalf("the ConfigMap is %v", shown)
 		}
 		before := w.writes()
 		w.later()
@@ -41,13 +41,13 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 	})
 	pod := w.pod("busy", "a")
 	w.remove(machines["a"])
-	t.Run("a server whose Machine is gone is left alone in the first pass, and shown (MCM-81)", func(t *testing.T) {
+	inOrder(t, "reports a server without a Machine in the first round, and does not delete it (MCM-81)", func(t *testing.T) {
 		w.later()
-		if w.counts() != [3]int{4, 4, 4} || !strings.Contains(w.shown()[reportKey], "looked at again") || w.metric("drover_orphans", "server") != 1 {
-			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+		if w.counts() != [3]int{4, 4, 4} || !strings.Contains(w.shown()[reportKey], "checked again") || w.metric("drover_orphans", "server") != 1 {
+			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
-	t.Run("nothing is deleted without the lease, or while the API server is away, and two passes are needed again (MCM-80)", func(t *testing.T) {
+	inOrder(t, "deletes nothing without the lease or the API server, and needs two more rounds afterwards (MCM-80)", func(t *testing.T) {
 		w.lost.Store(true)
 		before := w.writes()
 		w.later()
@@ -66,16 +66,16 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v", w.counts())
 		}
 	})
-	t.Run("its Node is drained first (MCM-81)", func(t *testing.T) {
+	inOrder(t, "drains the Node first (MCM-81)", func(t *testing.T) {
 		w.later()
 		if w.counts() != [3]int{4, 4, 4} || !w.now(nodes["a"]).Spec.Unschedulable || w.evicted(pod) == nil {
 			t.Errorf("there are %v; the node: %+v", w.counts(), w.now(nodes["a"]).Spec)
 		}
 	})
-	t.Run("then the server goes, then what it had, then the Node (MCM-84, MCM-86, CAPI-59)", func(t *testing.T) {
+	inOrder(t, "deletes the server, then its resources, then the Node (MCM-84, MCM-86, CAPI-59)", func(t *testing.T) {
 		w.must(w.client.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 		w.later()
-		w.eventually("the server is gone", func() bool { return w.counts() == [3]int{3, 4, 4} })
+		w.eventually("the server is deleted", func() bool { return w.counts() == [3]int{3, 4, 4} })
 		w.later()
 		if w.counts() != [3]int{3, 3, 3} || w.now(nodes["a"]) == nil {
 			t.Errorf("there are %v", w.counts())
@@ -83,11 +83,11 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		w.ready(w.now(nodes["a"]), corev1.ConditionUnknown)
 		w.later()
 		if w.now(nodes["a"]) == nil {
-			t.Error("the Node is gone after one look at it that did not find it Ready")
+			t.Error("the Node was deleted after one round that found it not Ready")
 		}
 		w.later()
 		if w.now(nodes["a"]) != nil {
-			t.Errorf("the Node is still there; shown is %q", w.shown()[reportKey])
+			t.Errorf("the Node still exists; the report is %q", w.shown()[reportKey])
 		}
 		for kind, want := range map[string]float64{"server": 1, "floating_IP": 1, "port": 1, "node": 1} {
 			if got := w.metric("drover_orphans_collected_total", kind); got != want {
@@ -100,31 +100,31 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			}
 		}
 	})
-	t.Run("Events about the ConfigMap of the cluster id and the Node say so (CAPI-59)", func(*testing.T) {
+	inOrder(t, "records Events about the ConfigMap of the cluster ID and the Node (CAPI-59)", func(*testing.T) {
 		for _, reason := range []string{"OrphanFound", "OrphanDraining", "OrphanDeleted"} {
 			w.eventually("there is an Event "+reason, func() bool { return w.events("drover-cluster-id", reason) > 0 })
 		}
 		w.eventually("the Node has one", func() bool { return w.events("a", "OrphanDeleted") == 1 })
 	})
-	t.Run("a new leader needs two passes of its own, and keeps its hands off a Node that works and whose Machine it never saw (MCM-82)", func(t *testing.T) {
+	inOrder(t, "needs two rounds as a new leader, and does not touch a working Node whose Machine it never saw (MCM-82)", func(t *testing.T) {
 		w.remove(machines["b"])
 		w.begin(w.clock.Now())
 		w.watch()
 		if !w.Collector.begin(t.Context()) {
-			t.Fatal("what is stored cannot be read")
+			t.Fatal("the memory cannot be read")
 		}
 		w.later()
 		w.later()
 		w.later()
 		if w.counts() != [3]int{3, 3, 3} || !strings.Contains(w.shown()[reportKey], "never seen its Machine") {
-			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 		w.confirmed.Store(true)
 		w.later()
-		w.eventually("an operator's confirmation lets it go", func() bool { return w.counts()[0] == 2 })
+		w.eventually("an operator's confirmation allows the deletion", func() bool { return w.counts()[0] == 2 })
 		w.confirmed.Store(false)
 	})
-	t.Run("when all Machines are gone nothing is collected (MCM-82)", func(t *testing.T) {
+	inOrder(t, "collects nothing when all Machines are gone (MCM-82)", func(t *testing.T) {
 		w.remove(machines["c"])
 		w.remove(machines["d"])
 		w.confirmed.Store(true)
@@ -133,17 +133,18 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			w.later()
 		}
 		if w.counts()[0] != before || w.metric("drover_orphans_aborted", "NoMachines") != 1 || !strings.Contains(w.shown()[reportKey], "NoMachines") {
-			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
-		w.eventually("an Event says so", func() bool { return w.events("drover-cluster-id", "OrphansNotCollected") > 0 })
+		w.eventually("an Event reports it", func() bool { return w.events("drover-cluster-id", "OrphansNotCollected") > 0 })
 	})
 }
 
-// Somebody deletes the CRDs and takes the finalizers off the Machines, as docs/operations.md says, while drover runs, and makes them again.
-func TestDefinitionsThatAreDeletedAndMadeAgain(t *testing.T) {
+// A user deletes the CRDs and removes the finalizers of the Machines, as docs/operations.md says, while drover runs, and
+// creates them again.
+func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	// The API server has a clock of its own: what is made now is older than the definition that is made again.
+	// The API server uses the real time: a definition that is created again now is younger than all resources.
 	w.clock.SetTime(time.Now().Add(-24 * time.Hour))
 	w.since = w.clock.Now()
 	w.watch()
@@ -154,21 +155,21 @@ func TestDefinitionsThatAreDeletedAndMadeAgain(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(definitionKind)
 	crd.SetName(definitions[0])
-	t.Run("while one is missing nothing is judged (MCM-82)", func(t *testing.T) {
+	inOrder(t, "decides nothing while one is missing (MCM-82)", func(t *testing.T) {
 		w.must(w.client.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationAllowDeletion+`":"true"}}}`))))
 		w.must(w.client.Delete(t.Context(), crd))
-		w.eventually("the ends of both Machines were seen", func() bool {
+		w.eventually("the deletion of both Machines was seen", func() bool {
 			seen := w.witness.sightings()
 			return seen[gone.UID].Leaving && seen[stays.UID].Leaving
 		})
 		w.pass(t.Context(), w.since)
 		if w.metric("drover_orphans_aborted", string(verdict.Stale)) != 1 {
-			t.Errorf("shown is %q", w.shown()[reportKey])
+			t.Errorf("the report is %q", w.shown()[reportKey])
 		}
 	})
-	t.Run("and then servers with a Node that works are only reported, as after a restart (MCM-82)", func(t *testing.T) {
-		w.eventually("the definition is there again", func() bool { return deploy.Apply(t.Context(), w.client, "crds") == nil })
-		w.eventually("and there is a Machine", func() bool {
+	inOrder(t, "only reports servers with a working Node afterwards, as after a restart (MCM-82)", func(t *testing.T) {
+		w.eventually("the definition exists again", func() bool { return deploy.Apply(t.Context(), w.client, "crds") == nil })
+		w.eventually("there is a Machine", func() bool {
 			one := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "new"}, Spec: stays.Spec}
 			return w.client.Create(t.Context(), one) == nil
 		})
@@ -176,13 +177,13 @@ func TestDefinitionsThatAreDeletedAndMadeAgain(t *testing.T) {
 			w.later()
 		}
 		if w.counts() != [3]int{2, 2, 2} || !strings.Contains(w.shown()[reportKey], "went with a CRD") {
-			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
 }
 
-// A second drover with the same cluster ID makes servers here for Machines that this cluster does not have.
-func TestAClone(t *testing.T) {
+// A second drover with the same cluster ID creates servers for Machines that this cluster does not have.
+func TestAClonedClusterStopsTheCollection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.watch()
@@ -193,7 +194,7 @@ func TestAClone(t *testing.T) {
 	stranger := lives.DeepCopy()
 	stranger.Name, stranger.UID = "of-the-clone", "of-the-clone"
 	w.server(stranger)
-	t.Run("that makes one server while this one leads ends all collection, also that of a successor (MCM-82)", func(t *testing.T) {
+	t.Run("that creates one server during this leader's time, also for a successor (MCM-82)", func(t *testing.T) {
 		w.remove(lives)
 		for range 3 {
 			w.later()
@@ -201,19 +202,19 @@ func TestAClone(t *testing.T) {
 		w.begin(w.clock.Now())
 		w.watch()
 		if !w.Collector.begin(t.Context()) {
-			t.Fatal("what is stored cannot be read")
+			t.Fatal("the memory cannot be read")
 		}
 		for range 3 {
 			w.later()
 		}
 		if w.counts() != [3]int{3, 3, 3} || w.metric("drover_orphans_aborted", string(verdict.Foreign)) != 1 {
-			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
 }
 
-// Yesterday's etcd knows no Machine of what was made since, and in it the lease was renewed yesterday.
-func TestYesterdaysEtcdBesideTodaysServers(t *testing.T) {
+// The etcd of yesterday has no Machines for the resources that were created since, and its lease was renewed yesterday.
+func TestARestoredEtcdStopsTheCollection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.start()
@@ -229,19 +230,19 @@ func TestYesterdaysEtcdBesideTodaysServers(t *testing.T) {
 	w.watch()
 	w.Leading = func() (before, since time.Time) { return yesterday, w.since }
 	if !w.Collector.begin(t.Context()) {
-		t.Fatal("what is stored cannot be read")
+		t.Fatal("the memory cannot be read")
 	}
-	t.Run("is told by the age of the lease that it has, and nothing is collected (MCM-82)", func(t *testing.T) {
+	t.Run("because of the age of the lease in it (MCM-82)", func(t *testing.T) {
 		for range 3 {
 			w.later()
 		}
 		if w.counts() != [3]int{2, 2, 2} || w.metric("drover_orphans_aborted", string(verdict.Forgotten)) != 1 {
-			t.Errorf("there are %v; shown is %q", w.counts(), w.shown()[reportKey])
+			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
 }
 
-func TestTheCollectorRuns(t *testing.T) {
+func TestTheCollectorRunsPeriodically(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.must(w.SetupWithManager(w.mgr))
@@ -250,27 +251,27 @@ func TestTheCollectorRuns(t *testing.T) {
 	w.machine("b")
 	w.must(w.client.Create(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}))
 	stranger := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "by-hand"}}
-	w.eventually("one pass was made", func() bool { return w.shown() != nil })
+	w.eventually("one round was run", func() bool { return w.shown() != nil })
 	w.remove(m)
 	w.must(w.client.Delete(t.Context(), n))
 	removed := w.clock.Now()
-	t.Run("every period, from one period after the lease on: an orphan goes with the second pass (MCM-81)", func(t *testing.T) {
+	inOrder(t, "deletes an orphan in the second round, two periods after the start (MCM-81)", func(t *testing.T) {
 		w.eventuallyIn(10*time.Second, "server, floating IP and port are gone", func() bool { return w.counts() == [3]int{1, 1, 1} })
-		// How long it took at most depends on how fast the test's clock runs beside the API server.
+		// The upper bound depends on how fast the test's clock runs compared with the API server.
 		if took := w.clock.Since(removed); took < testPeriod {
 			t.Errorf("it took %s", took)
 		}
 	})
-	t.Run("a Node that never was drover's is marked (MCM-86)", func(*testing.T) {
+	inOrder(t, "annotates a Node that never was drover's (MCM-86)", func(*testing.T) {
 		w.eventually("it is", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "true" })
 	})
-	t.Run("and loses the mark when a Machine turns up (MCM-86)", func(t *testing.T) {
+	inOrder(t, "removes the annotation when the Node has a Machine (MCM-86)", func(t *testing.T) {
 		w.must(w.client.Create(t.Context(), &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "by-hand"}, Spec: m.Spec}))
 		w.eventuallyIn(10*time.Second, "it does", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "" })
 	})
 }
 
-// eventuallyIn is eventually with bigger steps of the clock.
+// eventuallyIn is eventually with larger steps of the clock.
 func (w *world) eventuallyIn(step time.Duration, what string, holds func() bool) {
 	w.Helper()
 	w.eventually(what, func() bool {
@@ -279,7 +280,7 @@ func (w *world) eventuallyIn(step time.Duration, what string, holds func() bool)
 	})
 }
 
-// now returns the Node as it is now; nil when it is gone.
+// now returns the Node as it is stored; nil when it is gone.
 func (w *world) now(n *corev1.Node) *corev1.Node {
 	w.Helper()
 	now := &corev1.Node{}
@@ -291,7 +292,7 @@ func (w *world) now(n *corev1.Node) *corev1.Node {
 	return now
 }
 
-// pod makes a pod on a Node.
+// pod creates a pod on a Node.
 func (w *world) pod(name, node string) *corev1.Pod {
 	w.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
@@ -302,14 +303,14 @@ func (w *world) pod(name, node string) *corev1.Pod {
 	return pod
 }
 
-// evicted returns when a pod was evicted; nil when it was not.
+// evicted returns when the eviction of a pod started; nil when it did not.
 func (w *world) evicted(pod *corev1.Pod) *metav1.Time {
 	w.Helper()
 	w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(pod), pod))
 	return pod.DeletionTimestamp
 }
 
-// writes counts what the collector's user has written, Events apart.
+// writes counts the writes of the collector's user, without Events.
 func (w *world) writes() (n int) {
 	w.Helper()
 	requests, err := w.kube.Requests()
@@ -322,7 +323,7 @@ func (w *world) writes() (n int) {
 	return n
 }
 
-// events counts the Events about an object with that reason.
+// events counts the Events about an object with the given reason.
 func (w *world) events(about, reason string) (n int) {
 	w.Helper()
 	var list corev1.EventList

@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// definitions are the CustomResourceDefinitions with which Machines go when they are deleted.
+// definitions are the CustomResourceDefinitions whose deletion deletes Machines.
 var definitions = []string{"machines.cluster.k8s.io", "machinesets.cluster.k8s.io", "machinedeployments.cluster.k8s.io"}
 
 var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// definedSince returns when the youngest definition was made. The error says that one of them is missing, is being deleted, or cannot
-// be read: then Machines that are gone may have gone with it.
+// definedSince returns the creation time of the youngest definition. It returns an error when one of them is missing, is being
+// deleted, or cannot be read: then missing Machines may have been deleted with it.
 func (c *Collector) definedSince(ctx context.Context) (youngest time.Time, err error) {
 	for _, name := range definitions {
 		crd := &metav1.PartialObjectMetadata{}
@@ -25,7 +25,7 @@ func (c *Collector) definedSince(ctx context.Context) (youngest time.Time, err e
 			return youngest, fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
 		}
 		if crd.DeletionTimestamp != nil {
-			return youngest, fmt.Errorf("the CustomResourceDefinition %s is being deleted, and Machines with it", name)
+			return youngest, fmt.Errorf("CustomResourceDefinition %s is being deleted, and Machines with it", name)
 		}
 		if made := crd.CreationTimestamp.Time; made.After(youngest) {
 			youngest = made

@@ -1,6 +1,6 @@
-// Package orphans deletes what belongs to no Machine any more: servers, ports and floating IPs that have this cluster's marks, and
-// Nodes whose Machine and server are both gone. It also marks Nodes that never were drover's.
+// Package orphans deletes resources that belong to no Machine any more: servers, ports and floating IPs with this cluster's
+// owner tags, and Nodes whose Machine and server are both gone. It also annotates Nodes that were never drover's as unmanaged.
 //
-// What is deleted is decided by package verdict, from what one pass reads: the marked resources of all clouds, a live list of all
-// Machines, the cached Nodes. The package reads and writes Kubernetes, and asks clouds through machines/cloud alone.
+// Package verdict decides what is deleted, from the reads of one round: the tagged resources of all clouds, a live list of all
+// Machines, and the cached Nodes. This package reads and writes Kubernetes, and calls clouds only through machines/cloud.
 package orphans

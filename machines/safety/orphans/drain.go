@@ -17,14 +17,14 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// unreachableAfter is how long a Node must not be Ready before its pods are not waited for.
+// unreachableAfter is how long a Node must not be Ready before the collector does not wait for its pods.
 const unreachableAfter = 5 * time.Minute
 
-// drainPeriod is the time between two looks at a Node that is being drained.
+// drainPeriod is the time between two checks of a Node that is being drained.
 const drainPeriod = 20 * time.Second
 
-// goOnDraining asks for the evictions that are due by now on the Nodes whose drains the last pass has left unfinished. It judges
-// nothing and deletes no server: the next pass does, with a proof of its own.
+// goOnDraining requests the evictions that are due now on the Nodes whose drains the last round has not finished. It makes no
+// decision and deletes no server: the next round does, by its own reads.
 func (c *Collector) goOnDraining(ctx context.Context) {
 	left := c.draining
 	c.draining = nil
@@ -35,7 +35,7 @@ func (c *Collector) goOnDraining(ctx context.Context) {
 	}
 }
 
-// drainAgain looks at one Node, and reports whether its drain goes on before the next pass.
+// drainAgain checks one Node, and reports whether its drain continues before the next round.
 func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 	if ctx.Err() != nil || c.stale() != "" {
 		return true
@@ -56,14 +56,14 @@ func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 	case err != nil:
 		c.say(ctx, o, corev1.EventTypeWarning, "OrphanNotDeleted", err.Error())
 	case waiting == "":
-		c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", "the drain of node "+o.Node.Name+" has ended: the next pass deletes the server, if it has no Machine then")
+		c.say(ctx, o, corev1.EventTypeNormal, "OrphanDraining", "the drain of node "+o.Node.Name+" has ended: the next round deletes the server, if it has no Machine then")
 		return false
 	}
 	return true
 }
 
-// isLeft reports whether the cloud, by the lists that all Machines share, still has the server of an orphan, and nobody has adopted it.
-// What is not completely known, or is held by the mass-deletion guard, proves nothing.
+// isLeft reports whether the cloud's lists, which all Machines share, still show the server of an orphan, and no Machine has
+// adopted it. Lists that are incomplete, or that the mass-deletion guard holds back, prove nothing.
 func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
 	return slices.ContainsFunc(c.Cloud.Tagged(ctx), func(p cloud.Project) bool {
 		return p.Unknown == "" && p.Held == "" && slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {
@@ -72,8 +72,8 @@ func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
 	})
 }
 
-// hasMachine reports whether the server of an orphan, or its Node, may have a Machine by now, by what the watch shows. The error is
-// about reading the cache.
+// hasMachine reports whether the server of an orphan, or its Node, may have a Machine now, according to the watch. It returns
+// an error when the cache cannot be read.
 func (c *Collector) hasMachine(ctx context.Context, o *verdict.Orphan) (bool, error) {
 	if c.witness.exists(o.Machine) {
 		return true, nil
@@ -88,8 +88,8 @@ func (c *Collector) hasMachine(ctx context.Context, o *verdict.Orphan) (bool, er
 	}), nil
 }
 
-// drain cordons the Node of a server and asks for the evictions that are due. waiting says what is waited for;
-// empty: the server may go, since its Node is drained, gone, or has been drained for as long as it may take.
+// drain cordons the Node of a server and requests the evictions that are due. waiting describes what the drain waits for;
+// empty: the server may be deleted, since its Node is drained or gone, or the drain timeout is over.
 func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
 	node := &corev1.Node{}
 	err = c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: o.Node.Name}, node)
@@ -117,7 +117,8 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	return waitingFor(node.Name, &result), nil
 }
 
-// sameNode reports whether a Node is as it was judged. It may be Ready no longer, but one that was not Ready may not be Ready now.
+// sameNode reports whether a Node is as it was at the decision. It may have become not Ready since, but a Node that was not
+// Ready must not be Ready now.
 func sameNode(now, judged verdict.Node) bool {
 	if now.Ready && !judged.Ready {
 		return false

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-func TestANodeChangesBeforeItIsDrained(t *testing.T) {
+func TestSameNodeNoticesChangesBeforeADrain(t *testing.T) {
 	dead := verdict.Node{Name: "n", UID: "u", OwnedBy: "m", Changed: time.Unix(1, 0)}
 	works := dead
 	works.Ready, works.Changed = true, time.Unix(2, 0)
@@ -17,13 +17,13 @@ func TestANodeChangesBeforeItIsDrained(t *testing.T) {
 		now, judged verdict.Node
 		same        bool
 	}{
-		"one that is not Ready any more is drained (MCM-81)":                    {dead, works, true},
-		"one that was not Ready and is Ready now is judged once more (MCM-81)":  {works, dead, false},
-		"another Node of the same name is judged before it is drained (MCM-81)": {other, dead, false},
+		"a Node that is not Ready any more is drained (MCM-81)":   {dead, works, true},
+		"a Node that has become Ready is checked again (MCM-81)":  {works, dead, false},
+		"a new Node with the same name is checked again (MCM-81)": {other, dead, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := sameNode(tc.now, tc.judged); got != tc.same {
-				t.Errorf("the same: %v", got)
+				t.Errorf("sameNode() = %v", got)
 			}
 		})
 	}

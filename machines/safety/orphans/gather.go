@@ -15,10 +15,11 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// pageSize is how many Machines are listed at a time.
+// pageSize is the number of Machines in a page of a list.
 const pageSize = 500
 
-// gather reads what a pass is decided by. The resources come first: their Machines are older than they are.
+// gather reads the input of a round. It reads the resources first, so that the list of Machines includes the Machine of each
+// resource.
 func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), ClusterID: c.ClusterID, Stale: c.stale()}
 	if s.Stale != "" {
@@ -34,30 +35,30 @@ func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 		s.Stale = err.Error()
 	}
 	if s.Confirmed, err = c.Confirmed(ctx); err != nil && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).Info("Whether an operator has confirmed that orphans may be deleted is not known", "error", err.Error())
+		ctrl.LoggerFrom(ctx).Info("Reading the operator's confirmation to delete orphans failed", "error", err.Error())
 	}
 	if s.Stale == "" {
-		// The API server may have gone away in the middle of it.
+		// The API server may have become unreachable during the reads.
 		s.Stale = c.stale()
 	}
 	return s
 }
 
-// stale returns why nothing may be concluded from what is read now.
+// stale returns why the reads of this round may be out of date.
 func (c *Collector) stale() string {
 	switch {
 	case !c.leads():
-		return "the lease was not renewed lately, so another process may lead"
+		return "the lease was not renewed lately, so another process may be the leader"
 	case c.Stale != nil:
 		return c.Stale()
 	}
 	return ""
 }
 
-// leads reports whether no other process can lead now.
+// leads reports whether this process is certainly the only leader.
 func (c *Collector) leads() bool { return c.Lease == nil || c.Lease.Fresh(c.Clock.Now()) }
 
-// listMachines lists the Machines of all namespaces from the API server itself, page by page. All pages are of one version.
+// listMachines lists the Machines of all namespaces from the API server, page by page. All pages have one resource version.
 func (c *Collector) listMachines(ctx context.Context) verdict.Machines {
 	var all verdict.Machines
 	for next := ""; ; {
@@ -85,7 +86,7 @@ func machineOf(m *v1alpha1.Machine, provider cloud.Provider) verdict.Machine {
 	return out
 }
 
-// listNodes returns the Nodes as the informer cache has them. Each is read again before it is deleted.
+// listNodes returns the Nodes in the informer cache. Each is read again before it is deleted.
 func (c *Collector) listNodes(ctx context.Context) ([]verdict.Node, error) {
 	var list corev1.NodeList
 	if err := c.Target.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

@@ -43,7 +43,7 @@ const (
 	namespace   = "drover"
 )
 
-// world is a real control plane and a simulated cloud, with the driver and a collector. Their clock moves only when the test moves it.
+// world is a real control plane and a simulated cloud, with the driver and a collector. Only the test moves their clock.
 type world struct {
 	*testing.T
 	kube   *kube.Cluster
@@ -54,7 +54,8 @@ type world struct {
 	cloud  *openstack.Cloud
 	*Collector
 	since time.Time
-	// confirmed is an operator's confirmation. lost: the lease is not fresh. away: the API server does not answer.
+	// confirmed reports whether an operator has confirmed the deletion. lost reports whether the lease is not fresh. away
+	// reports whether the API server does not answer.
 	confirmed, lost, away atomic.Bool
 	registry              *prometheus.Registry
 }
@@ -90,7 +91,7 @@ func newWorld(t *testing.T) *world {
 	return w
 }
 
-// startCloud runs the simulated cloud and the driver, whose changes nobody wants to know.
+// startCloud runs the simulated cloud and the driver, whose changes are ignored.
 func (w *world) startCloud() {
 	w.Helper()
 	w.sim = sim.New(sim.Config{Clock: w.clock, BootTime: time.Second, DeleteTime: time.Second, Seed: sim.SeedMetaKube})
@@ -116,7 +117,7 @@ func (w *world) startCloud() {
 	w.must(w.mgr.Add(w.cloud))
 }
 
-// begin makes a new collector, as after a change of leader: its process has held the lease since the given time.
+// begin creates a new collector, as after a change of leader: its process has had the lease since the given time.
 func (w *world) begin(since time.Time) {
 	w.Helper()
 	w.since, w.registry = since, prometheus.NewRegistry()
@@ -136,7 +137,7 @@ func (w *world) begin(since time.Time) {
 	w.must(err)
 }
 
-// start runs the manager; the collector only when it was added to it.
+// start runs the manager, with the collector only when it was added.
 func (w *world) start() {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
@@ -154,7 +155,7 @@ func (w *world) start() {
 	w.eventually("the project is listed", func() bool { return w.projects()[0].Unknown == "" })
 }
 
-// watch has the collector see Machines without running it.
+// watch makes the collector see Machines without running it.
 func (w *world) watch() {
 	w.Helper()
 	informer, err := w.mgr.GetCache().GetInformer(w.Context(), &v1alpha1.Machine{})
@@ -170,7 +171,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// eventually moves the clock on, a second at a time, until it holds.
+// eventually moves the clock a second at a time until holds returns true.
 func (w *world) eventually(what string, holds func() bool) {
 	w.Helper()
 	err := wait.PollUntilContextTimeout(w.Context(), 2*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
@@ -185,7 +186,7 @@ func (w *world) eventually(what string, holds func() bool) {
 	}
 }
 
-// projects returns what the cloud shows; one that is not known when it shows nothing.
+// projects returns the projects of the cloud; an unknown one when it shows none.
 func (w *world) projects() []cloud.Project {
 	if all := w.cloud.Tagged(w.Context()); len(all) > 0 {
 		return all
@@ -193,7 +194,7 @@ func (w *world) projects() []cloud.Project {
 	return []cloud.Project{{Unknown: "there is none"}}
 }
 
-// later moves the clock on by a period, lets the lists follow, and makes a pass.
+// later moves the clock by a period, waits for the lists, and runs a round.
 func (w *world) later() {
 	w.Helper()
 	end, lists := w.clock.Now().Add(testPeriod), w.sim.CallCount("GET /servers/detail")
@@ -203,7 +204,7 @@ func (w *world) later() {
 	w.pass(w.Context(), w.since)
 }
 
-// machine makes a Machine with server, port and floating IP, and its Node.
+// machine creates a Machine with server, port and floating IP, and its Node.
 func (w *world) machine(name string) (*v1alpha1.Machine, *corev1.Node) {
 	w.Helper()
 	raw, err := json.Marshal(map[string]any{"cloudProvider": "openstack", "operatingSystem": "ubuntu", "cloudProviderSpec": map[string]any{
@@ -217,7 +218,7 @@ func (w *world) machine(name string) (*v1alpha1.Machine, *corev1.Node) {
 	return m, w.node(m, w.server(m))
 }
 
-// server makes what a Machine has in the cloud.
+// server creates the resources of a Machine in the cloud.
 func (w *world) server(m *v1alpha1.Machine) (made *cloud.Server) {
 	w.Helper()
 	i, err := w.cloud.Instance(w.Context(), m)
@@ -232,7 +233,7 @@ func (w *world) server(m *v1alpha1.Machine) (made *cloud.Server) {
 	return made
 }
 
-// node makes the Ready Node of a Machine, with drover's marks.
+// node creates the Ready Node of a Machine, with drover's labels.
 func (w *world) node(m *v1alpha1.Machine, made *cloud.Server) *corev1.Node {
 	w.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
@@ -245,7 +246,7 @@ func (w *world) node(m *v1alpha1.Machine, made *cloud.Server) *corev1.Node {
 	return n
 }
 
-// ready sets the Ready condition of a Node, and waits until the cache has it.
+// ready sets the Ready condition of a Node, and waits until the cache shows it.
 func (w *world) ready(n *corev1.Node, status corev1.ConditionStatus) {
 	w.Helper()
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, LastTransitionTime: metav1.NewTime(w.clock.Now())}}
@@ -253,7 +254,7 @@ func (w *world) ready(n *corev1.Node, status corev1.ConditionStatus) {
 	w.cached(n)
 }
 
-// cached waits until the cache has the Node as it is.
+// cached waits until the cache shows the Node as it is.
 func (w *world) cached(n *corev1.Node) {
 	w.Helper()
 	w.eventually("the cache has the Node", func() bool {
@@ -262,20 +263,20 @@ func (w *world) cached(n *corev1.Node) {
 	})
 }
 
-// remove takes a Machine away as somebody does who takes off its finalizers, and waits until the collector has seen that.
+// remove deletes a Machine by removing its finalizers, and waits until the collector has seen that.
 func (w *world) remove(m *v1alpha1.Machine) {
 	w.Helper()
 	w.must(w.client.Delete(w.Context(), m))
-	w.eventually("its end was seen", func() bool { return w.witness.sightings()[m.UID].Leaving })
+	w.eventually("its deletion was seen", func() bool { return w.witness.sightings()[m.UID].Leaving })
 }
 
-// counts returns how many servers, floating IPs and ports there are.
+// counts returns the numbers of servers, floating IPs and ports.
 func (w *world) counts() [3]int {
 	left := w.sim.Leftovers()
 	return [3]int{len(left.Servers), len(left.FloatingIPs), len(left.Ports)}
 }
 
-// metric returns the value of a gauge or counter with that label value.
+// metric returns the value of a gauge or counter with the given label value.
 func (w *world) metric(name, label string) float64 {
 	w.Helper()
 	families, err := w.registry.Gather()
@@ -290,7 +291,7 @@ func (w *world) metric(name, label string) float64 {
 	return -1
 }
 
-// shown returns the ConfigMap that shows what was found.
+// shown returns the data of the ConfigMap with the findings.
 func (w *world) shown() map[string]string {
 	w.Helper()
 	var shown corev1.ConfigMap
@@ -298,4 +299,18 @@ func (w *world) shown() map[string]string {
 		w.Fatal(err)
 	}
 	return shown.Data
+}
+
+// inOrder runs a subtest that continues the subtests before it. When -run selects only a later subtest, the earlier ones run as parts
+// of the test itself, so that each subtest can be run alone.
+func inOrder(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	ran := false
+	t.Run(name, func(t *testing.T) {
+		ran = true
+		test(t)
+	})
+	if !ran {
+		test(t)
+	}
 }

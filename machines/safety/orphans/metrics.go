@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// metrics are those of the collector.
+// metrics are the metrics of the collector.
 type metrics struct {
 	orphans, aborted *prometheus.GaugeVec
 	collected        *prometheus.CounterVec
@@ -20,14 +20,14 @@ type metrics struct {
 // kinds are the kinds of orphans.
 var kinds = []string{string(cloud.ResourceServer), string(cloud.ResourcePort), string(cloud.ResourceFloatingIP), verdict.KindNode}
 
-// newMetrics makes the metrics and registers them, if there is a registry.
+// newMetrics returns the metrics and registers them, if there is a registry.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_orphans", Help: "Resources and Nodes with drover's marks that had no Machine in the last pass.",
+			Name: "drover_orphans", Help: "Resources with drover's owner tags, and Nodes with its labels, that had no Machine in the last round.",
 		}, []string{"kind"}),
 		aborted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_orphans_aborted", Help: "1 while orphans are not collected for this reason, else 0, as of the last pass.",
+			Name: "drover_orphans_aborted", Help: "1 while orphans are not collected for this reason, else 0, as of the last round.",
 		}, []string{"reason"}),
 		collected: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_orphans_collected_total", Help: "Resources and Nodes that were deleted because they had no Machine.",
@@ -49,7 +49,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 // label returns a kind as the value of a label.
 func label(kind string) string { return strings.ReplaceAll(kind, " ", "_") }
 
-// set shows a verdict. A pass that found out nothing leaves the numbers of orphans as they were.
+// set sets the gauges to a verdict. A round without a decision leaves the numbers of orphans as they were.
 func (m *metrics) set(v *verdict.Verdict) {
 	for _, reason := range verdict.Reasons {
 		m.aborted.WithLabelValues(string(reason)).Set(0)

@@ -15,27 +15,28 @@ import (
 )
 
 const (
-	// remembered is how long a Machine that is gone is remembered, so that what is found later, such as in a project that was not
-	// known for a while, is known to be of this cluster. mostRemembered bounds how many are.
+	// remembered is how long a Machine that is gone is remembered, so that resources which are found later, for example in a
+	// project that could not be listed for a while, are recognized as this cluster's. mostRemembered bounds the number of these
+	// Machines.
 	remembered     = 30 * 24 * time.Hour
 	mostRemembered = 100_000
-	// sweepPeriod is how often those are looked for that need not be remembered any more.
+	// sweepPeriod is how often Machines that need not be remembered any more are dropped.
 	sweepPeriod = time.Hour
 )
 
-// witness remembers which Machines this process has seen, and of whose end the API server told. It handles the events of an
-// informer. A Machine that only is not there any more after a watch was interrupted has not ended before its eyes.
+// witness remembers which Machines this process has seen, and whose deletion the API server has reported. It handles the events
+// of an informer. A Machine that is only missing after an interrupted watch does not count as deleted.
 type witness struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	seen  map[types.UID]sighting
-	// gone counts those of them that are gone. left are the Machines of which something is left. swept is when the last sweep was.
+	// gone counts the Machines that are gone. left holds the Machines with resources left. swept is the time of the last sweep.
 	gone  int
 	left  map[types.UID]bool
 	swept time.Time
 }
 
-// sighting is how a Machine was seen last. gone is when it was not there any more; zero: it is.
+// sighting is the last known state of a Machine. gone is when it was found missing; zero: it exists.
 type sighting struct {
 	leaving bool
 	gone    time.Time
@@ -45,13 +46,13 @@ func newWitness(c clock.PassiveClock) *witness {
 	return &witness{clock: c, seen: map[types.UID]sighting{}}
 }
 
-// OnAdd sees a Machine.
+// OnAdd records a Machine.
 func (w *witness) OnAdd(o any, _ bool) { w.see(o) }
 
-// OnUpdate sees a Machine.
+// OnUpdate records a Machine.
 func (w *witness) OnUpdate(_, o any) { w.see(o) }
 
-// OnDelete sees the end of a Machine.
+// OnDelete records the deletion of a Machine.
 func (w *witness) OnDelete(o any) {
 	last, missed := o.(toolscache.DeletedFinalStateUnknown)
 	if missed {
@@ -85,7 +86,7 @@ func (w *witness) set(m client.Object, s sighting) {
 	}
 }
 
-// sightings returns a copy of what was seen.
+// sightings returns a copy of the known states.
 func (w *witness) sightings() map[types.UID]verdict.Sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -104,7 +105,7 @@ func (w *witness) exists(machine types.UID) bool {
 	return seen && s.gone.IsZero()
 }
 
-// keep notes of which Machines something is left, by the last pass of a leader: those are not forgotten.
+// keep records which Machines have resources left, according to the last round of a leader: those are not forgotten.
 func (w *witness) keep(projects []cloud.Project) {
 	left := map[types.UID]bool{}
 	for i := range projects {
@@ -117,8 +118,8 @@ func (w *witness) keep(projects []cloud.Project) {
 	w.left = left
 }
 
-// sweep drops the Machines that need not be remembered any more. When there are too many, it makes room for some more, so that it is
-// not called with each of them.
+// sweep drops the Machines that need not be remembered any more. When there are too many, it drops more than necessary, so that
+// it is not called for each new Machine.
 func (w *witness) sweep(now time.Time) {
 	w.swept = now
 	over := now.Add(-remembered)

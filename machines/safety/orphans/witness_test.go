@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-func TestWitness(t *testing.T) {
+func TestWitnessRecordsReportedDeletions(t *testing.T) {
 	machine := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "u"}}
 	leaving := machine.DeepCopy()
 	leaving.DeletionTimestamp = &metav1.Time{Time: time.Now()}
@@ -23,14 +23,14 @@ func TestWitness(t *testing.T) {
 		see  func(w *witness)
 		want verdict.Sighting
 	}{
-		"a Machine that lives is not leaving (MCM-82)":        {func(w *witness) { w.OnAdd(machine, true) }, verdict.Sighting{Exists: true}},
-		"one that is being deleted is (MCM-82)":               {func(w *witness) { w.OnUpdate(machine, leaving) }, verdict.Sighting{Exists: true, Leaving: true}},
-		"so is one of whose end the API server told (MCM-82)": {func(w *witness) { w.OnAdd(machine, true); w.OnDelete(machine) }, verdict.Sighting{Leaving: true}},
-		"one that is not there any more after an interrupted watch is not (MCM-82)": {func(w *witness) {
+		"does not record an existing Machine as leaving (MCM-82)":           {func(w *witness) { w.OnAdd(machine, true) }, verdict.Sighting{Exists: true}},
+		"records a Machine that is being deleted as leaving (MCM-82)":       {func(w *witness) { w.OnUpdate(machine, leaving) }, verdict.Sighting{Exists: true, Leaving: true}},
+		"records a Machine whose deletion was reported as leaving (MCM-82)": {func(w *witness) { w.OnAdd(machine, true); w.OnDelete(machine) }, verdict.Sighting{Leaving: true}},
+		"does not record a Machine as leaving that is missing after an interrupted watch (MCM-82)": {func(w *witness) {
 			w.OnAdd(machine, true)
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: machine})
 		}, verdict.Sighting{}},
-		"unless it was being deleted before (MCM-82)": {func(w *witness) {
+		"records a Machine as leaving that is missing after an interrupted watch and was being deleted before (MCM-82)": {func(w *witness) {
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: leaving})
 		}, verdict.Sighting{Leaving: true}},
 	} {
@@ -47,7 +47,7 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// ended has the witness see so many Machines come and go, a second apart, whose UIDs begin with the prefix.
+// ended makes the witness see n Machines come and go, a second apart. Their UIDs begin with the prefix.
 func (w *witness) ended(clock *clocktesting.FakePassiveClock, prefix string, n int) {
 	for i := range n {
 		clock.SetTime(clock.Now().Add(time.Second))
@@ -57,19 +57,19 @@ func (w *witness) ended(clock *clocktesting.FakePassiveClock, prefix string, n i
 	}
 }
 
-func TestTheWitnessForgets(t *testing.T) {
+func TestTheWitnessForgetsMachinesAfterThirtyDays(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	w := newWitness(clock)
 	w.OnAdd(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{UID: "lives"}}, true)
 	w.ended(clock, "old-", 3)
 	w.keep([]cloud.Project{{Resources: []cloud.Resource{{Machine: "old-1"}}}})
-	t.Run("no Machine that has been gone for less than thirty days (F-12)", func(t *testing.T) {
+	inOrder(t, "keeps a Machine that has been gone for less than thirty days (F-12)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(remembered - time.Minute))
 		if w.ended(clock, "new-", 1); len(w.sightings()) != 5 {
 			t.Errorf("remembers %v", w.sightings())
 		}
 	})
-	t.Run("after that those of which nothing is left, also in a process that does not lead (F-12)", func(t *testing.T) {
+	inOrder(t, "forgets older Machines without resources, also in a process that is not the leader (F-12)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(2 * time.Hour))
 		w.ended(clock, "newer-", 1)
 		seen := w.sightings()
@@ -78,7 +78,7 @@ func TestTheWitnessForgets(t *testing.T) {
 			t.Errorf("remembers %v", seen)
 		}
 	})
-	t.Run("the oldest when there are very many (F-12)", func(t *testing.T) {
+	inOrder(t, "forgets the oldest when there are very many (F-12)", func(t *testing.T) {
 		w.ended(clock, "many-", 2*mostRemembered)
 		seen := w.sightings()
 		_, left := seen["old-1"]
@@ -89,8 +89,8 @@ func TestTheWitnessForgets(t *testing.T) {
 	})
 }
 
-func TestAMachineThatIsBack(t *testing.T) {
-	t.Run("is not counted as gone (F-12)", func(t *testing.T) {
+func TestAMachineThatReappearsIsNotGone(t *testing.T) {
+	t.Run("after an interrupted watch (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		w := newWitness(clock)
 		for range 3 {

@@ -1,7 +1,7 @@
-// Package reach knows whether the API servers answer: that of the cluster with the Machines (control) and that of the cluster
-// with the Nodes (target), which may be one. While one of them does not, and for a while after it answers again, what the caches
-// show may be old: nothing is made, judged or collected by it.
+// Package reach reports whether the API servers answer: that of the cluster with the Machines (control) and that of the cluster
+// with the Nodes (target), which may be one. While one of them does not, and for a while after it answers again, the caches may
+// be out of date: drover creates nothing, and no controller decides or collects anything by the caches.
 //
-// A Watch asks both every few seconds. What follows from their answers is decided without client and clock, by history. Whether
-// a replica holds the lease stands here too, because reading the lease is how the control cluster is asked.
+// A Watch probes both every few seconds. The state that follows from the answers is computed by pure functions (history). The package also tracks
+// whether a replica holds the lease, because reading the lease is the probe of the control cluster.
 package reach

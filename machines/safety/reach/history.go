@@ -6,31 +6,31 @@ import (
 )
 
 const (
-	// unreachableAfter is how long an API server may leave questions without an answer before it counts as unreachable.
+	// unreachableAfter is how long an API server may leave calls unanswered before it counts as unreachable.
 	unreachableAfter = 30 * time.Second
-	// settleFor is how long after an API server answers again the caches may take to show what happened meanwhile.
+	// settleFor is how long the caches may take to catch up after an API server answers again.
 	settleFor = 30 * time.Second
 )
 
-// State reports whether what the caches show can be relied on.
+// State reports whether the caches can be relied on.
 type State struct {
-	// Frozen is set while an API server is unreachable, and for 30 s after it answers again: no Machine or server is made, and
-	// nothing is judged or collected. Deletions that have begun go on.
+	// Frozen is set while an API server is unreachable, and for 30 s after it answers again. Then no Machine or server is
+	// created, and no controller decides or collects anything. Deletions that have begun continue.
 	Frozen bool
-	// Since is when that began; zero unless Frozen.
+	// Since is when the freeze began; zero unless Frozen.
 	Since time.Time
-	// Recovered is from when on the API servers could be relied on: the end of the last freeze, or their first answer to this
-	// process. How long something has been so, such as a Node that is not Ready, is measured from then on.
+	// Recovered is since when the API servers can be relied on: the end of the last freeze, or their first answer to this
+	// process. Durations such as that of a Node which is not Ready are measured from then on.
 	Recovered time.Time
-	// Message says which API server it is, for people; empty unless Frozen.
+	// Message names the API server and its state, for people; empty unless Frozen.
 	Message string
 }
 
-// history is what is known of one API server.
+// history is the record of the answers of one API server.
 type history struct {
-	// name is how messages call it.
+	// name is the API server's name in messages.
 	name string
-	// began is when it was to be asked first, first its first answer, answered its last; zero: there was none.
+	// began is when the first probe was due, first is the first answer, answered the last one; zero: there was none.
 	began, first, answered time.Time
 	// lost and found are the last answer before the last outage and the first one after it; zero: there was none.
 	lost, found time.Time
@@ -47,7 +47,7 @@ func (h *history) answer(at time.Time) {
 	h.answered = at
 }
 
-// away returns why the API server cannot be asked at present; empty when it can.
+// away returns why the API server cannot be reached at present; empty when it can.
 func (h *history) away(now time.Time) string {
 	switch silent := now.Sub(h.answered); {
 	case h.answered.IsZero():
@@ -58,7 +58,7 @@ func (h *history) away(now time.Time) string {
 	return ""
 }
 
-// state returns what follows from the history at a time.
+// state returns the state at the given time.
 func (h *history) state(now time.Time) State {
 	s := State{Recovered: h.first}
 	if !h.found.IsZero() {
@@ -72,7 +72,7 @@ func (h *history) state(now time.Time) State {
 		s.Message = fmt.Sprintf("%s has not answered since %s", h.name, h.answered.UTC().Format(time.RFC3339))
 	case now.Before(s.Recovered):
 		s.Frozen, s.Since = true, h.lost.Add(unreachableAfter)
-		s.Message = fmt.Sprintf("%s answers again, and what changed meanwhile is awaited until %s", h.name, s.Recovered.UTC().Format(time.RFC3339))
+		s.Message = fmt.Sprintf("%s answers again, and the caches have until %s to catch up", h.name, s.Recovered.UTC().Format(time.RFC3339))
 	}
 	return s
 }

@@ -7,23 +7,23 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// leadership is what is known of the lease.
+// leadership tracks whether the lease is held.
 type leadership struct {
-	// version is the resourceVersion of the lease that was last read.
+	// version is the resourceVersion at the last read of the lease.
 	version string
-	// held is when it was last seen to be renewed; zero: it was not read yet.
+	// held is when a renewal of the lease was last seen; zero: the lease was not read yet.
 	held time.Time
 }
 
-// begin notes that the lease is read. From the first read on the time counts without a holder.
+// begin records that the lease is read. From the first read on the time counts as without a leader.
 func (l *leadership) begin(now time.Time) {
 	if l.held.IsZero() {
 		l.held = now
 	}
 }
 
-// see takes in a lease that was read. One that has a holder and is not renewed counts as unheld: what counts is the change that
-// is seen, not a clock of another machine.
+// see records a read of the lease. A lease that has a holder and is not renewed counts as not held. Renewals are detected by
+// changes of the object, and not by the clock of another machine.
 func (l *leadership) see(lease *coordinationv1.Lease, now time.Time) {
 	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.ResourceVersion == l.version {
 		return

@@ -17,21 +17,21 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// probeEvery is how often the API servers are asked, and how long they may take to answer.
+// probeEvery is how often the API servers are probed, and how long they may take to answer.
 const probeEvery = 5 * time.Second
 
-// Options make a [Watch].
+// Options configure a [Watch].
 type Options struct {
-	// Control reads from the API server of the cluster with the Machines, Target from that of the cluster with their Nodes, both
-	// past the caches. A nil Target is the same cluster.
+	// Control reads from the API server of the cluster with the Machines, Target from that of the cluster with the Nodes, both
+	// without a cache. A nil Target means that both are one cluster.
 	Control, Target client.Reader
-	// Clock is the clock. Default: the real one.
+	// Clock defaults to the real clock.
 	Clock clock.WithTicker
 	// Lease names the lease that the leading replica renews, in the control cluster. Default: there is none.
 	Lease types.NamespacedName
 }
 
-// Watch knows whether the API servers answer, and collects that as a metric. A nil Watch reports that they do.
+// Watch reports whether the API servers answer, and exports that as a metric. A nil Watch reports that they do.
 type Watch struct {
 	options Options
 
@@ -39,11 +39,11 @@ type Watch struct {
 	// control and target are the histories of both API servers; target is nil when they are one.
 	control, target *history
 	leadership      leadership
-	// reported is whether the log says that drover stands still.
+	// reported is whether the freeze has been logged.
 	reported bool
 }
 
-// New returns a Watch. Until the first answer of each API server its state is frozen.
+// New returns a Watch. Its state is frozen until the first answer of each API server.
 func New(o Options) *Watch {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -56,10 +56,10 @@ func New(o Options) *Watch {
 	return w
 }
 
-// NeedLeaderElection reports that every replica asks, not only the leader.
+// NeedLeaderElection returns false: every replica probes, not only the leader.
 func (w *Watch) NeedLeaderElection() bool { return false }
 
-// Start asks the API servers every 5 s until ctx ends.
+// Start probes the API servers every 5 s until ctx ends.
 func (w *Watch) Start(ctx context.Context) error {
 	tick := w.options.Clock.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -73,7 +73,7 @@ func (w *Watch) Start(ctx context.Context) error {
 	}
 }
 
-// Probe asks both API servers once, and returns when they have answered or 5 s have passed.
+// Probe probes both API servers once, and returns when they have answered or 5 s have passed.
 func (w *Watch) Probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
@@ -94,8 +94,7 @@ func (w *Watch) Probe(ctx context.Context) {
 	w.report(ctx)
 }
 
-// askControl reports whether the API server of the control cluster answers. The lease is there: where there is one, reading it is
-// enough.
+// askControl reports whether the API server of the control cluster answers. With a lease, reading the lease is the probe.
 func (w *Watch) askControl(ctx context.Context) bool {
 	if w.options.Lease.Name != "" && w.readLease(ctx) {
 		return true
@@ -103,7 +102,7 @@ func (w *Watch) askControl(ctx context.Context) bool {
 	return w.options.Control.List(ctx, &v1alpha1.MachineDeploymentList{}, client.Limit(1)) == nil
 }
 
-// readLease reads who leads, and reports whether the API server answered.
+// readLease reads the lease, and reports whether the API server answered.
 func (w *Watch) readLease(ctx context.Context) bool {
 	now := w.options.Clock.Now()
 	w.mu.Lock()
@@ -119,7 +118,7 @@ func (w *Watch) readLease(ctx context.Context) bool {
 	return true
 }
 
-// answers reports whether the API server answered: it may refuse.
+// answers reports whether an error is an answer of the API server, such as a refusal.
 func answers(err error) bool {
 	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }
@@ -131,10 +130,10 @@ func metadataOf(kind string) *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// AnsweredControl records that the API server of the control cluster has just answered another call.
+// AnsweredControl records that the API server of the control cluster has answered another call.
 func (w *Watch) AnsweredControl() { w.answered(w.control) }
 
-// AnsweredTarget records that the API server of the target cluster has.
+// AnsweredTarget records the same for the API server of the target cluster.
 func (w *Watch) AnsweredTarget() {
 	if w.target != nil {
 		w.answered(w.target)
@@ -147,7 +146,7 @@ func (w *Watch) answered(h *history) {
 	h.answer(w.options.Clock.Now())
 }
 
-// State returns whether what the caches show can be relied on now.
+// State returns whether the caches can be relied on now.
 func (w *Watch) State() State {
 	if w == nil {
 		return State{}
@@ -156,7 +155,7 @@ func (w *Watch) State() State {
 	return together(states["control"], states["target"])
 }
 
-// states returns the state of each cluster, by name: control, and target where that is another one.
+// states returns the state of each cluster by name: control, and target where that is another one.
 func (w *Watch) states() map[string]State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -168,7 +167,7 @@ func (w *Watch) states() map[string]State {
 	return states
 }
 
-// Away returns why one of the API servers cannot be asked at present; empty when both can.
+// Away returns why one of the API servers cannot be reached at present; empty when both can.
 func (w *Watch) Away() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -186,7 +185,7 @@ func (w *Watch) Leaderless() time.Duration {
 	return w.leadership.leaderless(w.options.Clock.Now())
 }
 
-// report logs when drover begins to stand still, and when it goes on.
+// report logs the start and the end of a freeze.
 func (w *Watch) report(ctx context.Context) {
 	now := w.State()
 	w.mu.Lock()
@@ -196,8 +195,8 @@ func (w *Watch) report(ctx context.Context) {
 	log := ctrl.LoggerFrom(ctx)
 	switch {
 	case changed && now.Frozen:
-		log.Info("No Machine or server is made, and nothing is judged or collected", "cause", now.Message)
+		log.Info("No Machine or server is created, and nothing is decided or collected", "cause", now.Message)
 	case changed:
-		log.Info("The API servers answer: Machines and servers are made again")
+		log.Info("The API servers answer: Machines and servers are created again")
 	}
 }

@@ -22,10 +22,11 @@ import (
 // errNone is the error of a server that cannot be reached.
 var errNone = errors.New("connection refused")
 
-// server answers, refuses, or never answers.
+// server is an API server that answers, refuses, or never answers.
 type server struct {
 	reads, version atomic.Int64
-	// down: connections are refused. hangs: they are not answered. forbids: the caller may not read. holder leads.
+	// down reports whether connections are refused. hangs reports whether calls are not answered. forbids reports whether the
+	// caller may not read. holder has the lease.
 	down, hangs, forbids atomic.Bool
 	holder               atomic.Value
 }
@@ -59,7 +60,7 @@ func (s *server) List(ctx context.Context, _ client.ObjectList, _ ...client.List
 	return s.answer(ctx)
 }
 
-// watched runs a Watch in virtual time, which asks at 0 s, 5 s, 10 s, and so on; the scenario begins between two questions.
+// watched runs a Watch in virtual time, which probes at 0 s, 5 s, 10 s, and so on; the scenario starts between two probes.
 func watched(t *testing.T, scenario func(t *testing.T, w *Watch, control, target *server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,12 +85,12 @@ func expect(t *testing.T, w *Watch, frozen bool) {
 	}
 }
 
-func TestWatch(t *testing.T) {
+func TestWatchFreezesDuringAnOutage(t *testing.T) {
 	for name, outage := range map[string]func(control, target *server, away bool){
-		"the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
-		"the target's does (MCM-79)":                                    func(_, c *server, away bool) { c.down.Store(away) },
-		"the target's does not answer (MCM-79)":                         func(_, c *server, away bool) { c.hangs.Store(away) },
-		"neither does (MCM-79)":                                         func(c, d *server, away bool) { c.hangs.Store(away); d.down.Store(away) },
+		"while the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
+		"while the target cluster's API server refuses connections (MCM-79)":  func(_, c *server, away bool) { c.down.Store(away) },
+		"while the target cluster's API server does not answer (MCM-79)":      func(_, c *server, away bool) { c.hangs.Store(away) },
+		"while neither API server answers (MCM-79)":                           func(c, d *server, away bool) { c.hangs.Store(away); d.down.Store(away) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			watched(t, func(t *testing.T, w *Watch, control, target *server) {
@@ -100,7 +101,7 @@ func TestWatch(t *testing.T) {
 				time.Sleep(2 * time.Second)
 				expect(t, w, true)
 				if w.Away() == "" {
-					t.Error("changes are not refused")
+					t.Error("Away() returned no reason")
 				}
 				time.Sleep(time.Hour)
 				expect(t, w, true)
@@ -109,24 +110,24 @@ func TestWatch(t *testing.T) {
 				time.Sleep(29 * time.Second)
 				expect(t, w, true)
 				if why := w.Away(); why != "" {
-					t.Errorf("changes are refused although both answer: %s", why)
+					t.Errorf("Away() = %q although both answer", why)
 				}
 				time.Sleep(11 * time.Second)
 				expect(t, w, false)
 				if after := w.State().Recovered.Sub(began); after < 30*time.Second || after > 40*time.Second {
-					t.Errorf("timers begin %v after the outage (MCM-51)", after)
+					t.Errorf("timers start %v after the outage (MCM-51)", after)
 				}
 			})
 		})
 	}
-	t.Run("an API server that refuses what drover may not read answers", func(t *testing.T) {
+	t.Run("takes a refused read for an answer", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, _, target *server) {
 			target.forbids.Store(true)
 			time.Sleep(time.Hour)
 			expect(t, w, false)
 		})
 	})
-	t.Run("an answer to another call counts too, also while the lease cannot be read", func(t *testing.T) {
+	t.Run("takes an answer to another call for an answer, also while the lease cannot be read", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, control, target *server) {
 			control.down.Store(true)
 			target.down.Store(true)
@@ -138,7 +139,7 @@ func TestWatch(t *testing.T) {
 			}
 		})
 	})
-	t.Run("each API server is asked once in 5 s (F-58)", func(t *testing.T) {
+	t.Run("probes each API server once in 5 s (F-58)", func(t *testing.T) {
 		watched(t, func(t *testing.T, _ *Watch, control, target *server) {
 			before := []int64{control.reads.Load(), target.reads.Load()}
 			time.Sleep(time.Minute)
@@ -147,7 +148,7 @@ func TestWatch(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the metric says which one it is (MCM-79)", func(t *testing.T) {
+	t.Run("names the cluster in the metric (MCM-79)", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, _, target *server) {
 			target.down.Store(true)
 			time.Sleep(time.Minute)
@@ -168,13 +169,13 @@ func TestWatch(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a Watch that nobody has made reports that all is well", func(t *testing.T) {
+	t.Run("reports that all is well when it is nil", func(t *testing.T) {
 		var w *Watch
 		expect(t, w, false)
 	})
 }
 
-func TestOneClusterIsBoth(t *testing.T) {
+func TestWatchOfOneClusterForMachinesAndNodes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := &server{}
 		w := New(Options{Control: one})
@@ -186,32 +187,6 @@ func TestOneClusterIsBoth(t *testing.T) {
 		w.Probe(t.Context())
 		if s := w.State(); !s.Frozen || !strings.HasPrefix(s.Message, "the API server has not answered since") {
 			t.Errorf("(MCM-79) the state is %+v", s)
-		}
-	})
-}
-
-func TestLeaderless(t *testing.T) {
-	// renewed lets the holder renew the lease every 10 s.
-	renewed := func(control *server, d time.Duration) {
-		for ; d > 0; d -= 10 * time.Second {
-			time.Sleep(10 * time.Second)
-			control.version.Add(1)
-		}
-	}
-	watched(t, func(t *testing.T, w *Watch, control, _ *server) {
-		control.holder.Store("one")
-		renewed(control, 5*time.Minute)
-		if d := w.Leaderless(); d >= 30*time.Second {
-			t.Errorf("a lease that is renewed counts as unheld for %v (MCM-80)", d)
-		}
-		time.Sleep(2 * time.Minute)
-		if d := w.Leaderless(); d < time.Minute {
-			t.Errorf("one that is not renewed counts as held for all but %v (MCM-80)", d)
-		}
-		control.holder.Store("")
-		renewed(control, 2*time.Minute)
-		if d := w.Leaderless(); d < 3*time.Minute {
-			t.Errorf("one that was given back counts as held for all but %v (MCM-80)", d)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func portOf(n int) cloud.Resource {
 	return cloud.Resource{Kind: cloud.ResourcePort, ID: fmt.Sprintf("port-%d", n), Machine: number(n), Seen: noon.Add(-time.Hour)}
 }
 
-// nodeOfMachine returns the Node of the n-th Machine, with drover's marks, whose kubelet has been dead for an hour.
+// nodeOfMachine returns the Node of the n-th Machine, with drover's labels, whose kubelet has been dead for an hour.
 func nodeOfMachine(n int) Node {
 	name := fmt.Sprintf("worker-%d", n)
 	return Node{
@@ -55,7 +55,7 @@ func nodeOfMachine(n int) Node {
 // own is the project of the cluster.
 var own = site{Place: "p"}
 
-// world returns a cluster of so many Machines, each with a server and a port on it, that has collected orphans before.
+// world returns a cluster of n Machines, each with a server and a port on it, that has collected orphans before.
 func world(n int) *Snapshot {
 	s := &Snapshot{
 		Now: noon, ClusterID: cluster, Settings: Settings{Age: period, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
@@ -77,7 +77,7 @@ func (s *Snapshot) has(all ...cloud.Resource) {
 	s.Projects[0].Resources = append(s.Projects[0].Resources, all...)
 }
 
-// drop removes the last Machines, whose end was seen unless they are lost; what they had stays.
+// drop removes the last n Machines and keeps their resources. Their deletion was reported unless lost is true.
 func (s *Snapshot) drop(n int, lost bool) {
 	for range n {
 		last := s.Machines.All[len(s.Machines.All)-1]
@@ -86,14 +86,14 @@ func (s *Snapshot) drop(n int, lost bool) {
 	}
 }
 
-// unseen forgets that a Machine was seen.
+// unseen makes the process forget that it has seen a Machine.
 func (s *Snapshot) unseen(n ...int) {
 	for _, one := range n {
 		delete(s.History.Seen, number(one))
 	}
 }
 
-// remembers is the memory of a process that has begun to collect before, and has seen the servers of four Machines that are gone.
+// remembers returns the memory of a process that has collected before, and has seen the servers of four Machines that are gone.
 func remembers() Memory {
 	m := Memory{Stored: Stored{ClusterID: cluster}, Servers: map[cloud.ServerID][]site{}}
 	for n := range 4 {
@@ -102,14 +102,14 @@ func remembers() Memory {
 	return m
 }
 
-// passes are the passes of a test: change is called with the number of each, from 0 on, and a fresh copy of the world.
+// passes are the rounds of a test: change is called with the number of each, from 0 on, and a fresh copy of the world.
 type passes struct {
 	count  int
 	memory Memory
 	change func(pass int, s *Snapshot)
 }
 
-// run makes the passes, and returns the last verdict.
+// run runs the rounds, and returns the last verdict.
 func (p passes) run(fresh func() *Snapshot) (v Verdict, m Memory) {
 	m = p.memory
 	for pass := range p.count {
@@ -124,7 +124,7 @@ func (p passes) run(fresh func() *Snapshot) (v Verdict, m Memory) {
 	return v, m
 }
 
-// deleted returns the IDs of what is to be deleted.
+// deleted returns the IDs of the orphans to delete.
 func deleted(v Verdict) (ids []string) {
 	for _, o := range v.Orphans {
 		if o.Delete {
@@ -142,7 +142,7 @@ func reasons(v Verdict) (all []Reason) {
 	return all
 }
 
-// expect compares what is deleted, and why nothing else is.
+// expect compares the deletions, and the reasons why nothing else is deleted.
 func expect(t *testing.T, v Verdict, ids []string, why ...Reason) {
 	t.Helper()
 	if got := deleted(v); !slices.Equal(got, ids) {

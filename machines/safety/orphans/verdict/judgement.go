@@ -12,21 +12,21 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// judgement is one pass in the making.
+// judgement is the state of one round's decision.
 type judgement struct {
 	*Snapshot
 	before  Memory
 	memory  Memory
 	verdict Verdict
 	living  living
-	// stopped are why nothing is collected in single projects.
+	// stopped holds why nothing is collected in single projects.
 	stopped map[site]Stop
-	// byServer finds Nodes by their server; byOwner finds those without one by the UID in their mark,
-	// byName all by their name.
+	// byServer finds Nodes by their server; byOwner finds Nodes without a server by the UID in their label; byName finds all by
+	// name.
 	byServer map[cloud.ServerID]*Node
 	byOwner  map[types.UID]*Node
 	byName   map[string]*Node
-	// servers are the marked servers that exist; nil until somebody asks.
+	// servers are the tagged servers that exist; nil until they are needed.
 	servers map[cloud.ServerID]bool
 }
 
@@ -64,15 +64,15 @@ func (j *judgement) index() {
 	}
 }
 
-// lossWindow is how long losses count together.
+// lossWindow is how long losses are added up.
 const lossWindow = 24 * time.Hour
 
-// compareMachines compares the list of Machines with those before it. A list that is older, or lacks Machines of whose end nothing
-// told, is one of a restored etcd, or not complete.
+// compareMachines compares the list of Machines with earlier lists. A list that is older than an earlier one, or lacks Machines
+// whose deletion was not reported, comes from a restored etcd or is incomplete.
 func (j *judgement) compareMachines() {
 	m := &j.memory
 	if order, err := resourceversion.CompareResourceVersion(j.Machines.Version, m.Version); err == nil && order < 0 {
-		j.hold(Older, "the list of Machines is older than one before it (resource version %s after %s), as after a restore of etcd", j.Machines.Version, m.Version)
+		j.hold(Older, "the list of Machines is older than an earlier one (resource version %s after %s), as after a restore of etcd", j.Machines.Version, m.Version)
 	}
 	m.Version = j.Machines.Version
 	m.Living = j.living.uids
@@ -95,24 +95,25 @@ func (j *judgement) compareMachines() {
 		m.Stored.Hold = Stop{}
 	}
 	if len(m.Lost) > mostLosses(known, machinesShare) {
-		j.hold(Lost, "%d of %d Machines have vanished although nothing told of their end", len(m.Lost), known)
+		j.hold(Lost, "%d of %d Machines have vanished although the API server reported no deletion", len(m.Lost), known)
 	}
 }
 
-// acceptClusterID begins to collect for a new cluster ID once a pass has seen all projects, and nothing in them without a Machine.
+// acceptClusterID starts to collect for a new cluster ID once a round has listed all projects and found nothing without a
+// Machine.
 func (j *judgement) acceptClusterID() {
 	switch {
 	case j.memory.Stored.ClusterID == j.ClusterID:
 	case len(j.verdict.Orphans) > 0:
-		message := fmt.Sprintf("the cluster ID %s is new here, and another cluster may use what has its marks and no Machine", j.ClusterID) + remedy
+		message := fmt.Sprintf("the cluster ID %s is new here, and another cluster may use the resources with this ID and without a Machine", j.ClusterID) + remedy
 		j.verdict.Stops = append(j.verdict.Stops, Stop{Reason: NewID, Message: message})
 	case len(j.Projects) > 0 && len(j.verdict.Skipped) == 0 && j.memory.Stored.Hold.Reason == "" && len(j.memory.Stored.Holds) == 0:
 		j.memory.Stored.ClusterID = j.ClusterID
 	}
 }
 
-// found remembers that something has no Machine in this pass. It returns why it may not be deleted yet: it is too young, or had a
-// Machine in the pass before. created is when it was created, or first seen.
+// found records that a resource or Node has no Machine in this round. It returns why the orphan may not be deleted yet: it is
+// too young, or had a Machine in the previous round. created is when it was created, or first seen.
 func (j *judgement) found(key string, created time.Time) (why string) {
 	since, again := j.before.Orphans[key]
 	if !again {
@@ -123,16 +124,16 @@ func (j *judgement) found(key string, created time.Time) (why string) {
 	case j.Now.Sub(created) < j.Age:
 		return fmt.Sprintf("is younger than %s", j.Age)
 	case !again:
-		return "is looked at again in the next pass"
+		return "is checked again in the next round"
 	}
 	return ""
 }
 
-// askAgain is after how long the deletion of something that is still there is requested again.
+// askAgain is after how long the deletion of an orphan that still exists is requested again.
 const askAgain = time.Hour
 
-// decide says of each orphan whether it is deleted now. When more are due than one pass may delete, those go first that have waited
-// longest since they were tried, so that some that cannot be deleted hold up no others.
+// decide decides which orphans are deleted now. When more are due than one round may delete, those with the oldest attempt come
+// first, so that orphans which cannot be deleted do not delay others.
 func (j *judgement) decide() {
 	v := &j.verdict
 	if held := j.memory.Stored.Hold; held.Reason != "" {
@@ -158,13 +159,13 @@ func (j *judgement) decide() {
 		if o.Delete = i < j.MaxPerPass; o.Delete {
 			j.memory.Tried[o.key()] = j.Now
 		} else {
-			o.Why = fmt.Sprintf("waits for the next pass: at most %d are deleted in one", j.MaxPerPass)
+			o.Why = fmt.Sprintf("waits for the next round: at most %d are deleted in one", j.MaxPerPass)
 		}
 		j.drain(o)
 	}
 }
 
-// notNow returns why an orphan that may be deleted is not deleted in this pass; empty: it is due. It sets Stopped.
+// notNow returns why an orphan that may be deleted is not deleted in this round; empty: it is due. It sets Stopped.
 func (j *judgement) notNow(o *Orphan) string {
 	asked, isAsked := j.memory.Asked[o.key()]
 	switch stop := j.stopOf(o); {
@@ -179,7 +180,7 @@ func (j *judgement) notNow(o *Orphan) string {
 	return ""
 }
 
-// forget drops what is remembered of orphans that are none any more.
+// forget drops the memory of resources and Nodes that are no longer orphans.
 func (j *judgement) forget() {
 	over := func(key string, _ time.Time) bool {
 		_, found := j.memory.Orphans[key]
@@ -189,7 +190,7 @@ func (j *judgement) forget() {
 	maps.DeleteFunc(j.memory.Asked, over)
 }
 
-// drain remembers since when the Node of a server is drained. A drain goes on while the server waits for its turn.
+// drain records since when the Node of a server is drained. A drain continues while the server waits behind other orphans.
 func (j *judgement) drain(o *Orphan) {
 	since, begun := j.before.Drains[o.key()]
 	switch {
@@ -220,7 +221,7 @@ func (j *judgement) nameOf(s site) string {
 	return s.String()
 }
 
-// unfitProject returns why nothing of a project can be judged; its Reason is empty when it can.
+// unfitProject returns why nothing of a project can be decided; its Reason is empty when it can.
 func unfitProject(p *cloud.Project) Stop {
 	switch {
 	case p.Unknown != "":
@@ -231,8 +232,8 @@ func unfitProject(p *cloud.Project) Stop {
 	return Stop{}
 }
 
-// holdIn notes why nothing is collected in a project before an operator confirms it. The first reason stays. When too many projects
-// are held, nothing is collected anywhere.
+// holdIn records why nothing is collected in a project before an operator confirms it. The first reason stays. When too many
+// projects are held, nothing is collected anywhere.
 func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
 	held := j.memory.Stored.Holds
 	if j.Confirmed || slices.ContainsFunc(held, func(h hold) bool { return h.site == s }) {
@@ -246,7 +247,7 @@ func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
 	j.memory.Stored.Holds = append(slices.Clip(held), hold{s, stop})
 }
 
-// stopIn has nothing collected in a project in this pass. The first reason counts.
+// stopIn stops the collection in a project for this round. The first reason stays.
 func (j *judgement) stopIn(s site, stop Stop) {
 	if _, known := j.stopped[s]; !known {
 		j.stopped[s] = stop
@@ -254,9 +255,9 @@ func (j *judgement) stopIn(s site, stop Stop) {
 	j.verdict.Skipped = append(j.verdict.Skipped, stop)
 }
 
-// stopOf returns why an orphan is not collected, whatever it is itself like: for a reason that stops everything, or all of a project
-// that it is in. What waits for a confirmation counts for a project wherever it is looked at: an operator may have written its Keystone's
-// URL in another way since then. Its Reason is empty when there is none.
+// stopOf returns the reason why an orphan is not collected that does not depend on the orphan itself: a reason that stops
+// everything, or everything in one of its projects. A reason that waits for a confirmation applies to a project under any URL
+// of its Keystone, which an operator may have changed since then. Its Reason is empty when there is none.
 func (j *judgement) stopOf(o *Orphan) Stop {
 	if len(j.verdict.Stops) > 0 {
 		return j.verdict.Stops[0]

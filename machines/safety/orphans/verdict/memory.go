@@ -12,44 +12,45 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// Memory is what one pass leaves to the next.
+// Memory is the state that one round leaves for the next.
 type Memory struct {
-	// Stored outlives the process.
+	// Stored survives the process.
 	Stored Stored
-	// Version is the highest resource version that a list of Machines had.
+	// Version is the highest resource version of a list of Machines.
 	Version string
-	// Living are the Machines of the last list. Lost are those that vanished although nothing told of their end, with the time
-	// at which each was missed.
+	// Living are the Machines of the last list. Lost are those that vanished although no deletion was reported, with the time
+	// at which each was found missing.
 	Living map[types.UID]bool
 	Lost   map[types.UID]time.Time
-	// Orphans are what had no Machine in the last pass, by kind and ID, with the time of the pass that found each.
+	// Orphans are the orphans of the last round, by kind and ID, with the time of the round that found each.
 	Orphans map[string]time.Time
-	// Drains are when the drain of an orphan's Node began, by kind and ID of the orphan.
+	// Drains holds when the drain of an orphan's Node began, by kind and ID of the orphan.
 	Drains map[string]time.Time
-	// Servers are the servers with the marks of this cluster that a pass has seen, each with the projects in which it was seen, as
-	// long as they exist or a Node names them.
+	// Servers are the servers with the owner tags of this cluster that a round has seen, each with the projects in which it was
+	// seen, as long as they exist or a Node names them.
 	Servers map[cloud.ServerID][]site
-	// Tried are when an orphan was to be deleted last, Asked when its deletion was accepted, by kind and ID.
+	// Tried holds when an orphan was last due for deletion, Asked when its deletion was accepted, by kind and ID.
 	Tried, Asked map[string]time.Time
 }
 
-// Accepted notes that the cloud or the API server has accepted the deletion of an orphan. It reports whether that is the first time.
+// Accepted records that the cloud or the API server has accepted the deletion of an orphan. It reports whether that is the
+// first time.
 func (m *Memory) Accepted(o *Orphan, now time.Time) (first bool) {
 	_, again := m.Asked[o.key()]
 	m.Asked[o.key()] = now
 	return !again
 }
 
-// Stored is the part of a [Memory] that a successor must know.
+// Stored is the part of a [Memory] that a successor needs.
 type Stored struct {
-	// ClusterID is the ID for which orphans are collected. While the present one differs, they are only reported.
+	// ClusterID is the ID for which orphans are collected. While the present ID differs, they are only reported.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Hold is why nothing at all is collected before an operator confirms it; its Reason is empty while there is none. Holds are why
-	// nothing is collected in single projects before that.
+	// Hold is why nothing at all is collected before an operator confirms it; its Reason is empty when there is none. Holds are
+	// the same for single projects.
 	Hold  Stop   `json:"hold,omitzero"`
 	Holds []hold `json:"holds,omitempty"`
-	// Unled are spans of time in which, by what the cluster itself remembers, no drover of it led. What was created then was made
-	// by a drover that the cluster does not remember, or by another cluster with the same ID.
+	// Unled are spans of time in which, as far as the cluster knows, none of its drovers was the leader. Resources from such a
+	// span were created by a drover that the cluster does not remember, or by another cluster with the same ID.
 	Unled []Span `json:"unled,omitempty"`
 }
 
@@ -59,14 +60,14 @@ type hold struct {
 	Stop
 }
 
-// mostHolds bounds Stored.Holds. All of them take about 120 KiB.
+// mostHolds bounds Stored.Holds. 200 of them take about 120 KiB.
 const mostHolds = 200
 
-// mostSpans bounds Stored.Unled. All of them take about 20 KiB.
+// mostSpans bounds Stored.Unled. 200 of them take about 20 KiB.
 const mostSpans = 200
 
-// WithUnled returns a Stored that has one more span in which nobody led. When there are too many, the two with the shortest time
-// between them become one: what was created in that time is then not collected either.
+// WithUnled returns a Stored with one more span without a leader. When there are too many, it joins the two with the shortest
+// time between them: resources from that time are then not collected either.
 func (s Stored) WithUnled(span Span) Stored {
 	all := append(append([]Span{}, s.Unled...), span)
 	if len(all) > mostSpans {
@@ -83,7 +84,7 @@ func (s Stored) WithUnled(span Span) Stored {
 	return s
 }
 
-// next returns a copy that the pass may change, without what it finds out itself.
+// next returns a copy that the round may change, without the fields that each round computes again.
 func (m Memory) next() Memory {
 	m.Lost, m.Tried, m.Asked, m.Servers = copyOf(m.Lost), copyOf(m.Tried), copyOf(m.Asked), copyOf(m.Servers)
 	m.Orphans, m.Drains = map[string]time.Time{}, map[string]time.Time{}
@@ -105,8 +106,8 @@ type site struct {
 
 func siteOf(p *cloud.Project) site { return site{p.Cloud, p.Place} }
 
-// project returns the cloud and the last word of the place, which is the ID of the project where a place has several words. Neither
-// another URL of the same Keystone nor another name of the region changes it.
+// project returns the cloud and the last word of the place. With several words, that is the ID of the project, which neither
+// another URL of the same Keystone nor another name of the region changes.
 func (s site) project() string {
 	return s.Cloud + " " + s.Place[strings.LastIndexByte(s.Place, ' ')+1:]
 }
@@ -114,9 +115,10 @@ func (s site) project() string {
 func (s site) String() string { return strings.TrimSpace(s.Cloud + " " + s.Place) }
 
 const (
-	// minLosses is how many are never too many.
+	// minLosses is the number of losses that is never too many.
 	minLosses = 3
-	// serversShare and machinesShare are the shares of the whole beyond which losses are too many: 10 % and 20 %.
+	// serversShare and machinesShare are the divisors for the shares of the whole beyond which losses are too many: 10 % and 20
+	// %.
 	serversShare  = 10
 	machinesShare = 5
 )
@@ -127,10 +129,10 @@ func mostLosses(all, share int) int { return max(minLosses, all/share) }
 // tally counts servers or Nodes: lost are those without a Machine.
 type tally struct{ lost, of int }
 
-// excess returns by how many more are lost than may be. It is positive when too many are.
+// excess returns by how many the losses exceed the limit; positive when too many are lost.
 func (t tally) excess() int { return t.lost - mostLosses(t.of, serversShare) }
 
-// tallies are those of all projects.
+// tallies holds the tally of each project.
 type tallies map[site]tally
 
 func (t tallies) add(s site, lives bool) {
@@ -149,8 +151,8 @@ func (t tallies) sum() (all tally) {
 	return all
 }
 
-// tooMany reports whether too many are lost, in a single project or in all together. One project, which may be a tenant's, does not
-// stop the others: when too many are lost only because of the worst one, worst is that project, and everywhere is false.
+// tooMany reports whether too many are lost, in a single project or in all together. One project, for example a tenant's, does not
+// stop the others: when too many are lost only because of the worst project, worst is that project, and everywhere is false.
 func (t tallies) tooMany() (worst site, found, everywhere bool) {
 	alone := 0
 	var sites []site

@@ -8,10 +8,10 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// mostMarks is how many Nodes one pass marks as nobody's, or unmarks.
+// mostMarks is how many Nodes one round annotates as unmanaged, or removes that annotation from.
 const mostMarks = 50
 
-// findNodes finds the Nodes with drover's marks whose Machine does not exist any more, and those that were never drover's.
+// findNodes finds the Nodes with drover's labels whose Machine does not exist any more, and those that were never drover's.
 func (j *judgement) findNodes() {
 	j.rememberServers()
 	marked := tallies{}
@@ -19,13 +19,13 @@ func (j *judgement) findNodes() {
 	for i := range j.Nodes {
 		n := &j.Nodes[i]
 		lives := j.hasMachine(n)
-		if n.isMarked() {
+		if n.hasLabels() {
 			marked.add(j.siteOfNode(n), lives)
 		}
 		switch {
 		case lives:
 			j.mark(n, false)
-		case n.isMarked():
+		case n.hasLabels():
 			j.verdict.Orphans = append(j.verdict.Orphans, j.node(n))
 		default:
 			j.mark(n, n.ControlPlane == "")
@@ -57,7 +57,7 @@ func (j *judgement) countNodes(marked tallies, orphans []Orphan) {
 	case worst == site{}:
 		where = " whose servers this drover has never seen"
 	}
-	stop.Message = fmt.Sprintf("%d of %d nodes with drover's marks%s have no Machine", some.lost, some.of, where) + remedy
+	stop.Message = fmt.Sprintf("%d of %d nodes with drover's labels%s have no Machine", some.lost, some.of, where) + remedy
 	j.verdict.Skipped = append(j.verdict.Skipped, stop)
 	for i := range orphans {
 		o := &orphans[i]
@@ -67,7 +67,7 @@ func (j *judgement) countNodes(marked tallies, orphans []Orphan) {
 	}
 }
 
-// exists reports whether a marked server exists as far as is known.
+// exists reports whether a tagged server exists, as far as known.
 func (j *judgement) exists(server cloud.ServerID) bool {
 	if j.servers == nil {
 		j.servers = map[cloud.ServerID]bool{}
@@ -80,17 +80,17 @@ func (j *judgement) exists(server cloud.ServerID) bool {
 	return j.servers[server]
 }
 
-// hasMachine reports whether the Node belongs to a Machine that exists, or may: by the UID or the name in its marks, by its server,
-// or by its own name.
+// hasMachine reports whether the Node belongs, or may belong, to an existing Machine: by the UID or the name in its labels and
+// annotations, by its server, or by its own name.
 func (j *judgement) hasMachine(n *Node) bool {
 	return j.lives(n.OwnedBy) || j.living.names[n.Machine] || j.living.servers[n.Server] || j.living.nodes[n.Name]
 }
 
-// node returns a marked Node without a Machine as an orphan.
+// node returns a labeled Node without a Machine as an orphan.
 func (j *judgement) node(n *Node) Orphan {
 	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n, sites: j.memory.Servers[n.Server]}
 	if n.worked(j.Now, j.Age) {
-		// Only passes in which it does not work count as looks.
+		// Only rounds in which the Node does not work count.
 		o.Why = fmt.Sprintf("is Ready, or was within the last %s, so its server works", j.Age)
 		return o
 	}
@@ -106,14 +106,14 @@ func (j *judgement) node(n *Node) Orphan {
 	case unproven != "":
 		o.Why = "nothing proves that its server is gone: " + unproven
 	case n.Finalizers:
-		o.Why = "has finalizers: somebody waits for its end"
+		o.Why = "has finalizers: another controller must finish first"
 	default:
 		o.Why = cmp.Or(early, j.vanished(n.OwnedBy))
 	}
 	return o
 }
 
-// rememberServers adds the marked servers to those that were seen, and drops those that neither exist nor have a Node.
+// rememberServers records the tagged servers, and drops those that neither exist nor have a Node.
 func (j *judgement) rememberServers() {
 	seen := j.memory.Servers
 	for server := range seen {
@@ -131,10 +131,10 @@ func (j *judgement) rememberServers() {
 	}
 }
 
-// unproven returns why the absence of a Node's server proves nothing; empty when it does. The marks of Nodes do not name the cluster, so
-// the server must have been seen with the marks of this one, in a project that is still looked at. Other projects do not matter then,
-// of which one, such as a tenant's, could keep all Nodes. With an operator's confirmation all projects that are known must lack the
-// server when it was seen in none of them.
+// unproven returns why the absence of a Node's server proves nothing; empty when it proves that the server is gone. The labels
+// of a Node do not name the cluster, so the server must have been seen with this cluster's owner tags, in a project that is
+// still listed. Other projects do not matter then; otherwise one of them, for example a tenant's, could keep all Nodes. For a
+// server that was never seen, an operator must confirm the deletion, and all projects must be known and lack the server.
 func (j *judgement) unproven(o *Orphan) string {
 	unknown := func(s site) bool { return j.project(s) == nil }
 	lost := slices.IndexFunc(o.sites, unknown)
@@ -157,7 +157,8 @@ func (j *judgement) unproven(o *Orphan) string {
 	return ""
 }
 
-// incomplete returns why nothing follows from the absence of a server in all projects; empty when it follows that it is gone.
+// incomplete returns why the absence of a server from all projects proves nothing; empty when it proves that the server is
+// gone.
 func (j *judgement) incomplete() string {
 	if len(j.Projects) == 0 {
 		return "no project is known"
@@ -170,7 +171,7 @@ func (j *judgement) incomplete() string {
 	return ""
 }
 
-// mark has the Node's mark as nobody's set or removed, when that is a change. A young Node may still get its Machine.
+// mark plans to set or remove the Node's annotation unmanaged when that is a change. A young Node may still get its Machine.
 func (j *judgement) mark(n *Node, set bool) {
 	if n.Unmanaged == set || set && j.Now.Sub(n.Created) < j.Age || len(j.verdict.Marks) == mostMarks {
 		return

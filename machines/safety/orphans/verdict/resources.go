@@ -53,29 +53,29 @@ type placed struct {
 	at site
 }
 
-// home is where a Machine has its resources.
+// home is the project in which a Machine has its resources.
 type home struct {
 	at      site
 	machine types.UID
 }
 
-// countServers stops the collection when too many servers have no Machine. Each project counts by itself too, so that many servers in
-// one, which may be a tenant's, do not hide that most of another one's have no Machine.
+// countServers stops the collection when too many servers have no Machine. It also counts each project alone, so that many
+// servers in one project, for example a tenant's, do not hide that most servers of another have no Machine.
 func (j *judgement) countServers(servers tallies) {
 	worst, found, everywhere := servers.tooMany()
 	switch {
 	case !found || j.Confirmed:
 	case everywhere:
 		all := servers.sum()
-		message := fmt.Sprintf("%d of %d servers with the marks of this cluster in all projects have no Machine, as after a restore", all.lost, all.of)
+		message := fmt.Sprintf("%d of %d servers with the owner tags of this cluster in all projects have no Machine, as after a restore", all.lost, all.of)
 		j.verdict.Stops = append(j.verdict.Stops, Stop{Reason: TooMany, Message: message + remedy})
 	default:
-		message := fmt.Sprintf("%d of %d servers with the marks of this cluster in %s have no Machine, as after a restore", servers[worst].lost, servers[worst].of, j.nameOf(worst))
+		message := fmt.Sprintf("%d of %d servers with the owner tags of this cluster in %s have no Machine, as after a restore", servers[worst].lost, servers[worst].of, j.nameOf(worst))
 		j.stopIn(worst, Stop{TooMany, message + remedy, j.nameOf(worst)})
 	}
 }
 
-// lives reports whether a Machine exists, by the list or by the watch: while the two disagree nothing follows.
+// lives reports whether a Machine exists, by the list or by the watch: while the two disagree, nothing is deleted.
 func (j *judgement) lives(uid types.UID) bool {
 	return j.living.uids[uid] || j.History.Seen[uid].Exists
 }
@@ -93,7 +93,7 @@ func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 		o.Node, o.Why = j.nodeOf(r.Resource)
 		o.Why = cmp.Or(j.protected(r.Resource), early, j.vanished(r.Machine), o.Why)
 	case r.UsedBy != "":
-		o.Why = fmt.Sprintf("server %s has it", r.UsedBy)
+		o.Why = fmt.Sprintf("server %s uses it", r.UsedBy)
 	case ownerless[home{r.at, r.Machine}]:
 		o.Why = "waits until the server of the same Machine is gone"
 	default:
@@ -102,17 +102,19 @@ func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 	return o
 }
 
-// vanished returns why nothing of a Machine is collected although it does not exist: this process has seen the Machine, and the API
-// server has not told of its end. Lists and a watch that both lack some Machines for a while look the same.
+// vanished returns why no resource of a missing Machine is collected: this process has seen the Machine, and the API server has
+// not reported its deletion. A list and a watch that lack the same Machines for a while would look like real deletions
+// otherwise.
 func (j *judgement) vanished(machine types.UID) string {
 	last, seen := j.History.Seen[machine]
 	if !seen || last.Leaving || j.Confirmed {
 		return ""
 	}
-	return "its Machine has vanished although the API server has not told of its end" + remedy
+	return "its Machine has vanished although the API server has reported no deletion" + remedy
 }
 
-// protected returns why a server is never collected although its own Machine does not exist: it is a living Machine's by ID or name.
+// protected returns why a server is never collected although its own Machine does not exist: an existing Machine has its ID or
+// name.
 func (j *judgement) protected(r cloud.Resource) string {
 	if j.living.servers[r.Key] || j.living.nodes[r.Name] {
 		return "a Machine names this server, or has its name; an operator may let it adopt the server"
@@ -127,7 +129,7 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 		n = j.byOwner[r.Machine]
 	}
 	if n == nil {
-		// A Node that nobody has given a provider ID or a mark yet has the name of its server.
+		// A Node without a provider ID and owner label has the name of its server.
 		n = j.byName[r.Name]
 	}
 	if n == nil {
@@ -141,23 +143,24 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 		why = fmt.Sprintf("the node with its name, %s, has the provider ID %s: delete the server by hand if it is not that node's", n.Name, n.ProviderID)
 	case j.hasMachine(n):
 		why = fmt.Sprintf("its node %s belongs to a Machine that exists", n.Name)
-	case works && !n.isMarked():
-		why = fmt.Sprintf("its node %s is Ready, or was lately, and never had drover's marks: drain it, and delete the server by hand", n.Name)
+	case works && !n.hasLabels():
+		why = fmt.Sprintf("its node %s is Ready, or was lately, and never had drover's labels: drain it, and delete the server by hand", n.Name)
 	case works && !j.saw(r) && !j.Confirmed:
 		why = fmt.Sprintf("its node %s is Ready, or was lately, and this drover has never seen its Machine, or it went with a CRD that was deleted", n.Name) + remedy
 	}
 	return n, why
 }
 
-// saw reports whether this process has seen the Machine of a server come and go. What is older than a definition lost its Machine
-// with the definition that stood there before, which nobody has to have meant.
+// saw reports whether this process has seen the Machine of a server come and go. A server that is older than a definition may
+// have lost its Machine when the definition's predecessor was deleted, perhaps by mistake.
 func (j *judgement) saw(r cloud.Resource) bool {
 	_, seen := j.History.Seen[r.Machine]
 	return seen && !r.Created.Before(j.Defined)
 }
 
-// compareResources compares when resources without a Machine were created with what the cluster remembers of its leaders. One that no
-// leader of this cluster can have made is another cluster's, or of a time before a restore. That holds back what is in its project.
+// compareResources compares the creation times of resources without a Machine with the known leaders of the cluster. A resource
+// that no leader of this cluster can have created belongs to another cluster, or to a time before a restore. It stops the
+// collection in its project.
 func (j *judgement) compareResources() {
 	for i := range j.verdict.Orphans {
 		r, at := &j.verdict.Orphans[i].Resource, j.verdict.Orphans[i].sites[0]
@@ -170,12 +173,12 @@ func (j *judgement) compareResources() {
 		born := r.Created.UTC().Format(time.RFC3339)
 		for _, span := range j.memory.Stored.Unled {
 			if span.Contains(r.Created) {
-				j.holdIn(at, Forgotten, "%s %s was created at %s, when by what the cluster remembers no drover of it led (%s to %s): the cluster was restored, or another one has its ID",
+				j.holdIn(at, Forgotten, "%s %s was created at %s, when as far as the cluster knows none of its drovers was the leader (%s to %s): the cluster was restored, or another one has its ID",
 					r.Kind, r.ID, born, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
 			}
 		}
 		if !j.History.Since.IsZero() && r.Created.After(j.History.Since.Add(-clockMargin)) {
-			j.holdIn(at, Foreign, "%s %s was created at %s for a Machine that this drover, which has led since %s, has never seen: another drover works with the same cluster ID",
+			j.holdIn(at, Foreign, "%s %s was created at %s for a Machine that this drover, the leader since %s, has never seen: another drover works with the same cluster ID",
 				r.Kind, r.ID, born, j.History.Since.UTC().Format(time.RFC3339))
 		}
 	}

@@ -8,30 +8,30 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// Settings are what an operator decides.
+// Settings are decisions of the operator.
 type Settings struct {
-	// ReportOnly: orphans are found and shown, and nothing is changed.
+	// ReportOnly makes rounds find and report orphans, and change nothing.
 	ReportOnly bool
 	// Age is how old a resource or Node must be before it may be deleted.
 	Age time.Duration
-	// MaxPerPass is how many resources and Nodes one pass may delete.
+	// MaxPerPass is how many resources and Nodes one round may delete.
 	MaxPerPass int
 	// DrainTimeout is how long the pods of an orphan's Node are evicted under their disruption budgets; 0 or less: not at all.
 	DrainTimeout time.Duration
 }
 
-// Snapshot is what one pass has read. The resources were read before the Machines: whatever is made for a Machine is younger than
-// the Machine itself.
+// Snapshot is the input of one round. The resources were read before the Machines, so the list of Machines includes the Machine
+// of each resource.
 type Snapshot struct {
 	Settings
 	Now time.Time
-	// Stale says, for people, why nothing that was read may be believed, such as an API server that does not answer. Empty: it may.
+	// Stale is why the reads may be out of date, for people, such as an API server that does not answer. Empty: they are not.
 	Stale string
-	// ClusterID is the ID in the marks of the resources.
+	// ClusterID is the ID in the owner tags of the resources.
 	ClusterID string
-	// Confirmed: an operator has said that what has no Machine may be deleted, however much it is.
+	// Confirmed reports whether an operator has confirmed that all orphans may be deleted, however many.
 	Confirmed bool
-	// Defined is when the youngest of the definitions with which Machines go was made.
+	// Defined is the creation time of the youngest definition whose deletion deletes Machines.
 	Defined  time.Time
 	Machines Machines
 	Projects []cloud.Project
@@ -41,14 +41,14 @@ type Snapshot struct {
 
 // Machines is a live list of the Machines of all namespaces.
 type Machines struct {
-	// Failed says why there is no complete list. Empty: there is one.
+	// Failed is why there is no complete list. Empty: there is one.
 	Failed string
 	// Version is the resource version of the list.
 	Version string
 	All     []Machine
 }
 
-// Machine is what a verdict depends on of a Machine.
+// Machine is the part of a Machine that a verdict depends on.
 type Machine struct {
 	UID types.UID
 	// Name is namespace/name.
@@ -61,33 +61,34 @@ type Machine struct {
 	NodeName string
 }
 
-// Node is what a verdict depends on of a Node.
+// Node is the part of a Node that a verdict depends on.
 type Node struct {
 	Name string
 	UID  types.UID
-	// ProviderID is the Node's, Server is the server that it names; empty: none of a known cloud.
+	// ProviderID is the Node's provider ID, Server the server that it names; empty: none of a known cloud.
 	ProviderID string
 	Server     cloud.ServerID
-	// OwnedBy and Machine are drover's marks: the UID of a Machine, and its namespace/name. Either may be empty.
+	// OwnedBy and Machine are drover's label and annotation: the UID of a Machine, and its namespace/name. Either may be empty.
 	OwnedBy types.UID
 	Machine string
 	Created time.Time
-	// Ready: its kubelet says so. Changed is when that changed last; zero: it has never been said.
+	// Ready reports whether the Node's condition Ready is True. Changed is the last transition of condition Ready; zero: there is no such
+	// condition.
 	Ready   bool
 	Changed time.Time
-	// ControlPlane names what makes it a Node of the control plane; empty: nothing.
+	// ControlPlane names the label or taint of the control plane; empty: it has none.
 	ControlPlane string
-	// Finalizers: somebody waits for its end.
+	// Finalizers reports whether the Node has finalizers of other controllers.
 	Finalizers bool
-	// Unmanaged: it is marked as nobody's.
+	// Unmanaged reports whether the Node has the annotation unmanaged.
 	Unmanaged bool
 }
 
-// isMarked reports whether the Node has one of drover's marks.
-func (n *Node) isMarked() bool { return n.OwnedBy != "" || n.Machine != "" }
+// hasLabels reports whether the Node has drover's label or annotation.
+func (n *Node) hasLabels() bool { return n.OwnedBy != "" || n.Machine != "" }
 
-// worked reports whether the Node is Ready, or was within the last while: a kubelet that misses one report still has its pods. A Node
-// of which nothing is known works while it is younger than that.
+// worked reports whether the Node is Ready, or was within the given time: a kubelet that misses one report still runs its pods.
+// A Node that is younger than that and has no condition Ready counts as working.
 func (n *Node) worked(now time.Time, while time.Duration) bool {
 	since := n.Changed
 	if since.IsZero() {
@@ -98,17 +99,17 @@ func (n *Node) worked(now time.Time, while time.Duration) bool {
 
 // History is what this process knows of the past.
 type History struct {
-	// Since is from when on this process has led, and has seen every Machine. Zero: it does not know.
+	// Since is since when this process is the leader, and sees every Machine. Zero: not known.
 	Since time.Time
-	// Seen are the Machines that this process has seen, living or not.
+	// Seen are the Machines that this process has seen, existing or not.
 	Seen map[types.UID]Sighting
 }
 
-// Sighting is how a Machine was seen last.
+// Sighting is the last known state of a Machine.
 type Sighting struct {
-	// Leaving: it was being deleted, or the API server told of its end.
+	// Leaving reports whether it was being deleted, or the API server reported its deletion.
 	Leaving bool
-	// Exists: the watch still shows it. A list that lacks it is not believed about it.
+	// Exists reports whether the watch still shows it. Then a list that lacks it is not trusted.
 	Exists bool
 }
 
@@ -118,15 +119,16 @@ type Span struct {
 	To   time.Time `json:"to"`
 }
 
-// clockMargin is how far the clocks of the cloud and of the cluster may differ. Where they do, more counts as created while
-// nobody led, never less.
+// clockMargin is how far the clocks of the cloud and of the cluster may differ. With a difference, more resources count as
+// created without a leader, never fewer.
 const clockMargin = 2 * time.Minute
 
-// Contains reports whether a time lies inside, or so close to one of the ends that differing clocks may have moved it out.
+// Contains reports whether a time lies inside the span, or so close to one of its ends that differing clocks may have moved it
+// out.
 func (s Span) Contains(t time.Time) bool {
 	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))
 }
 
-// Matters reports whether a span in which nobody led is so long that something may have been created in it that no leader made. It
-// takes no longer than a minute to take over the lease of a process that has died.
+// Matters reports whether a span without a leader is so long that a resource may have been created in it by a drover which the
+// cluster does not know. Taking over the lease of a dead process takes no longer than a minute.
 func Matters(s Span) bool { return s.To.Sub(s.From) > time.Minute }

@@ -13,40 +13,40 @@ import (
 // Reason is why orphans are not collected.
 type Reason string
 
-// Reasons why a pass judges nothing.
+// Reasons why a round makes no decision.
 const (
-	// Stale: what was read may be out of date.
+	// Stale means that the reads may be out of date.
 	Stale Reason = "Stale"
-	// Unreadable: there is no complete list of the Machines.
+	// Unreadable means that there is no complete list of the Machines.
 	Unreadable Reason = "MachinesUnreadable"
-	// NoMachines: the list of Machines is empty, and something has the cluster's marks.
+	// NoMachines means that the list of Machines is empty, and there are resources with the cluster's owner tags.
 	NoMachines Reason = "NoMachines"
 )
 
-// Reasons that stand until an operator confirms that orphans may be collected. Forgotten and Foreign count for the project of the
-// resource alone: each one that a stranger has made is itself the evidence in its own project.
+// Reasons that remain until an operator confirms that orphans may be collected. Forgotten and Foreign apply only to the project
+// of the resource, because each such resource is evidence only in its own project.
 const (
-	// Lost: too many Machines vanished although nothing told of their end.
+	// Lost means that too many Machines vanished although no deletion was reported.
 	Lost Reason = "MachinesLost"
-	// Older: the list of Machines is older than one before it.
+	// Older means that the list of Machines is older than an earlier one.
 	Older Reason = "MachinesOlder"
-	// Forgotten: a server, port or floating IP was created when, by what the cluster remembers, nobody led.
+	// Forgotten means that a server, port or floating IP was created when, as far as the cluster knows, there was no leader.
 	Forgotten Reason = "CreatedUnderNobody"
-	// Foreign: one was created while this process led, for a Machine that it has never seen.
+	// Foreign means that a resource was created while this process was the leader, for a Machine that it has never seen.
 	Foreign Reason = "CreatedByAnother"
-	// NewID: the cluster ID is another one than at the last pass that may have collected.
+	// NewID means that the cluster ID differs from the one of the last round that was allowed to collect.
 	NewID Reason = "NewClusterID"
 )
 
-// Reasons that end by themselves.
+// Reasons that end without a confirmation.
 const (
-	// TooMany: too many of the marked servers of a project, or of several, have no Machine.
+	// TooMany means that too many of the tagged servers of a project, or of several, have no Machine.
 	TooMany Reason = "TooManyServers"
-	// TooManyNodes: too many of the marked Nodes of a project, or of several, have no Machine.
+	// TooManyNodes means that too many of the labeled Nodes of a project, or of several, have no Machine.
 	TooManyNodes Reason = "TooManyNodes"
-	// Held: the mass-deletion guard of a project holds something.
+	// Held means that the mass-deletion guard of a project holds vanished servers.
 	Held Reason = "ProjectHeld"
-	// Incomplete: the resources of a project are not completely known.
+	// Incomplete means that the resources of a project are not completely known.
 	Incomplete Reason = "ProjectIncomplete"
 )
 
@@ -57,36 +57,36 @@ var Reasons = []Reason{Stale, Unreadable, NoMachines, Lost, Older, Forgotten, Fo
 type Stop struct {
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Project is the name of the project in which that is so; empty: it is so for all.
+	// Project is the name of the project to which the reason applies; empty: it applies to all.
 	Project string `json:"project,omitempty"`
 }
 
-// KindNode is the kind of an [Orphan] that is a Node. The others are those of cloud.ResourceKind.
+// KindNode is the kind of an [Orphan] that is a Node. The other kinds are those of cloud.ResourceKind.
 const KindNode = "node"
 
-// Orphan is something that has no Machine any more.
+// Orphan is a resource or Node that has no Machine any more.
 type Orphan struct {
 	// Kind is server, port, floating IP or node; ID is the name of a Node.
 	Kind, ID, Name string
-	// Machine is the UID that its mark has; it may be empty for a Node.
+	// Machine is the UID in its owner tag or label; it may be empty for a Node.
 	Machine types.UID
-	// Delete: it is to be deleted now. Why says, for people, why not; empty when it is.
+	// Delete reports whether the orphan is to be deleted now. Why explains, for people, why not; empty when it is.
 	Delete bool
 	Why    string
-	// Stopped is the reason why nothing of its kind is collected, when Why is that.
+	// Stopped is the reason of a [Stop], when that is why the orphan is not deleted.
 	Stopped Reason
-	// Resource is set unless it is a Node. Node is the Node itself, or that of a server, which is drained before the server is
-	// deleted; nil: there is none.
+	// Resource is set unless the orphan is a Node. Node is the Node itself, or the Node of a server, which is drained before
+	// the server is deleted; nil: there is none.
 	Resource cloud.Resource
 	Node     *Node
 	// DrainUntil is until when the Node of a server may be drained. Zero: its drain has not begun.
 	DrainUntil time.Time
 
-	// sites are the projects that it belongs to: that of the resource, or those in which the server of the Node was seen.
+	// sites are the projects of the orphan: that of the resource, or those in which the server of the Node was seen.
 	sites []site
 }
 
-// Places returns the Place of each project in which the server of a Node was seen; without any, it is not known where it was.
+// Places returns the Place of each project in which the server of a Node was seen; empty when it was never seen.
 func (o *Orphan) Places() (places []string) {
 	for _, s := range o.sites {
 		places = append(places, s.Place)
@@ -94,8 +94,8 @@ func (o *Orphan) Places() (places []string) {
 	return places
 }
 
-// MayBelongTo reports whether a Machine has the server or the Node of an orphan, or may have it: by the UID or the name in the marks,
-// by the server that the Machine names, or by the names of its server and Node.
+// MayBelongTo reports whether a Machine has, or may have, the server or the Node of an orphan: by the UID or the name in owner
+// tags and labels, by the server that the Machine names, or by the names of its server and Node.
 func (o *Orphan) MayBelongTo(m *Machine) bool {
 	named := func(name string) bool { return name != "" && (m.ServerName == name || m.NodeName == name) }
 	has := func(uid types.UID, server cloud.ServerID) bool {
@@ -113,17 +113,17 @@ const BeingDeleted = "is being deleted: it has no Machine"
 // key identifies the orphan in memory.
 func (o *Orphan) key() string { return o.Kind + " " + o.ID }
 
-// NodeMark is a Node whose mark as nobody's is to be set or removed.
+// NodeMark is a Node whose annotation unmanaged is to be set or removed.
 type NodeMark struct {
 	Node *Node
 	Set  bool
 }
 
-// Verdict is the result of a pass.
+// Verdict is the result of a round.
 type Verdict struct {
-	// Judged is false when the pass has found out nothing: Stops say why.
+	// Judged is false when the round made no decision: Stops has the reasons.
 	Judged bool
-	// Stops are why nothing at all is collected. Skipped are why nothing is collected in some projects, or no Nodes are.
+	// Stops are why nothing at all is collected. Skipped are why nothing is collected in some projects, or why no Nodes are.
 	Stops, Skipped []Stop
 	// Orphans are servers, then floating IPs, then ports, then Nodes.
 	Orphans []Orphan
@@ -131,9 +131,9 @@ type Verdict struct {
 }
 
 // remedy ends the messages about what an operator must confirm.
-const remedy = `. If these have no Machine any more and may be deleted, set the annotation ` + v1alpha1.AnnotationCollect + `: "yes" on the ConfigMap of the cluster id, and take it off again afterwards`
+const remedy = `. If these have no Machine any more and may be deleted, set the annotation ` + v1alpha1.AnnotationCollect + `: "yes" on the ConfigMap with the cluster ID, and remove it afterwards`
 
-// Judge decides about everything that has no Machine.
+// Judge decides about all resources and Nodes without a Machine.
 func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
 	j := &judgement{Snapshot: s, before: before, memory: before.next(), stopped: map[site]Stop{}}
 	if stop := j.unfit(); stop.Reason != "" {
@@ -151,7 +151,7 @@ func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
 	return j.verdict, j.memory
 }
 
-// unfit returns why nothing can be judged.
+// unfit returns why no decision can be made.
 func (j *judgement) unfit() Stop {
 	switch {
 	case j.Stale != "":
@@ -159,7 +159,7 @@ func (j *judgement) unfit() Stop {
 	case j.Machines.Failed != "":
 		return Stop{Reason: Unreadable, Message: "the Machines cannot be listed: " + j.Machines.Failed}
 	case len(j.Machines.All) == 0 && j.anythingMarked():
-		return Stop{Reason: NoMachines, Message: "the list of Machines is empty, and something has the marks of this cluster: nothing is collected while there is no Machine, whatever an operator confirms"}
+		return Stop{Reason: NoMachines, Message: "the list of Machines is empty, and there are resources with the owner tags of this cluster: nothing is collected while there is no Machine, whatever an operator confirms"}
 	}
 	return Stop{}
 }
@@ -171,14 +171,14 @@ func (j *judgement) anythingMarked() bool {
 		}
 	}
 	for i := range j.Nodes {
-		if j.Nodes[i].isMarked() {
+		if j.Nodes[i].hasLabels() {
 			return true
 		}
 	}
 	return false
 }
 
-// confirm applies an operator's confirmation: what was held is not held any more.
+// confirm applies an operator's confirmation: it drops all holds.
 func (j *judgement) confirm() {
 	if j.Confirmed {
 		j.memory.Stored = Stored{ClusterID: j.ClusterID}
@@ -186,7 +186,7 @@ func (j *judgement) confirm() {
 	}
 }
 
-// hold notes why nothing is collected before an operator confirms it. The first reason stays.
+// hold records why nothing is collected before an operator confirms it. The first reason stays.
 func (j *judgement) hold(reason Reason, format string, args ...any) {
 	if j.memory.Stored.Hold.Reason == "" && !j.Confirmed {
 		j.memory.Stored.Hold = Stop{Reason: reason, Message: fmt.Sprintf(format, args...) + remedy}

@@ -1,0 +1,239 @@
+package health_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/health"
+)
+
+func TestHealthOnARealControlPlane(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, tt := range []struct {
+		name string
+		run  func(*world)
+	}{
+		{"a healthy cluster costs no write and no further round", (*world).testWell},
+		{"a Machine is replaced when its Node is not Ready for the timeout, and the next one when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
+		{"a Machine that recovers in time stays, and its condition shows it (MCM-44)", (*world).testRecovers},
+		{"no Machine is replaced during an outage of a zone, and those that stay unhealthy are replaced afterwards (MCM-48)", (*world).testZone},
+		{"a new leader continues the recorded replacements, and starts no others (MCM-46)", (*world).testNewLeader},
+		{"a Machine whose deletion is refused does not block other replacements, and is retried with increasing waits (MCM-46)", (*world).testRefused},
+		{"a Machine is kept when a live read contradicts the cache", (*world).testStaleCache},
+		{"the other Machines are kept when the cache does not show the record yet", (*world).testStaleRecord},
+		{"a process with an old lease does nothing (MCM-80)", (*world).testOldLease},
+		{"after an outage of the API server the timers start again (MCM-51)", (*world).testBlind},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			here := *w
+			here.T = t
+			here.health = here.leader(nil)
+			tt.run(&here)
+		})
+	}
+}
+
+func (w *world) testWell() {
+	w.group("well", 4)
+	result := w.later(time.Second)
+	if result.RequeueAfter != 0 {
+		w.Errorf("the next round is in %v", result.RequeueAfter)
+	}
+	w.later(time.Hour)
+	if n := w.writes(); n != 0 {
+		w.Errorf("%d writes", n)
+	}
+}
+
+// writes returns the number of writes of the health controller so far.
+func (w *world) writes() (n int) {
+	w.Helper()
+	requests, err := w.kube.Requests()
+	w.must(err)
+	for _, r := range requests {
+		if r.Wrote() && strings.Contains(r.URI, "fieldManager=drover-health") {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) testReplaced() {
+	names := w.group("replaced", 6)
+	w.drains(names[1], "long")
+	w.report(corev1.ConditionUnknown, names[1])
+	w.later(time.Second)
+	w.report(corev1.ConditionUnknown, names[2])
+	w.later(time.Second)
+	w.later(time.Minute)
+	if c := w.healthy(names[1]); c.Status != corev1.ConditionFalse || c.Reason != "NodeNotReady" || !strings.Contains(c.Message, "it is replaced at ") {
+		w.Errorf("condition Healthy: %+v", c)
+	}
+	w.cached(names[1])
+	w.later(9*time.Minute - 10*time.Second)
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("before the timeout is over, %v are gone", gone)
+	}
+	w.later(15 * time.Second)
+	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
+		w.Fatalf("%v are gone, want %v", gone, names[1:2])
+	}
+	if d := w.deployment("replaced"); recorded(d) != names[1] {
+		w.Errorf("record: %+v", d.Status.HealthReplacements)
+	}
+	w.events("Machine "+names[1]+" is deleted for its set to replace: Node "+names[1]+": condition Ready is Unknown (Test)", 2)
+	w.settled("replaced", 6) // the successor is created before the drain ends (F-33)
+	w.inStep("replaced")
+	w.later(time.Minute)
+	if gone := w.leaving(names); !slices.Equal(gone, names[1:2]) {
+		w.Fatalf("while a Machine is being replaced, %v are gone", gone)
+	}
+	w.drains(names[1], "")
+	w.eventually("the Machine is gone", func() (string, bool) {
+		all := w.machines("replaced")
+		return fmt.Sprint(len(all)), len(all) == 6
+	})
+	w.later(2 * time.Second)
+	if gone := w.leaving(names); !slices.Equal(gone, names[1:3]) {
+		w.Fatalf("%v are gone, want %v", gone, names[1:3])
+	}
+	w.settled("replaced", 6)
+	w.inStep("replaced")
+	w.later(2 * time.Second)
+	if d := w.deployment("replaced"); recorded(d) != "" || *d.Spec.Replicas != 6 {
+		w.Errorf("record: %+v, replicas %d", d.Status.HealthReplacements, *d.Spec.Replicas)
+	}
+}
+
+// drains makes the drain of a deleted Machine continue until the annotation is empty.
+func (w *world) drains(name, value string) {
+	w.Helper()
+	m := &v1alpha1.Machine{}
+	w.must(w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: name}, m))
+	w.must(w.client.Patch(w.Context(), m, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"test/drains":"`+value+`"}}}`))))
+	w.cached(name)
+}
+
+// cached waits until the cache shows condition Healthy of a Machine as it is stored.
+func (w *world) cached(name string) {
+	w.Helper()
+	w.eventually("the cache shows Machine "+name, func() (string, bool) {
+		stored, cached := &v1alpha1.Machine{}, &v1alpha1.Machine{}
+		key := types.NamespacedName{Namespace: "default", Name: name}
+		w.must(w.client.Get(w.Context(), key, stored))
+		w.must(w.mgr.GetClient().Get(w.Context(), key, cached))
+		return cached.ResourceVersion, stored.ResourceVersion == cached.ResourceVersion
+	})
+}
+
+// events waits until there are count Events with the note.
+func (w *world) events(note string, count int) {
+	w.Helper()
+	w.eventually("Events say "+note, func() (string, bool) {
+		var list corev1.EventList
+		w.must(w.client.List(w.Context(), &list))
+		var all []string
+		n := 0
+		for _, e := range list.Items {
+			all = append(all, e.InvolvedObject.Kind+": "+e.Message)
+			if e.Message == note {
+				n++
+			}
+		}
+		return strings.Join(all, "\n"), n == count
+	})
+}
+
+func (w *world) testRecovers() {
+	names := w.group("recovers", 4)
+	w.report(corev1.ConditionFalse, names[0])
+	w.later(time.Second)
+	w.later(time.Minute)
+	w.cached(names[0])
+	w.report(corev1.ConditionTrue, names[0])
+	w.later(time.Second)
+	if c := w.healthy(names[0]); c.Status != corev1.ConditionTrue {
+		w.Errorf("condition Healthy: %+v", c)
+	}
+	w.cached(names[0])
+	w.later(time.Hour)
+	if gone := w.leaving(names); gone != nil {
+		w.Errorf("%v are gone", gone)
+	}
+	if c := w.healthy(names[1]); c.Type != "" {
+		w.Errorf("a Machine that was always healthy has %+v", c)
+	}
+}
+
+func (w *world) testZone() {
+	names := w.group("zone", 10)
+	w.report(corev1.ConditionUnknown, names[:8]...)
+	w.later(time.Second)
+	for range 3 {
+		w.later(30 * time.Minute)
+		w.cached(names[0])
+	}
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("in the outage %v are gone", gone)
+	}
+	held := meta.FindStatusCondition(w.deployment("zone").Status.Conditions, v1alpha1.ConditionRepairHeld)
+	if held == nil || held.Reason != "ZoneUnhealthy" || !strings.Contains(w.healthy(names[0]).Message, "more than 40 % of the Machines in zone zone are unhealthy") {
+		w.Fatalf("the brake is not shown: %+v, %+v", held, w.healthy(names[0]))
+	}
+	w.report(corev1.ConditionTrue, names[2:8]...)
+	w.inStep("zone")
+	w.later(time.Second)
+	w.inStep("zone")
+	w.later(4 * time.Minute)
+	if gone := w.leaving(names); gone != nil {
+		w.Fatalf("right after the outage %v are gone", gone)
+	}
+	if held := meta.FindStatusCondition(w.deployment("zone").Status.Conditions, v1alpha1.ConditionRepairHeld); held != nil {
+		w.Errorf("the brake is still shown: %+v", held)
+	}
+	w.later(2 * time.Minute)
+	if gone := w.leaving(names); !slices.Equal(gone, names[:1]) {
+		w.Fatalf("after the outage %v are gone, want %v", gone, names[:1])
+	}
+	w.report(corev1.ConditionTrue, names[1])
+}
+
+func TestHealthInAManager(t *testing.T) {
+	t.Parallel()
+	const timeout = 3 * time.Second
+	w := newWorld(t, func(m ctrl.Manager) error {
+		r, err := health.New(health.Options{Control: m, Target: m, Clock: clock.RealClock{}, Settings: settings(timeout)})
+		if err != nil {
+			return err
+		}
+		return r.SetupWithManager(m)
+	})
+	t.Run("an unhealthy Node of a healthy group is replaced within the timeout and 5 s (MCM-44)", func(t *testing.T) {
+		here := *w
+		here.T = t
+		names := here.group("managed", 4)
+		here.clock.SetTime(time.Now())
+		began := time.Now()
+		here.report(corev1.ConditionUnknown, names[2])
+		here.eventually("it is gone", func() (string, bool) {
+			gone := here.leaving(names)
+			return strings.Join(gone, " "), slices.Equal(gone, names[2:3])
+		})
+		if took := time.Since(began); took < timeout-time.Second || took > timeout+5*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		here.settled("managed", 4)
+	})
+}

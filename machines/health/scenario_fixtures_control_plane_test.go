@@ -1,0 +1,317 @@
+package health_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/rand"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	testclock "k8s.io/utils/clock/testing"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/deployment"
+	"github.com/drover-project/drover/machines/health"
+	"github.com/drover-project/drover/machines/health/verdict"
+	"github.com/drover-project/drover/machines/set"
+	"github.com/drover-project/drover/test/kube"
+)
+
+func init() { ctrl.SetLogger(logr.Discard()) }
+
+// world is a real control plane with the controllers of deployments and sets. An actor acts as Machine controller, cloud and
+// kubelets. A test starts each round of the health controller, with a clock of its own.
+type world struct {
+	*testing.T
+	client client.Client
+	kube   *kube.Cluster
+	mgr    ctrl.Manager
+	clock  *testclock.FakePassiveClock
+	health *health.Reconciler
+}
+
+// actor creates a Node for each Machine, and deletes the Nodes of deleted Machines.
+type actor struct{ client client.Client }
+
+func (a actor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	m := &v1alpha1.Machine{}
+	if err := a.client.Get(ctx, req.NamespacedName, m); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	switch {
+	case !m.DeletionTimestamp.IsZero() && m.Annotations["test/drains"] != "":
+		return ctrl.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	case !m.DeletionTimestamp.IsZero():
+		err := a.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name}})
+		if client.IgnoreNotFound(err) != nil {
+			return ctrl.Result{}, err
+		}
+		return ctrl.Result{}, client.IgnoreNotFound(a.patch(ctx, m, map[string]any{"metadata": map[string]any{"finalizers": nil}}))
+	case m.Status.NodeRef == nil:
+		return ctrl.Result{}, a.join(ctx, m)
+	}
+	return ctrl.Result{}, nil
+}
+
+func (a actor) join(ctx context.Context, m *v1alpha1.Machine) error {
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: m.Name, Labels: map[string]string{
+		v1alpha1.LabelOwnedBy: string(m.UID), corev1.LabelTopologyZone: m.Labels["group"],
+	}}}
+	if err := a.client.Create(ctx, node); err != nil {
+		return client.IgnoreAlreadyExists(err)
+	}
+	now := metav1.Now()
+	node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: now}}
+	if err := a.client.Status().Update(ctx, node); err != nil {
+		return err
+	}
+	return client.IgnoreNotFound(a.patch(ctx, m, map[string]any{
+		"metadata": map[string]any{"uid": m.UID, "finalizers": []string{v1alpha1.FinalizerServer}},
+		"status": map[string]any{
+			"phase": v1alpha1.PhaseRunning, "nodeRef": corev1.ObjectReference{Kind: "Node", Name: m.Name, UID: node.UID},
+			"conditions": []v1alpha1.MachineCondition{
+				{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue, Reason: "NodeReady", LastTransitionTime: &now},
+				{Type: v1alpha1.ConditionServerReady, Status: corev1.ConditionTrue, Reason: "ServerActive", LastTransitionTime: &now},
+			},
+		},
+	}))
+}
+
+func (a actor) patch(ctx context.Context, m *v1alpha1.Machine, fields map[string]any) error {
+	body, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	return a.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body), client.FieldOwner("actor"))
+}
+
+func newWorld(t *testing.T, setups ...func(ctrl.Manager) error) *world {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	w := &world{T: t, clock: testclock.NewFakePassiveClock(time.Now())}
+	w.must(clientgoscheme.AddToScheme(scheme))
+	w.must(v1alpha1.AddToScheme(scheme))
+	w.kube = kube.ForTest(t, kube.Options{})
+	rest := *w.kube.Config
+	rest.QPS, rest.Burst = -1, 0
+	var err error
+	w.client, err = client.New(&rest, client.Options{Scheme: scheme})
+	w.must(err)
+	w.must(deploy.Apply(t.Context(), w.client, "crds"))
+	w.mgr, err = ctrl.NewManager(&rest, ctrl.Options{
+		Scheme: scheme, Controller: config.Controller{SkipNameValidation: new(true)},
+		Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(),
+	})
+	w.must(err)
+	now := clock.RealClock{}
+	for _, setup := range append(setups,
+		set.New(set.Options{Control: w.mgr, Clock: now, Suffix: func() string { return rand.String(5) }}).SetupWithManager,
+		deployment.New(deployment.Options{Control: w.mgr, Target: w.mgr, Clock: now}).SetupWithManager,
+		func(m ctrl.Manager) error {
+			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(actor{w.client})
+		},
+	) {
+		w.must(setup(w.mgr))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- w.mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	for _, kind := range []client.Object{&corev1.Node{}, &v1alpha1.Machine{}, &v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{}} {
+		_, err := w.mgr.GetCache().GetInformer(t.Context(), kind)
+		w.must(err)
+	}
+	w.health = w.leader(nil)
+	return w
+}
+
+// settings are the settings of the tests.
+func settings(timeout time.Duration) verdict.Settings {
+	return verdict.Settings{Timeout: timeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute}
+}
+
+// leader returns the controller of another process. change may replace its options.
+func (w *world) leader(change func(*health.Options)) *health.Reconciler {
+	w.Helper()
+	o := health.Options{Control: w.mgr, Target: w.mgr, Clock: w.clock, Settings: settings(10 * time.Minute)}
+	if change != nil {
+		change(&o)
+	}
+	r, err := health.New(o)
+	w.must(err)
+	return r
+}
+
+// handle is a cluster with another cached client.
+type handle struct {
+	cluster.Cluster
+	client client.Client
+}
+
+func (h handle) GetClient() client.Client { return h.client }
+
+func (w *world) must(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// later moves the clock, and runs a round.
+func (w *world) later(d time.Duration) ctrl.Result {
+	w.Helper()
+	w.clock.SetTime(w.clock.Now().Add(d))
+	result, err := w.health.Reconcile(w.Context(), ctrl.Request{})
+	w.must(err)
+	return result
+}
+
+// eventually waits until see returns true.
+func (w *world) eventually(what string, see func() (string, bool)) {
+	w.Helper()
+	var last string
+	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+		var ok bool
+		last, ok = see()
+		return ok, nil
+	})
+	if err != nil {
+		w.Fatalf("waiting until %s: %v; last seen: %s", what, err, last)
+	}
+}
+
+// group creates a MachineDeployment, and waits until the cache shows all its Machines with their Nodes. Its Nodes are in a zone
+// of their own.
+func (w *world) group(name string, size int32) []string {
+	w.Helper()
+	labels := map[string]string{"group": name}
+	w.must(w.client.Create(w.Context(), &v1alpha1.MachineDeployment{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"},
+		Spec: v1alpha1.MachineDeploymentSpec{
+			Replicas: &size, Selector: metav1.LabelSelector{MatchLabels: labels},
+			Template: v1alpha1.MachineTemplateSpec{Metadata: v1alpha1.EmbeddedMetadata{Labels: labels}, Spec: v1alpha1.MachineSpec{
+				ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small"}}`)}},
+			}},
+		},
+	}))
+	return w.settled(name, int(size))
+}
+
+// settled waits until the cache shows size Machines of a group that stay and are Running, and returns their names.
+func (w *world) settled(name string, size int) (names []string) {
+	w.Helper()
+	w.eventually(fmt.Sprintf("%s has %d Machines", name, size), func() (string, bool) {
+		names = nil
+		for _, m := range w.machines(name) {
+			var node corev1.Node
+			if err := w.mgr.GetClient().Get(w.Context(), types.NamespacedName{Name: m.Name}, &node); err == nil && m.Status.NodeRef != nil && m.DeletionTimestamp == nil && len(node.Status.Conditions) > 0 {
+				names = append(names, m.Name)
+			}
+		}
+		slices.Sort(names)
+		return fmt.Sprint(names), len(names) == size
+	})
+	return names
+}
+
+// machines returns the Machines of a group in the cache.
+func (w *world) machines(name string) []v1alpha1.Machine {
+	w.Helper()
+	var list v1alpha1.MachineList
+	w.must(w.mgr.GetClient().List(w.Context(), &list, client.MatchingLabels{"group": name}))
+	return list.Items
+}
+
+// report sets condition Ready of Nodes, with the time of the health controller's clock, and waits until the cache shows it.
+func (w *world) report(status corev1.ConditionStatus, nodes ...string) {
+	w.Helper()
+	for _, name := range nodes {
+		node := &corev1.Node{}
+		w.must(w.client.Get(w.Context(), types.NamespacedName{Name: name}, node))
+		node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: status, Reason: "Test", LastTransitionTime: metav1.NewTime(w.clock.Now())}}
+		w.must(w.client.Status().Update(w.Context(), node))
+		w.eventually("the cache shows Node "+name, func() (string, bool) {
+			var cached corev1.Node
+			w.must(w.mgr.GetClient().Get(w.Context(), types.NamespacedName{Name: name}, &cached))
+			return cached.ResourceVersion, cached.ResourceVersion == node.ResourceVersion
+		})
+	}
+}
+
+// healthy returns the stored condition Healthy of a Machine.
+func (w *world) healthy(name string) v1alpha1.MachineCondition {
+	w.Helper()
+	m := &v1alpha1.Machine{}
+	w.must(w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: name}, m))
+	for _, c := range m.Status.Conditions {
+		if c.Type == v1alpha1.ConditionHealthy {
+			return c
+		}
+	}
+	return v1alpha1.MachineCondition{}
+}
+
+// leaving returns the names whose Machines are being deleted or gone.
+func (w *world) leaving(names []string) (gone []string) {
+	w.Helper()
+	for _, name := range names {
+		m := &v1alpha1.Machine{}
+		err := w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: name}, m)
+		w.must(client.IgnoreNotFound(err))
+		if err != nil || m.DeletionTimestamp != nil {
+			gone = append(gone, name)
+		}
+	}
+	return gone
+}
+
+// deployment returns a MachineDeployment as it is stored.
+func (w *world) deployment(name string) *v1alpha1.MachineDeployment {
+	w.Helper()
+	d := &v1alpha1.MachineDeployment{}
+	w.must(w.client.Get(w.Context(), types.NamespacedName{Namespace: "default", Name: name}, d))
+	return d
+}
+
+// inStep waits until the cache shows a deployment as it is stored.
+func (w *world) inStep(name string) {
+	w.Helper()
+	w.eventually("the cache shows MachineDeployment "+name, func() (string, bool) {
+		cached := &v1alpha1.MachineDeployment{}
+		w.must(w.mgr.GetClient().Get(w.Context(), types.NamespacedName{Namespace: "default", Name: name}, cached))
+		return cached.ResourceVersion, cached.ResourceVersion == w.deployment(name).ResourceVersion
+	})
+}
+
+// recorded returns the names in a deployment's record of replacements.
+func recorded(d *v1alpha1.MachineDeployment) string {
+	var names []string
+	for _, e := range d.Status.HealthReplacements {
+		names = append(names, e.Name)
+	}
+	return strings.Join(names, " ")
+}

@@ -1,0 +1,93 @@
+package verdict
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestJudgeRecordsReplacements(t *testing.T) {
+	t.Run("records the replacements of this round (MCM-46)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 5)
+		s.silent(long, "a-1")
+		p := Judge(s.World)
+		check(t, "record", recordOf(p, g), "a-1")
+		check(t, "UID", p.Groups[0].Replacements[0].UID, s.machine("a-1").UID)
+	})
+	t.Run("keeps an entry while its Machine is being deleted, and until the successor is Ready (MCM-47)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 5)
+		s.began(g, time.Minute, "a-1")
+		s.remove("a-1")
+		p := Judge(s.World)
+		check(t, "record", recordOf(p, g), "a-1")
+		check(t, "next look", p.NextLook, noon.Add(11*time.Minute))
+	})
+	t.Run("removes an entry once the successor is Ready (MCM-47)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 5)
+		s.began(g, time.Minute, "gone")
+		check(t, "record", recordOf(Judge(s.World), g), "")
+	})
+	t.Run("keeps the younger of two entries while one successor is awaited (MCM-47)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 5)
+		s.began(g, 5*time.Minute, "gone")
+		s.began(g, time.Minute, "a-1")
+		s.remove("a-1")
+		check(t, "record", recordOf(Judge(s.World), g), "a-1")
+	})
+	t.Run("keeps the entry during a rollout with surge until the successor is Ready (MCM-47)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 20)
+		g.Size = 10
+		for i := 10; i < 20; i++ {
+			s.machine(fmt.Sprintf("a-%d", i)).Outdated = true
+		}
+		s.silent(long, "a-0", "a-1")
+		s.began(g, time.Minute, "a-0")
+		s.remove("a-0")
+		p := Judge(s.World)
+		check(t, "replaced", replaced(p), "")
+		check(t, "record", recordOf(p, g), "a-0")
+	})
+	t.Run("moves the start of an entry in the future to the present (MCM-49)", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 10)
+		g.Size = 11
+		s.began(g, -24*time.Hour, "gone")
+		s.silent(long, "a-1")
+		p := Judge(s.World)
+		check(t, "replaced", replaced(p), "")
+		g.Replacements = p.Groups[0].Replacements
+		check(t, "began", g.Replacements[0].Started.Time, noon)
+		s.Now = noon.Add(12 * time.Minute)
+		check(t, "replaced after the join timeout and two minutes", replaced(Judge(s.World)), "a-1")
+	})
+	t.Run("ends no entry early by an empty list of Machines", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 5)
+		s.began(g, time.Minute, "a-1", "a-2")
+		s.Machines = nil
+		p := Judge(s.World)
+		check(t, "record", recordOf(p, g), "a-1 a-2")
+		check(t, "replaced", replaced(p), "")
+	})
+	t.Run("limits a record to the entries that the API server stores", func(t *testing.T) {
+		s := newScene()
+		g := s.group("a", 1000, "x")
+		s.Settings.MaxReplacing = intstr.FromString("100%")
+		for i := range 300 {
+			s.silent(long, fmt.Sprintf("a-%d", i))
+		}
+		p := Judge(s.World)
+		check(t, "replaced", len(p.Replace), v1alpha1.MaxHealthReplacements)
+		check(t, "verdicts", len(p.Verdicts), 300)
+		check(t, "held", heldOf(p, g), "")
+	})
+}

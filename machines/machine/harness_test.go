@@ -1,0 +1,265 @@
+package machine_test
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/version"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/recorder"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+	"github.com/drover-project/drover/machines/machine"
+	"github.com/drover-project/drover/machines/machine/indexes"
+	"github.com/drover-project/drover/machines/machine/observe"
+	"github.com/drover-project/drover/machines/machine/status"
+)
+
+// longestUnwritten is how long a change that is not urgent may wait for another write, for any Machine.
+var longestUnwritten = status.MaxDelay(&v1alpha1.Machine{})
+
+// memory implements cluster.Cluster in memory.
+type memory struct {
+	cluster.Cluster
+	client client.Client
+	config *rest.Config
+	events *events.FakeRecorder
+}
+
+func (m *memory) GetClient() client.Client                       { return m.client }
+func (m *memory) GetAPIReader() client.Reader                    { return m.client }
+func (m *memory) GetConfig() *rest.Config                        { return m.config }
+func (m *memory) GetHTTPClient() *http.Client                    { return http.DefaultClient }
+func (m *memory) GetEventRecorder(string) recorder.EventRecorder { return annotated{m.events} }
+
+type annotated struct{ *events.FakeRecorder }
+
+func (annotated) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {
+}
+
+// bench drives one Machine by hand, with a clock that only the test moves.
+type bench struct {
+	t       *testing.T
+	memory  *memory
+	cloud   *fakeCloud
+	clock   *clocktesting.FakeClock
+	options machine.Options
+	machine *machine.Reconciler
+	key     client.ObjectKey
+	patches patches
+	// written counts the controller's writes; cached, unless nil, is the Machine as its cache shows it.
+	written tally
+	cached  *v1alpha1.Machine
+	// kinds decides whether deletions are blocked; nil: they never are.
+	kinds observe.Kinds
+	// undeletable is the API server's answer to every deletion.
+	undeletable error
+	// failing, unless nil, returns the error of a call of the controller. A call is LIST, PATCH or DELETE, a space and the Go
+	// type.
+	failing func(call string) error
+	// evicting, unless nil, returns the API server's refusal of an eviction; an eviction without a refusal is stored.
+	evicting func(pod string) error
+}
+
+func (b *bench) createSubResource(ctx context.Context, c client.Client, name string, o, sub client.Object, opts ...client.SubResourceCreateOption) error {
+	if b.evicting != nil && name == "eviction" {
+		if err := b.evicting(o.GetName()); err != nil {
+			return err
+		}
+	}
+	return c.SubResource(name).Create(ctx, o, sub, opts...)
+}
+
+// fails returns the error of a call of the controller.
+func (b *bench) fails(verb string, o runtime.Object) error {
+	if b.failing == nil || !b.written.counting {
+		return nil
+	}
+	return b.failing(fmt.Sprintf("%s %T", verb, o))
+}
+
+func (b *bench) list(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+	if err := b.fails("LIST", list); err != nil {
+		return err
+	}
+	return c.List(ctx, list, opts...)
+}
+
+func (b *bench) patch(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	if err := b.fails("PATCH", o); err != nil {
+		return err
+	}
+	return b.patches.patch(ctx, c, o, patch, opts...)
+}
+
+func (b *bench) delete(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+	if err := b.fails("DELETE", o); err != nil {
+		return err
+	}
+	if b.undeletable != nil {
+		return b.undeletable
+	}
+	return c.Delete(ctx, o, opts...)
+}
+
+// patches counts the patches of each kind, and those that changed nothing.
+type patches struct {
+	count map[string]int
+	idle  []string
+	// before, unless nil, is called before each patch and may refuse it.
+	before func(o client.Object) error
+}
+
+func (p *patches) patch(ctx context.Context, c client.WithWatch, o client.Object, patch client.Patch, opts ...client.PatchOption) error {
+	data, err := patch.Data(o)
+	if err != nil {
+		return err
+	}
+	if p.before != nil {
+		if err := p.before(o); err != nil {
+			return err
+		}
+	}
+	before := o.DeepCopyObject().(client.Object)
+	if err := c.Get(ctx, client.ObjectKeyFromObject(o), before); err != nil {
+		return err
+	}
+	if err := c.Patch(ctx, o, patch, opts...); err != nil {
+		return err
+	}
+	after := o.DeepCopyObject().(client.Object)
+	after.SetResourceVersion(before.GetResourceVersion())
+	kind := fmt.Sprintf("%T", o)
+	if equality.Semantic.DeepEqual(before, after) {
+		p.idle = append(p.idle, kind+" "+string(data))
+	}
+	if p.count == nil {
+		p.count = map[string]int{}
+	}
+	p.count[kind]++
+	return nil
+}
+
+func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_ = json.NewEncoder(w).Encode(version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"})
+	}))
+	t.Cleanup(api.Close)
+	m := &v1alpha1.Machine{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"},
+		Spec:       v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}},
+	}
+	if change != nil {
+		change(m)
+	}
+	bare := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "s"}}
+	pool := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool", UID: "p"}}
+	ofPool := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool-1", UID: "p1", OwnerReferences: []metav1.OwnerReference{ownedBy("MachineDeployment", pool)}}}
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, bare, pool, ofPool).
+		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
+	for _, i := range indexes.All(newFakeCloud()) {
+		builder.WithIndex(i.Object, i.Field, i.Keys)
+	}
+	builder.WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} })
+	b := &bench{t: t, cloud: newFakeCloud(), clock: clocktesting.NewFakeClock(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)), key: client.ObjectKeyFromObject(m)}
+	b.cloud.created = b.clock.Now
+	builder.WithInterceptorFuncs(b.written.count(interceptor.Funcs{
+		Get: b.get, List: b.list, Create: b.createObject, Patch: b.patch, Delete: b.delete, SubResourceCreate: b.createSubResource,
+	}))
+	b.memory = &memory{client: builder.Build(), events: events.NewFakeRecorder(1000), config: &rest.Config{Host: api.URL, TLSClientConfig: rest.TLSClientConfig{CAData: []byte("ca")}}}
+	b.restart()
+	return b
+}
+
+// restart replaces the process by a new one.
+func (b *bench) restart() {
+	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
+	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
+}
+
+// start replaces the process by one with these options.
+func (b *bench) start(o machine.Options) { b.options, b.machine = o, machine.New(o) }
+
+func (b *bench) pass() ctrl.Result {
+	b.t.Helper()
+	b.written.counting = true
+	defer func() { b.written.counting = false }()
+	result, err := b.machine.Reconcile(b.t.Context(), ctrl.Request{NamespacedName: b.key})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return result
+}
+
+// shown reconciles the Machine, and again when all changes of the first reconcile must have been written.
+func (b *bench) shown() ctrl.Result {
+	b.t.Helper()
+	b.pass()
+	b.wait(longestUnwritten)
+	return b.pass()
+}
+
+func (b *bench) read() *v1alpha1.Machine {
+	b.t.Helper()
+	m := &v1alpha1.Machine{}
+	if err := b.memory.client.Get(b.t.Context(), b.key, m); err != nil && !apierrors.IsNotFound(err) {
+		b.t.Fatal(err)
+	}
+	return m
+}
+
+func ownedBy(kind string, o metav1.Object) metav1.OwnerReference {
+	return metav1.OwnerReference{APIVersion: "cluster.k8s.io/v1alpha1", Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: ptr.To(true)}
+}
+
+// owned makes a bare set the owner of a Machine.
+func owned(m *v1alpha1.Machine) {
+	m.OwnerReferences = []metav1.OwnerReference{ownedBy("MachineSet", &metav1.ObjectMeta{Name: "set", UID: "s"})}
+}
+
+// deployed makes a deployment's set the owner of a Machine.
+func deployed(m *v1alpha1.Machine) {
+	m.OwnerReferences = []metav1.OwnerReference{ownedBy("MachineSet", &metav1.ObjectMeta{Name: "pool-1", UID: "p1"})}
+}
+
+// inOrder runs a subtest that continues the subtests before it. When -run selects only a later subtest, the earlier ones run as parts
+// of the test itself, so that each subtest can be run alone.
+func inOrder(t *testing.T, name string, test func(t *testing.T)) {
+	t.Helper()
+	ran := false
+	t.Run(name, func(t *testing.T) {
+		ran = true
+		test(t)
+	})
+	if !ran {
+		test(t)
+	}
+}

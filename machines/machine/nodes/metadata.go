@@ -1,0 +1,164 @@
+package nodes
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// ownKeys are the labels and annotations by which drover finds a Node's Machine again, and the label of the physical host.
+// drover sets them whatever value they have, and never removes them, so they need no record. No pod needs them before the first
+// start of the Node is complete.
+var ownKeys = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine}
+
+// Wanted returns the labels, annotations and taints of a Machine's Node. host identifies the physical host of its server; it is
+// empty while not known.
+func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1.NodeMarks {
+	w := v1alpha1.NodeMarks{Labels: map[string]string{}, Annotations: map[string]string{}, Taints: map[string]string{}}
+	maps.Copy(w.Labels, labels)
+	maps.Copy(w.Annotations, m.Spec.Metadata.Annotations)
+	for _, t := range m.Spec.Taints {
+		w.Taints[TaintKey(t)] = t.Value
+	}
+	if len(validation.IsValidLabelValue(host)) == 0 && host != "" {
+		w.Labels[v1alpha1.LabelPhysicalHost] = host
+	}
+	w.Labels[v1alpha1.LabelOwnedBy] = string(m.UID)
+	w.Annotations[v1alpha1.AnnotationNodeMachine] = m.Namespace + "/" + m.Name
+	return w
+}
+
+// Recorded returns the part of want that the Machine's status records: what comes from the template.
+func Recorded(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
+	record := want.DeepCopy()
+	for _, key := range ownKeys {
+		delete(record.Labels, key)
+		delete(record.Annotations, key)
+	}
+	return record
+}
+
+// RecordAhead returns the record that must be stored before the Node is changed from had to want. It has the keys of both, so
+// that no key stays on the Node when the process ends in between.
+func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
+	ahead := Recorded(want)
+	maps.Copy(ahead.Labels, had.Labels)
+	maps.Copy(ahead.Annotations, had.Annotations)
+	maps.Copy(ahead.Taints, had.Taints)
+	ahead.Started = had.Started
+	return ahead
+}
+
+// RecordsKeys reports whether a record has every wanted key of the template.
+func RecordsKeys(record, want v1alpha1.NodeMarks) bool {
+	template := Recorded(want)
+	lacks := func(have, keys map[string]string) bool {
+		for key := range keys {
+			if _, there := have[key]; !there {
+				return true
+			}
+		}
+		return false
+	}
+	return !lacks(record.Labels, template.Labels) && !lacks(record.Annotations, template.Annotations) && !lacks(record.Taints, template.Taints)
+}
+
+// RecordOf returns the record in the Machine's status. Without a record it is empty, and then nothing is removed from the Node.
+func RecordOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
+	if m.Status.NodeMarks == nil {
+		return v1alpha1.NodeMarks{}
+	}
+	return *m.Status.NodeMarks
+}
+
+// TaintKey returns the key of a taint in [v1alpha1.NodeMarks].
+func TaintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
+
+// Apply changes the Node to have the wanted labels, annotations and taints, removes those that are recorded in had and no
+// longer wanted, and removes the startup taint with the given key, unless the key is empty. It leaves everything that other
+// clients set, above all the taints of the cluster-autoscaler (CA-C81). It reports whether it changed the Node.
+func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool {
+	before := node.DeepCopy()
+	if node.Labels == nil {
+		node.Labels = map[string]string{}
+	}
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	merge(node.Labels, want.Labels, had.Labels)
+	merge(node.Annotations, want.Annotations, had.Annotations)
+	taints := map[string]string{}
+	for _, t := range node.Spec.Taints {
+		taints[TaintKey(t)] = t.Value
+	}
+	merge(taints, want.Taints, had.Taints)
+	if startup != "" {
+		delete(taints, TaintKey(corev1.Taint{Key: startup, Effect: corev1.TaintEffectNoSchedule}))
+	}
+	node.Spec.Taints = withTaints(node.Spec.Taints, taints, want)
+	same := maps.Equal(before.Labels, node.Labels) && maps.Equal(before.Annotations, node.Annotations) &&
+		slices.EqualFunc(before.Spec.Taints, node.Spec.Taints, func(a, b corev1.Taint) bool { return TaintKey(a) == TaintKey(b) && a.Value == b.Value })
+	if !same {
+		delete(node.Annotations, v1alpha1.AnnotationNodeSynced)
+	}
+	return !same
+}
+
+// OnlyLacksOwn reports whether a change of the Node only adds labels and annotations of drover's own.
+func OnlyLacksOwn(is, becomes *corev1.Node) bool {
+	return onlyAdds(is.Labels, becomes.Labels) && onlyAdds(is.Annotations, becomes.Annotations) &&
+		equality.Semantic.DeepEqual(is.Spec.Taints, becomes.Spec.Taints)
+}
+
+// onlyAdds reports whether a change only adds some of drover's own keys: nothing else is added, changed or removed.
+func onlyAdds(is, becomes map[string]string) bool {
+	kept := maps.Clone(becomes)
+	for _, key := range ownKeys {
+		if _, there := is[key]; !there {
+			delete(kept, key)
+		}
+	}
+	return maps.Equal(is, kept)
+}
+
+// merge changes one set of labels, annotations or taints to the wanted one. It removes a recorded key that is no longer wanted
+// while it has the recorded value. It sets a wanted key that is absent, has the recorded value, or is drover's own.
+func merge(on, want, had map[string]string) {
+	for key, value := range had {
+		if _, still := want[key]; !still && on[key] == value {
+			delete(on, key)
+		}
+	}
+	for key, value := range want {
+		current, there := on[key]
+		given, recorded := had[key]
+		if !there || recorded && current == given || slices.Contains(ownKeys, key) {
+			on[key] = value
+		}
+	}
+}
+
+// withTaints returns the taints with the given values: existing taints in their order, then new ones sorted by key.
+func withTaints(on []corev1.Taint, values map[string]string, want v1alpha1.NodeMarks) []corev1.Taint {
+	var out []corev1.Taint
+	for _, t := range on {
+		if value, ok := values[TaintKey(t)]; ok {
+			t.Value = value
+			out = append(out, t)
+			delete(values, TaintKey(t))
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(want.Taints)) {
+		if value, ok := values[key]; ok {
+			i := strings.LastIndexByte(key, ':')
+			out = append(out, corev1.Taint{Key: key[:i], Value: value, Effect: corev1.TaintEffect(key[i+1:])})
+		}
+	}
+	return out
+}

@@ -1,0 +1,123 @@
+package machine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// kindsStub is a stub of observe.Kinds: it returns why deletions are blocked, and records the calls.
+type kindsStub struct {
+	reason, message string
+	asked           []bool
+}
+
+func (g *kindsStub) Withheld(_ context.Context, _ *v1alpha1.Machine, begun bool) (reason, message string) {
+	g.asked = append(g.asked, begun)
+	return g.reason, g.message
+}
+
+// withheld returns a bench whose joined Machine is deleted while deletions are blocked, with a pod on its Node.
+func withheld(t *testing.T) (*bench, *kindsStub) {
+	t.Helper()
+	b := joined(t, nil)
+	b.create(stubborn("p"))
+	g := &kindsStub{reason: "KindBeingDeleted", message: "being deleted: machines.cluster.k8s.io"}
+	b.kinds = g
+	b.restart()
+	return b, g
+}
+
+// untouched fails the test when any step of the deletion was taken.
+func (b *bench) untouched(was *v1alpha1.Machine) {
+	b.t.Helper()
+	m, node := b.read(), b.node()
+	if b.cloud.count("DeleteServer")+b.cloud.count("Release") != 0 {
+		b.t.Error("the cloud was asked to delete something")
+	}
+	if node.Spec.Unschedulable || len(node.Spec.Taints) > 0 {
+		b.t.Errorf("the node was cordoned: %+v", node.Spec)
+	}
+	if len(m.Finalizers) != len(was.Finalizers) {
+		b.t.Errorf("finalizers %v, want %v", m.Finalizers, was.Finalizers)
+	}
+}
+
+func TestABlockedDeletionDoesNothing(t *testing.T) {
+	t.Run("cordons, drains and deletes nothing, and reports it once (F-42)", func(t *testing.T) {
+		b, _ := withheld(t)
+		was := b.read()
+		b.end()
+		for range 3 {
+			if after := b.pass().RequeueAfter; after <= 0 || after > time.Minute {
+				t.Errorf("the next reconcile is after %v", after)
+			}
+			b.wait(time.Minute)
+		}
+		b.untouched(was)
+		if c := b.deleting(); c.Reason != "KindBeingDeleted" || !strings.Contains(c.Message, "machines.cluster.k8s.io") {
+			t.Errorf("condition %+v", c)
+		}
+		if events := b.events(); strings.Count(events, "KindBeingDeleted") != 1 {
+			t.Errorf("events %q", events)
+		}
+	})
+	t.Run("stops a running drain, and continues it when the deletion is allowed (F-42)", func(t *testing.T) {
+		b, g := withheld(t)
+		g.reason, g.message = "", ""
+		b.end()
+		b.shown()
+		if got := b.deleting().Reason; got != "DrainingNode" {
+			t.Fatalf("it is %s", got)
+		}
+		g.reason, g.message = "KindBeingDeleted", "m"
+		b.wait(3 * time.Hour)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 0 {
+			t.Error("the server was deleted at the drain's deadline")
+		}
+		g.reason, g.message = "", ""
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("the deletion does not continue: %+v", b.deleting())
+		}
+	})
+	t.Run("begins only after a fresh answer (F-42)", func(t *testing.T) {
+		b, g := withheld(t)
+		g.reason, g.message = "", ""
+		b.end()
+		b.pass()
+		b.wait(time.Second)
+		b.pass()
+		if len(g.asked) != 2 || g.asked[0] || !g.asked[1] {
+			t.Errorf("calls with begun: %v", g.asked)
+		}
+	})
+	t.Run("does not take a restored condition for a deletion that has begun (F-42)", func(t *testing.T) {
+		b, g := withheld(t)
+		g.reason, g.message = "", ""
+		m := b.read()
+		m.Status.Conditions = append(m.Status.Conditions, v1alpha1.MachineCondition{
+			Type: v1alpha1.ConditionDeleting, Status: "True", Reason: "DrainingNode", LastTransitionTime: ptr.To(metav1.NewTime(time.Now().Add(-time.Hour))),
+		})
+		b.update(m)
+		b.end()
+		b.pass()
+		if len(g.asked) != 1 || g.asked[0] {
+			t.Errorf("calls with begun: %v", g.asked)
+		}
+	})
+	t.Run("makes no check for a Machine that is not being deleted (F-42)", func(t *testing.T) {
+		b, g := withheld(t)
+		b.pass()
+		if len(g.asked) != 0 {
+			t.Errorf("%d checks", len(g.asked))
+		}
+	})
+}

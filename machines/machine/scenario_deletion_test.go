@@ -1,0 +1,441 @@
+package machine_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// joined returns a bench whose Machine has a Ready Node, with another Node beside it.
+func joined(t *testing.T, change func(*v1alpha1.Machine)) *bench {
+	t.Helper()
+	b := newBench(t, change)
+	b.pass()
+	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+	b.pass()
+	b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	b.create(b.nodeOf())
+	b.pass()
+	if !isReady(b.read()) {
+		t.Fatalf("status %+v", b.read().Status)
+	}
+	return b
+}
+
+func (b *bench) nodeOf() *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: types.UID(fmt.Sprint("node-", b.clock.Now().Unix()))}, Spec: corev1.NodeSpec{ProviderID: *b.read().Spec.ProviderID},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(b.clock.Now())}}}}
+}
+
+func (b *bench) create(o client.Object) {
+	b.t.Helper()
+	if err := b.memory.client.Create(b.t.Context(), o); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) update(o client.Object) {
+	b.t.Helper()
+	if err := b.memory.client.Update(b.t.Context(), o); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) remove(o client.Object) {
+	b.t.Helper()
+	if err := b.memory.client.Delete(b.t.Context(), o); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// end deletes the Machine. It also sets the test's clock, because the API server sets the deletion timestamp by its own.
+func (b *bench) end() {
+	b.t.Helper()
+	b.remove(b.read())
+	b.clock.SetTime(b.read().DeletionTimestamp.Time)
+}
+
+func (b *bench) wait(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
+
+func (b *bench) node() *corev1.Node {
+	b.t.Helper()
+	n := &corev1.Node{}
+	if err := b.memory.client.Get(b.t.Context(), client.ObjectKey{Name: "m"}, n); err != nil && !apierrors.IsNotFound(err) {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// annotate sets annotations of the Machine.
+func (b *bench) annotate(key, value string) {
+	m := b.read()
+	metav1.SetMetaDataAnnotation(&m.ObjectMeta, key, value)
+	b.update(m)
+}
+
+// stubborn returns a pod that never terminates: its evictions are granted, and it stays.
+func stubborn(name string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: []string{"example.com/stays"}}, Spec: corev1.PodSpec{NodeName: "m"}}
+}
+
+func (b *bench) deleting() v1alpha1.MachineCondition {
+	return find(b.read(), v1alpha1.ConditionDeleting)
+}
+
+func (b *bench) events() string {
+	var all []string
+	for len(b.memory.events.Events) > 0 {
+		all = append(all, <-b.memory.events.Events)
+	}
+	return strings.Join(all, "\n")
+}
+
+func TestDrainTimeoutEndsADrain(t *testing.T) {
+	t.Run("counts from the deletion, and an Event reports that it is over (MCM-58, MCM-66)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		b.end()
+		b.shown()
+		b.wait(2*time.Hour - longestUnwritten - time.Second)
+		b.restart() // a new process counts from the same time
+		b.pass()
+		if b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "DrainingNode" {
+			t.Fatalf("before: %+v", b.deleting())
+		}
+		b.wait(time.Second)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 || !strings.Contains(b.events(), "the server is deleted with pods on it") {
+			t.Errorf("after: %+v, %d deletions", b.deleting(), b.cloud.count("DeleteServer"))
+		}
+	})
+	t.Run("is shortened by an annotation during a drain (CAPI-42)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		b.wait(10 * time.Minute)
+		b.annotate(v1alpha1.AnnotationDrainTimeout, "10m")
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("evicts no pod when it is 0", func(t *testing.T) {
+		b := joined(t, func(m *v1alpha1.Machine) {
+			m.Annotations = map[string]string{v1alpha1.AnnotationDrainTimeout: "0s"}
+		})
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("ignores an annotation that is not a duration, with a warning", func(t *testing.T) {
+		b := newBench(t, func(m *v1alpha1.Machine) {
+			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "soon"}
+		})
+		b.pass()
+		if c := find(b.read(), v1alpha1.ConditionWarnings); !strings.Contains(c.Message, `"soon" is not a duration`) {
+			t.Errorf("%+v", c)
+		}
+	})
+	t.Run("evicts no pod when there is no other Node (MC-60)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("ends at once when the deletion is forced during a drain (MCM-57)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		b.end()
+		b.pass()
+		b.annotate(v1alpha1.AnnotationForceDelete, "true")
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+}
+
+// attach attaches a volume to the Machine's Node.
+func (b *bench) attach(volume string) *storagev1.VolumeAttachment {
+	b.t.Helper()
+	a := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "a"}, Spec: storagev1.VolumeAttachmentSpec{NodeName: "m", Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &volume}}}
+	b.create(a)
+	return a
+}
+
+func TestDeletionWaitsForVolumes(t *testing.T) {
+	t.Run("keeps the server while volumes are being detached, and names them in the condition (MC-61, CAPI-37)", func(t *testing.T) {
+		b := joined(t, nil)
+		a := b.attach("pv-1")
+		b.end()
+		b.pass()
+		if c := b.deleting(); c.Reason != "WaitingForVolumes" || !strings.Contains(c.Message, "pv-1") || b.cloud.count("DeleteServer") != 0 {
+			t.Fatalf("%+v", c)
+		}
+		b.remove(a)
+		b.wait(5 * time.Second)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+	t.Run("for five minutes at most, also across restarts (MC-61)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.attach("pv-1")
+		b.end()
+		b.pass()
+		b.wait(5*time.Minute - time.Second)
+		b.restart()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 0 {
+			t.Fatalf("%+v", b.deleting())
+		}
+		b.wait(10 * time.Second)
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+}
+
+func TestPodsOfADeadNodeAreNotWaitedFor(t *testing.T) {
+	t.Run("puts the Node out of service once its server is gone (CAPI-39, MCM-56)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.create(stubborn("p"))
+		a := b.attach("pv-1")
+		n := b.node()
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown // since long ago, by the API server's clock
+		if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
+			t.Fatal(err)
+		}
+		b.end()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 1 {
+			t.Fatalf("%+v", b.deleting())
+		}
+		if outOfService(b.node()) {
+			t.Fatal("the Node is out of service before its server is known to be gone")
+		}
+		b.pass()
+		if c := b.deleting(); !outOfService(b.node()) || c.Reason != "WaitingForVolumes" {
+			t.Fatalf("%+v, %+v", b.node().Spec, c)
+		}
+		b.remove(a)
+		b.pass()
+		if m := b.read(); m.Name != "" || b.node().Name != "" {
+			t.Errorf("Machine %+v, node %q", m, b.node().Name)
+		}
+	})
+}
+
+func outOfService(n *corev1.Node) bool {
+	for _, taint := range n.Spec.Taints {
+		if taint.Key == corev1.TaintNodeOutOfService && taint.Effect == corev1.TaintEffectNoExecute {
+			return true
+		}
+	}
+	return false
+}
+
+func TestOtherServersAreNotDeleted(t *testing.T) {
+	t.Run("a copy of a Machine neither uses nor deletes its server", func(t *testing.T) {
+		b := joined(t, nil)
+		original := b.read()
+		twin := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "twin", UID: "twin"}, Spec: *original.Spec.DeepCopy()}
+		twin.Spec.Metadata.Name = "twin"
+		b.create(twin)
+		b.cloud.share("twin", "u")
+		b.key = client.ObjectKeyFromObject(twin)
+		b.pass()
+		m := b.read()
+		if m.Status.NodeRef != nil || !strings.Contains(ptr.Deref(m.Status.ErrorMessage, ""), "belongs to the Machine with UID u") {
+			t.Fatalf("%+v", m.Status)
+		}
+		b.end()
+		b.pass()
+		if b.cloud.count("DeleteServer") != 0 || b.read().Name != "" || b.node().Name == "" {
+			t.Errorf("%d deletions, Machine %q, node %q", b.cloud.count("DeleteServer"), b.read().Name, b.node().Name)
+		}
+	})
+	t.Run("a Machine stays, and shows why, while too many servers are gone at once", func(t *testing.T) {
+		b := joined(t, owned)
+		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
+		b.cloud.held = "12 of 20 servers of the project are gone"
+		b.pass()
+		if m := b.read(); m.DeletionTimestamp != nil || find(m, v1alpha1.ConditionServerReady).Message != b.cloud.held {
+			t.Fatalf("%+v", m)
+		}
+		b.end()
+		b.pass()
+		if b.read().Name == "" || b.cloud.count("Release") != 0 || b.node().Name == "" {
+			t.Errorf("%+v", b.deleting())
+		}
+	})
+}
+
+func TestForcedDeletionInAWorkingCloudAndARefusingOne(t *testing.T) {
+	t.Run("leaves nothing behind in a cloud that works (MC-65)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.annotate(v1alpha1.AnnotationForceDelete, "true")
+		b.end()
+		b.pass()
+		b.pass()
+		if b.read().Name != "" || b.cloud.count("DeleteServer") != 1 || b.cloud.count("Release") != 1 || strings.Contains(b.events(), "may be left") {
+			t.Errorf("%+v", b.read())
+		}
+	})
+	t.Run("names server and volumes when the cloud refuses (MC-65)", func(t *testing.T) {
+		b := joined(t, nil)
+		b.cloud.refusal = fault.New(fault.Auth, fault.CodeForbidden, "you may not")
+		b.annotate(v1alpha1.AnnotationForceDelete, "true")
+		b.end()
+		b.pass()
+		if got := b.events(); b.read().Name != "" || strings.Count(got, "may be left") != 1 || !strings.Contains(got, "00000000-0000-4000-8000-000000000001") {
+			t.Errorf("%s", got)
+		}
+	})
+}
+
+func TestPortsOfAMissingServerAreDeleted(t *testing.T) {
+	t.Run("deletes a Machine without a server once its ports are gone (MCM-102, MCM-106)", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
+		b.cloud.unreleased = true
+		b.pass()
+		b.end()
+		b.pass()
+		if c := b.deleting(); c.Reason != "ReleasingResources" || c.Message == "" {
+			t.Fatalf("%+v", c)
+		}
+		b.cloud.unreleased = false
+		b.pass()
+		if b.read().Name != "" || b.cloud.count("Release") != 2 || b.cloud.count("DeleteServer") != 0 {
+			t.Errorf("%+v", b.read())
+		}
+	})
+	t.Run("a deleted image is an error for new Machines only (CAPI-30)", func(t *testing.T) {
+		b := joined(t, owned)
+		before := b.read().ResourceVersion
+		b.cloud.refuse["m"] = fault.New(fault.Invalid, fault.CodeImageNotFound, "no such image")
+		b.pass()
+		if m := b.read(); !isReady(m) || m.DeletionTimestamp != nil || m.Status.ErrorReason != nil {
+			t.Errorf("before %s, now %+v", before, m)
+		}
+	})
+}
+
+func TestAMissingNodeIsShown(t *testing.T) {
+	t.Run("shows that the Node is missing, and joins it when it registers again", func(t *testing.T) {
+		b := joined(t, owned)
+		b.remove(b.node())
+		b.pass()
+		if c := find(b.read(), v1alpha1.ConditionReady); c.Reason != "NodeMissing" || b.read().DeletionTimestamp != nil {
+			t.Fatalf("%+v", c)
+		}
+		b.wait(time.Minute)
+		again := b.nodeOf()
+		b.create(again)
+		b.pass()
+		if m := b.read(); !isReady(m) || m.Status.NodeRef.UID != again.UID {
+			t.Errorf("%+v", m.Status)
+		}
+	})
+}
+
+func TestWritesOfAMachineStayFew(t *testing.T) {
+	b := joined(t, owned)
+	inOrder(t, "makes at most five writes from creation to Ready, and repeats no value", func(t *testing.T) {
+		if n := b.patches.count["*v1alpha1.Machine"]; n == 0 || n > 5 || b.patches.count["*v1.Node"] != 1 || len(b.patches.idle) > 0 {
+			t.Errorf("%v; without change: %v", b.patches.count, b.patches.idle)
+		}
+	})
+	inOrder(t, "writes a blocked drain once, however often it is checked", func(t *testing.T) {
+		b.create(stubborn("p"))
+		b.end()
+		b.shown()
+		before := b.patches.count["*v1alpha1.Machine"]
+		for range 100 {
+			b.wait(10 * time.Second)
+			b.pass()
+		}
+		if n := b.patches.count["*v1alpha1.Machine"] - before; n != 0 || len(b.patches.idle) > 0 {
+			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
+		}
+	})
+	inOrder(t, "makes few writes from there to the end", func(t *testing.T) {
+		before := b.patches.count["*v1alpha1.Machine"]
+		b.annotate(v1alpha1.AnnotationDrainTimeout, "1s")
+		b.pass()
+		b.pass()
+		if n := b.patches.count["*v1alpha1.Machine"] - before; b.read().Name != "" || n > 2 || len(b.patches.idle) > 0 {
+			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
+		}
+	})
+}
+
+// refusedByBudget returns the API server's answer to an eviction that a disruption budget forbids, with the given cause; nil
+// when the cause is empty.
+func refusedByBudget(words string) error {
+	if words == "" {
+		return nil
+	}
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
+	err.ErrStatus.Details.Causes = append(err.ErrStatus.Details.Causes, metav1.StatusCause{Type: policyv1.DisruptionBudgetCause, Message: words})
+	return err
+}
+
+func TestABlockedDrainRecordsEvents(t *testing.T) {
+	b := joined(t, nil)
+	b.create(stubborn("p"))
+	b.create(stubborn("q"))
+	guarded := map[string]string{"p": "The disruption budget guard needs 1 healthy pods and has 1 currently"}
+	b.evicting = func(pod string) error { return refusedByBudget(guarded[pod]) }
+	b.end()
+	looks := func(n int) string {
+		for range n {
+			b.wait(time.Minute)
+			b.pass()
+		}
+		return b.events()
+	}
+	inOrder(t, "records one Event when it is first blocked, and none per retry (F-46)", func(t *testing.T) {
+		got := looks(20)
+		if strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "node m: evictions are refused: ns/p: The disruption budget guard") {
+			t.Errorf("got %q", got)
+		}
+	})
+	inOrder(t, "records none in a new process while nothing changes (F-46)", func(t *testing.T) {
+		b.restart()
+		if got := looks(5); strings.Contains(got, "DrainBlocked") {
+			t.Errorf("got %q", got)
+		}
+	})
+	inOrder(t, "records another one when another pod is refused (F-46)", func(t *testing.T) {
+		b.create(stubborn("r"))
+		guarded["r"] = "The disruption budget other needs 1 healthy pods and has 1 currently"
+		if got := looks(20); strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "ns/r: The disruption budget other") {
+			t.Errorf("got %q", got)
+		}
+	})
+}

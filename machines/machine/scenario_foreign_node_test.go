@@ -1,0 +1,278 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// made is the creation time of the Machine of these tests.
+var made = metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
+
+// aiming returns a bench with a Machine that has an ACTIVE server. Its author chose its name and its cloud, and sets a taint
+// for every Node.
+func aiming(t *testing.T) *bench {
+	t.Helper()
+	b := newBench(t, func(m *v1alpha1.Machine) {
+		m.CreationTimestamp = made
+		m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
+		m.Spec.Taints = []corev1.Taint{{Key: "evil", Effect: corev1.TaintEffectNoExecute}}
+		m.Spec.Metadata.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u", "evil": "yes"}
+	})
+	b.pass()
+	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+	b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
+	return b
+}
+
+// neverTouches checks that the Node m is as it was created, while the Machine exists and after its deletion.
+func (b *bench) neverTouches(was *corev1.Node) {
+	b.t.Helper()
+	check := func(when string) {
+		b.t.Helper()
+		n := b.node()
+		if n.Name == "" || n.ResourceVersion != was.ResourceVersion {
+			b.t.Errorf("%s the Node was written or deleted: %+v, %+v", when, n.ObjectMeta, n.Spec)
+		}
+	}
+	b.shown()
+	check("while the Machine lives")
+	b.create(stubborn("p"))
+	b.end()
+	for range 4 {
+		b.pass()
+	}
+	check("after the Machine's deletion")
+	if name := b.read().Name; name != "" {
+		b.t.Errorf("Machine %s is left: %+v", name, b.deleting())
+	}
+	p := &corev1.Pod{}
+	if err := b.memory.client.Get(b.t.Context(), types.NamespacedName{Namespace: "ns", Name: "p"}, p); err != nil || p.DeletionTimestamp != nil {
+		b.t.Errorf("the pod on the Node was evicted: %v, %v", p.DeletionTimestamp, err)
+	}
+}
+
+func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*corev1.Node)
+		// why is a part of the Ready condition's message.
+		why string
+	}{
+		{"of the control plane, although a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
+			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
+		}, "control plane"},
+		{"that existed before the Machine, although a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
+			n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+		}, "existed before the Machine"},
+		{"of another Machine, although a cloud lists its server's ID and name", func(n *corev1.Node) {
+			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "victim"}
+		}, "UID victim"},
+		{"without an owner label that matches an older Machine (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
+		{"without an owner label and provider ID that matches an older Machine (F-4)", func(n *corev1.Node) {
+			n.Spec.ProviderID = ""
+		}, "older Machine ns/victim"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := aiming(t)
+			b.victim()
+			n := b.nodeOf()
+			n.CreationTimestamp = metav1.NewTime(made.Add(time.Hour))
+			tt.change(n)
+			b.create(n)
+			b.pass()
+			if c := find(b.read(), v1alpha1.ConditionReady); c.Reason != "NodeBelongsToAnother" || !strings.Contains(c.Message, tt.why) {
+				t.Errorf("condition %+v, want a reason with %q", c, tt.why)
+			}
+			b.neverTouches(n)
+		})
+	}
+	t.Run("that a forged status records (F-4)", func(t *testing.T) {
+		b := aiming(t)
+		n := b.nodeOf()
+		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+		b.create(n)
+		b.records("m")
+		b.pass()
+		if c := find(b.read(), v1alpha1.ConditionReady); c.Reason != "NodeMissing" || !strings.Contains(c.Message, "existed before the Machine") {
+			t.Errorf("%+v", c)
+		}
+		b.neverTouches(n)
+	})
+}
+
+// victim creates an older Machine with the same Node name and server ID as Machine m.
+func (b *bench) victim() {
+	b.t.Helper()
+	v := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim", UID: "victim", CreationTimestamp: metav1.NewTime(made.Add(-time.Minute))}}
+	v.Spec.Metadata.Name, v.Spec.ProviderID = "m", b.read().Spec.ProviderID
+	b.create(v)
+	real := *b.cloud.servers["u"]
+	real.Owner = "victim"
+	b.cloud.mu.Lock()
+	defer b.cloud.mu.Unlock()
+	b.cloud.servers["victim"] = &real
+}
+
+func TestANodeThatTwoMachinesMatch(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*bench)
+		taken  bool
+	}{
+		{"belongs to the younger Machine when the older one only names the server", func(b *bench) { delete(b.cloud.servers, "victim") }, false},
+		{"belongs to neither while the older Machine's cloud cannot be asked (F-4)", func(b *bench) {
+			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
+		}, true},
+		{"belongs to the younger Machine when the older one's server has another name (F-4)", func(b *bench) {
+			var v v1alpha1.Machine
+			if err := b.memory.client.Get(b.t.Context(), types.NamespacedName{Namespace: "ns", Name: "victim"}, &v); err != nil {
+				b.t.Fatal(err)
+			}
+			v.Spec.Metadata.Name = "another"
+			b.update(&v)
+			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
+		}, false},
+		{"belongs to the younger Machine when the older one is gone", func(b *bench) {
+			b.remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim"}})
+		}, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			b := aiming(t)
+			b.victim()
+			tt.change(b)
+			n := b.nodeOf()
+			n.CreationTimestamp = metav1.NewTime(made.Add(time.Hour))
+			b.create(n)
+			b.pass()
+			if joined := b.read().Status.NodeRef != nil; joined == tt.taken {
+				t.Errorf("joined %v, %+v", joined, find(b.read(), v1alpha1.ConditionReady))
+			}
+		})
+	}
+}
+
+func TestAnOlderNodeBelongsToItsMachine(t *testing.T) {
+	t.Run("when an operator lets the Machine adopt its server", func(t *testing.T) {
+		b := aiming(t)
+		b.cloud.change("u", func(s *fakeServer) { s.Adopted, s.Created = true, made.Add(-24*time.Hour) })
+		n := b.nodeOf()
+		n.CreationTimestamp = metav1.NewTime(made.Add(-23 * time.Hour))
+		n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "former"}
+		b.create(n)
+		b.pass()
+		b.cloud.change("u", func(s *fakeServer) { s.Adopted = false })
+		b.wait(longestUnwritten)
+		b.pass()
+		if m := b.read(); m.Status.NodeRef == nil || !isReady(m) || b.node().Labels[v1alpha1.LabelOwnedBy] != "u" {
+			t.Errorf("%+v, labels %v", m.Status, b.node().Labels)
+		}
+	})
+	t.Run("when machine-controller has put the Machine's label on it", func(t *testing.T) {
+		b := aiming(t)
+		n := b.nodeOf()
+		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
+		n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
+		b.create(n)
+		b.pass()
+		if m := b.read(); m.Status.NodeRef == nil || !isReady(m) {
+			t.Errorf("%+v", m.Status)
+		}
+	})
+}
+
+func TestAForgedNodeDoesNotReplaceTheMachinesNode(t *testing.T) {
+	b := aiming(t)
+	n := b.nodeOf()
+	n.CreationTimestamp, n.UID = metav1.NewTime(made.Add(time.Hour)), "real"
+	b.create(n)
+	b.shown()
+	forged := b.nodeOf()
+	forged.Name, forged.UID, forged.ResourceVersion = "attacker", "forged", ""
+	forged.CreationTimestamp = metav1.NewTime(made.Add(2 * time.Hour))
+	forged.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
+	b.create(forged)
+	before := b.nodeNamed("attacker").ResourceVersion
+	b.shown()
+	inOrder(t, "keeps the Machine's Node in the status (F-4)", func(t *testing.T) {
+		if ref := b.read().Status.NodeRef; ref == nil || ref.UID != "real" {
+			t.Errorf("the Machine's Node is %+v", ref)
+		}
+		if after := b.nodeNamed("attacker").ResourceVersion; after != before {
+			t.Error("the forged Node was written")
+		}
+	})
+	inOrder(t, "deletes the Machine's Node with the Machine (F-4)", func(t *testing.T) {
+		b.end()
+		for range 4 {
+			b.pass()
+		}
+		if b.node().Name != "" || b.read().Name != "" {
+			t.Errorf("Node %q and Machine %q are left", b.node().Name, b.read().Name)
+		}
+	})
+}
+
+func TestAForgedProviderIDDoesNotHideTheMachinesNode(t *testing.T) {
+	b := aiming(t)
+	n := b.nodeOf()
+	n.CreationTimestamp, n.UID, n.Spec.ProviderID = metav1.NewTime(made.Add(time.Hour)), "real", ""
+	forged := b.nodeOf()
+	forged.Name, forged.UID = "attacker", "forged"
+	forged.CreationTimestamp = metav1.NewTime(made.Add(time.Hour))
+	forged.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
+	b.create(forged)
+	b.shown()
+	inOrder(t, "is not joined before the Machine's Node registers (F-4)", func(t *testing.T) {
+		if ref := b.read().Status.NodeRef; ref != nil {
+			t.Errorf("the Machine's Node is %+v", ref)
+		}
+	})
+	b.create(n)
+	b.shown()
+	inOrder(t, "does not hide the Machine's Node once it registers (F-4)", func(t *testing.T) {
+		if m := b.read(); m.Status.NodeRef == nil || m.Status.NodeRef.UID != "real" || !isReady(m) {
+			t.Errorf("the Machine's Node is %+v; %+v", m.Status.NodeRef, find(m, v1alpha1.ConditionReady))
+		}
+	})
+}
+
+func TestAJoinedNodeKeepsItsMachineWithAControlPlaneRole(t *testing.T) {
+	joins := func(t *testing.T) *bench {
+		t.Helper()
+		b := aiming(t)
+		n := b.nodeOf()
+		n.CreationTimestamp = metav1.NewTime(made.Add(time.Hour))
+		n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u", "node-role.kubernetes.io/control-plane": ""}
+		b.create(n)
+		b.shown()
+		if !isReady(b.read()) {
+			t.Fatalf("it is not Ready before: %+v", find(b.read(), v1alpha1.ConditionReady))
+		}
+		b.restart()
+		return b
+	}
+	t.Run("stays Ready while the cloud refuses to answer (F-4)", func(t *testing.T) {
+		b := joins(t)
+		b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
+		b.pass()
+		if !isReady(b.read()) {
+			t.Errorf("%+v", find(b.read(), v1alpha1.ConditionReady))
+		}
+	})
+	t.Run("stays Ready before the first list of a new process (F-4)", func(t *testing.T) {
+		b := joins(t)
+		b.cloud.unsynced = true
+		b.pass()
+		if !isReady(b.read()) {
+			t.Errorf("%+v", find(b.read(), v1alpha1.ConditionReady))
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package machine_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+)
+
+// late makes the Machine's server ACTIVE and lets its join deadline pass.
+func (b *bench) late() {
+	b.t.Helper()
+	b.pass()
+	b.cloud.change(b.read().UID, func(s *fakeServer) { b.cloud.active(s) })
+	b.pass()
+	b.wait(10 * time.Minute)
+	b.pass()
+}
+
+// pool returns the MachineDeployment.
+func (b *bench) pool() *v1alpha1.MachineDeployment {
+	b.t.Helper()
+	d := &v1alpha1.MachineDeployment{}
+	if err := b.memory.client.Get(b.t.Context(), client.ObjectKey{Namespace: "ns", Name: "pool"}, d); err != nil {
+		b.t.Fatal(err)
+	}
+	return d
+}
+
+func TestJoinTimeoutShowsTheConsole(t *testing.T) {
+	t.Run("shows the end of the console in a condition and an Event, without the join token (CAPI-25)", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.pass()
+		var tokens corev1.SecretList
+		if err := b.memory.client.List(t.Context(), &tokens, client.HasLabels{v1alpha1.LabelTokenMachine}); err != nil || len(tokens.Items) != 1 {
+			t.Fatalf("%d tokens, %v", len(tokens.Items), err)
+		}
+		secret := string(tokens.Items[0].Data["token-secret"])
+		b.cloud.console = "cloud-init: joining with " + secret + "\nkubelet: no route to host\n"
+		b.late()
+		m := b.read()
+		c := find(m, v1alpha1.ConditionConsole)
+		if !strings.Contains(c.Message, "no route to host") || strings.Contains(c.Message, secret) || !strings.Contains(b.events(), "no route to host") {
+			t.Errorf("%+v", c)
+		}
+		t.Run("marks a Machine without an owner as Failed, keeps it, and reads its console once (MC-57)", func(t *testing.T) {
+			b.wait(time.Hour)
+			b.restart()
+			b.pass()
+			m := b.read()
+			if m.DeletionTimestamp != nil || *m.Status.Phase != v1alpha1.PhaseFailed || b.cloud.count("ConsoleOutput") != 1 || b.cloud.count("DeleteServer") != 0 {
+				t.Errorf("%d looks at the console, %+v", b.cloud.count("ConsoleOutput"), m.Status)
+			}
+		})
+		t.Run("joins a Node that registers after the deadline", func(t *testing.T) {
+			b.create(b.nodeOf())
+			b.pass()
+			if !isReady(b.read()) || b.read().Status.ErrorReason != nil {
+				t.Errorf("%+v", b.read().Status)
+			}
+		})
+	})
+}
+
+func TestFailedJoinsSlowABareSetDown(t *testing.T) {
+	b := newBench(t, owned)
+	second := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "v"}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}
+	third := second.DeepCopy()
+	third.Name, third.UID = "o", "w"
+	for _, m := range []*v1alpha1.Machine{second, third} {
+		owned(m)
+		b.create(m)
+	}
+	b.late()
+	var set v1alpha1.MachineSet
+	if err := b.memory.client.Get(t.Context(), client.ObjectKey{Namespace: "ns", Name: "set"}, &set); err != nil {
+		t.Fatal(err)
+	}
+	if set.Status.RecentJoins != "f" {
+		t.Errorf("the status of the set holds %q (F-52)", set.Status.RecentJoins)
+	}
+	t.Run("one Machine at a time is tried, also by a new process (F-52)", func(t *testing.T) {
+		made := b.cloud.made
+		for _, m := range []*v1alpha1.Machine{second, third} {
+			b.restart()
+			b.key = client.ObjectKeyFromObject(m)
+			b.pass()
+		}
+		if got := b.cloud.made - made; got != 1 {
+			t.Errorf("%d servers, want 1", got)
+		}
+	})
+}
+
+func TestFailedJoinsSlowADeploymentDown(t *testing.T) {
+	b := newBench(t, deployed)
+	second := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "v"}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}
+	third := second.DeepCopy()
+	third.Name, third.UID = "o", "w"
+	for _, m := range []*v1alpha1.Machine{second, third} {
+		deployed(m)
+		b.create(m)
+	}
+	b.late()
+	inOrder(t, "the Machine is replaced, and its group records the failure (CAPI-26, CAPI-25)", func(t *testing.T) {
+		if b.read().DeletionTimestamp == nil || b.pool().Status.RecentJoins != "f" {
+			t.Errorf("%+v, joins %q", b.read(), b.pool().Status.RecentJoins)
+		}
+	})
+	inOrder(t, "only one of the next Machines is tried, also by a new process (CAPI-26)", func(t *testing.T) {
+		made := b.cloud.made
+		for _, m := range []*v1alpha1.Machine{second, third} {
+			b.key = client.ObjectKeyFromObject(m)
+			b.pass()
+			b.restart()
+		}
+		b.shown()
+		if c := find(b.read(), v1alpha1.ConditionReady); b.cloud.made-made != 1 || !strings.Contains(c.Message, "one server at a time") {
+			t.Errorf("%d servers, %+v", b.cloud.made-made, c)
+		}
+	})
+	inOrder(t, "the next Machine follows when that one has joined (CAPI-26)", func(t *testing.T) {
+		b.key = client.ObjectKeyFromObject(second)
+		n := b.nodeOf()
+		n.Name = "n"
+		b.create(n)
+		b.pass()
+		b.key = client.ObjectKeyFromObject(third)
+		b.pass()
+		if b.pool().Status.RecentJoins != "fj" || b.read().Spec.ProviderID == nil {
+			t.Errorf("joins %q, %+v", b.pool().Status.RecentJoins, b.read().Status)
+		}
+	})
+}
+
+func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
+	b := newBench(t, nil)
+	o := b.options
+	o.StartupTaint, o.StartupConditions = "not-ready", []corev1.NodeConditionType{"NetworkReady"}
+	o.StartupDaemonSets = []types.NamespacedName{{Namespace: "kube-system", Name: "cni"}}
+	b.start(o)
+	b.pass()
+	b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
+	b.pass()
+	n := b.nodeOf()
+	n.Spec.Taints = []corev1.Taint{{Key: "not-ready", Effect: corev1.TaintEffectNoSchedule}}
+	b.create(n)
+	starting := func(t *testing.T, why string) {
+		t.Helper()
+		b.shown()
+		m := b.read()
+		if c := find(m, v1alpha1.ConditionReady); len(b.node().Spec.Taints) != 1 || *m.Status.Phase != v1alpha1.PhaseJoined || c.Reason != "NodeStarting" || !strings.Contains(c.Message, why) {
+			t.Errorf("taints %v, phase %s, %+v", b.node().Spec.Taints, *m.Status.Phase, c)
+		}
+	}
+	inOrder(t, "a Ready Node waits for the conditions that the operator named (MCM-43)", func(t *testing.T) { starting(t, "condition NetworkReady is not True") })
+	n = b.node()
+	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "NetworkReady", Status: corev1.ConditionTrue})
+	if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	inOrder(t, "a Ready Node waits for the DaemonSets that the operator named (MCM-43)", func(t *testing.T) { starting(t, "DaemonSet kube-system/cni has no Ready pod") })
+	b.create(&corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cni-1", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: ptr.To(true)}}},
+		Spec:       corev1.PodSpec{NodeName: "m"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	})
+	inOrder(t, "the Node loses the taint once (MC-56)", func(t *testing.T) {
+		b.pass()
+		if m := b.read(); len(b.node().Spec.Taints) != 0 || *m.Status.Phase != v1alpha1.PhaseRunning || !isReady(m) {
+			t.Fatalf("taints %v, %+v", b.node().Spec.Taints, m.Status)
+		}
+		n := b.node()
+		n.Spec.Taints = []corev1.Taint{{Key: "not-ready", Effect: corev1.TaintEffectNoSchedule}}
+		b.update(n)
+		b.pass()
+		if len(b.node().Spec.Taints) != 1 || !isReady(b.read()) {
+			t.Errorf("taints %v", b.node().Spec.Taints)
+		}
+	})
+	inOrder(t, "the Node has the label of its physical host", func(t *testing.T) {
+		if got := b.node().Labels[v1alpha1.LabelPhysicalHost]; got != "host-1" {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestAFullServerGroupBacksOff(t *testing.T) {
+	t.Run("shows the code in the status, and tries once per back-off step (CAPI-28)", func(t *testing.T) {
+		b := newBench(t, nil)
+		b.cloud.full = fault.New(fault.NoCapacity, fault.CodeServerGroupFull, "Quota exceeded, too many servers in group")
+		for range 50 {
+			b.pass()
+		}
+		if m := b.read(); ptr.Deref(m.Status.ErrorReason, "") != "ServerGroupFull" || !strings.Contains(ptr.Deref(m.Status.ErrorMessage, ""), "too many servers in group") {
+			t.Errorf("status %+v", m.Status)
+		}
+		if n := b.cloud.count("EnsureServer"); n != 1 {
+			t.Errorf("%d attempts", n)
+		}
+		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
+		b.pass()
+		if n := b.cloud.count("EnsureServer"); n != 2 {
+			t.Errorf("%d attempts when the first back-off is over, want 2", n)
+		}
+	})
+}

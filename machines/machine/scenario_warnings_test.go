@@ -1,0 +1,23 @@
+package machine_test
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestFieldsWithoutEffectAreNamed(t *testing.T) {
+	t.Run("in a condition, also once the Node has joined (F-55)", func(t *testing.T) {
+		b := joined(t, func(m *v1alpha1.Machine) {
+			m.Spec.ConfigSource = &corev1.NodeConfigSource{}
+			m.Spec.Versions.ControlPlane = "1.37.1"
+		})
+		b.pass()
+		c := find(b.read(), v1alpha1.ConditionWarnings)
+		if want := "configSource: has no effect; it may be removed; versions.controlPlane: has no effect; it may be removed"; c.Message != want {
+			t.Errorf("%+v", c)
+		}
+	})
+}

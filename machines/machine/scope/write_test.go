@@ -1,0 +1,76 @@
+package scope
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestFinishWritesOnlyUrgentChangesAtOnce(t *testing.T) {
+	t.Run("keeps a change that is not urgent for another write (F-57)", func(t *testing.T) {
+		h := newHarness(t)
+		s := h.open()
+		if err := s.Finish(t.Context()); err != nil || h.patches != 0 || s.RequeueAfter != 90*time.Second {
+			t.Fatalf("error %v, %d writes, again after %v; want no write, and another look after 1m30s", err, h.patches, s.RequeueAfter)
+		}
+		h.clock.SetTime(h.clock.Now().Add(90 * time.Second))
+		if err := h.open().Finish(t.Context()); err != nil || h.patches != 1 {
+			t.Errorf("error %v, %d writes; want one after 1m30s", err, h.patches)
+		}
+	})
+	t.Run("writes an urgent change at the end, and nothing when nothing differs", func(t *testing.T) {
+		h := newHarness(t)
+		s := h.open()
+		s.Machine.Spec.ProviderID = ptr.To("openstack:///0a1b2c3d-0000-4000-8000-00000000abcd")
+		for range 2 {
+			if err := s.Finish(t.Context()); err != nil || h.patches != 1 {
+				t.Fatalf("error %v, %d writes; want one", err, h.patches)
+			}
+		}
+	})
+	t.Run("writes ahead at once, and not when nothing differs", func(t *testing.T) {
+		h := newHarness(t)
+		s := h.open()
+		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 0 {
+			t.Fatalf("error %v, %d writes; want none", err, h.patches)
+		}
+		s.Machine.Status.Phase = ptr.To(v1alpha1.PhasePending)
+		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 1 {
+			t.Errorf("error %v, %d writes; want one", err, h.patches)
+		}
+	})
+	t.Run("opens no scope for a Machine that the cache shows as it was before the last write", func(t *testing.T) {
+		h := newHarness(t)
+		before := h.read()
+		s := h.open()
+		s.Machine.Finalizers = []string{v1alpha1.FinalizerServer}
+		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil {
+			t.Fatal(err)
+		}
+		if h.store.Open(before) != nil {
+			t.Error("Open() returned a scope for the old Machine")
+		}
+	})
+}
+
+func TestWarnOnWriteRecordsTheEventOnce(t *testing.T) {
+	h := newHarness(t)
+	h.refusal = errors.New("refused")
+	s := h.open()
+	s.Machine.Finalizers = []string{v1alpha1.FinalizerServer}
+	s.WarnOnWrite("DrainBlocked", "so")
+	if err := s.WriteAhead(t.Context(), BeforeCreating); err == nil || len(h.events.Events) != 0 {
+		t.Fatalf("error %v, %d Events; want none while the write fails", err, len(h.events.Events))
+	}
+	h.refusal = nil
+	for range 2 {
+		s.Machine.Finalizers = append(s.Machine.Finalizers, v1alpha1.FinalizerNode)
+		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || len(h.events.Events) != 1 {
+			t.Fatalf("error %v, %d Events; want one with the first write", err, len(h.events.Events))
+		}
+	}
+}

@@ -1,0 +1,33 @@
+package status
+
+import (
+	"testing"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/machines/machine/lifecycle"
+)
+
+func TestOperationFollowsTheStep(t *testing.T) {
+	failure := fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
+	for name, tt := range map[string]struct {
+		observed    lifecycle.Observed
+		last        lifecycle.Decision
+		failure     *fault.Error
+		kind, state string
+	}{
+		"Create while there is no Node":         {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.AwaitNode}, nil, "Create", stateProcessing},
+		"Create fails when the cloud refuses":   {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.EnsureServer}, failure, "Create", v1alpha1.OperationFailed},
+		"Join is complete with a Node":          {lifecycle.Observed{Joined: true}, lifecycle.Decision{Step: lifecycle.Rest}, nil, "Join", stateSuccessful},
+		"Drain while pods are evicted":          {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DrainNode}, nil, "Drain", stateProcessing},
+		"Delete while volumes are detached":     {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.AwaitDetach, Reason: lifecycle.ReasonDetaching}, failure, "Delete", stateProcessing},
+		"Delete after the pods have terminated": {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := &Input{Machine: &v1alpha1.Machine{}, Facts: &lifecycle.Facts{Observed: &tt.observed}, Result: Result{Last: tt.last, Failure: tt.failure}}
+			if kind, state, _ := in.operation(); kind != tt.kind || state != tt.state {
+				t.Errorf("operation() = %s, %s, want %s, %s", kind, state, tt.kind, tt.state)
+			}
+		})
+	}
+}

@@ -1,0 +1,37 @@
+package freeze
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestStateOfNoticesEachChangeOfAFreeze(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.MachineDeployment){
+		"the label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
+		"the condition (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },
+		"the annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
+			d.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: ""}
+		},
+		"the end of a pause":  func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
+		"a deletion (MCM-76)": func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDeployment(5)
+			change(d)
+			if stateOf(d) == stateOf(newDeployment(5)) {
+				t.Error("stateOf() is the same after the change")
+			}
+		})
+	}
+	t.Run("ignores counters in the status", func(t *testing.T) {
+		d := newDeployment(5)
+		d.Status.Replicas, d.Status.ObservedGeneration = 7, 2
+		if stateOf(d) != stateOf(newDeployment(5)) {
+			t.Error("stateOf() differs after a change of counters")
+		}
+	})
+}

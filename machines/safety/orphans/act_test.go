@@ -1,0 +1,25 @@
+package orphans
+
+import (
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/drover-project/drover/machines/safety/orphans/verdict"
+)
+
+func TestAcceptedDeletionsAreCountedOnce(t *testing.T) {
+	for observed, want := range map[bool]float64{false: 1, true: 0} {
+		t.Run("counts a deletion once, and none with --observe (CAPI-59)", func(t *testing.T) {
+			c, _ := speaker(t)
+			c.Observed, c.memory.Asked = observed, map[string]time.Time{}
+			for range 2 {
+				c.accepted(&verdict.Orphan{Kind: "server", ID: "a"})
+			}
+			if got := testutil.ToFloat64(c.metrics.collected.WithLabelValues("server")); got != want {
+				t.Errorf("the metric is %v", got)
+			}
+		})
+	}
+}
