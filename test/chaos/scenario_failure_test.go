@@ -13,11 +13,11 @@ import (
 )
 
 var (
-	failureStride = flag.Int("failure-stride", 29, "of the failed calls try every nth")
-	failure       = flag.Int("failure", -1, "try this failed call alone (as a failure of the test names it)")
+	failureStride = flag.Int("failure-stride", 29, "try every nth failing call")
+	failure       = flag.Int("failure", -1, "try only the failing call of this number (a failed test prints it)")
 )
 
-func TestAfterACallThatFails(t *testing.T) {
+func TestReachesItsGoalAfterACallThatFails(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })
@@ -34,7 +34,7 @@ func TestAfterACallThatFails(t *testing.T) {
 	}
 }
 
-// failures are the ways in which the calls of one scenario fail in one world.
+// failures holds the failing calls of one scenario and one seed.
 type failures struct {
 	scenario chaos.Scenario
 	number   int
@@ -61,8 +61,8 @@ func (f failures) test(t *testing.T) {
 	t.Logf("%d ways to fail, %d calls, %v", n, len(clean.Calls), clean.Took)
 }
 
-// promised reports whether a forced deletion ends in time although that call fails: while Kubernetes lets nobody write the Machine,
-// it cannot.
+// promised reports whether a forced deletion must end in time although the named call fails. It need not while Kubernetes refuses
+// all writes to the Machine.
 func promised(call string, how process.Failure) bool {
 	return !how.Lasting || !strings.HasPrefix(call, "kube ") || strings.HasPrefix(call, "kube POST pods") || call == "kube LIST pods"
 }
@@ -73,7 +73,7 @@ func (f failures) one(t *testing.T, i int, p process.Point, how process.Failure,
 	repeat := fmt.Sprintf("go test ./test/chaos -run ACallThatFails -scenario=%d -seed=%d -failure=%d", f.number, f.seed, i)
 	for range tries {
 		failing := &process.Failing{At: p, How: how}
-		_, err := play(t, chaos.Run{Seed: f.seed, Scenario: f.scenario, Failing: failing, Usual: clean.Took})
+		_, err := execute(t, chaos.Run{Seed: f.seed, Scenario: f.scenario, Failing: failing, Usual: clean.Took})
 		if err != nil {
 			t.Fatalf("%v\nrepeat it with: %s", err, repeat)
 		}
@@ -82,5 +82,5 @@ func (f failures) one(t *testing.T, i int, p process.Point, how process.Failure,
 		}
 		return
 	}
-	t.Errorf("the call never came in %d runs\nrepeat it with: %s", tries, repeat)
+	t.Errorf("none of %d runs made the failing call\nrepeat it with: %s", tries, repeat)
 }

@@ -12,11 +12,11 @@ import (
 )
 
 var (
-	watchStride = flag.Int("watch-stride", 127, "of the disturbed watches try every nth")
-	watch       = flag.Int("watch", -1, "try this disturbed watch alone (as a failure of the test names it)")
+	watchStride = flag.Int("watch-stride", 127, "try every nth disturbed watch")
+	watch       = flag.Int("watch", -1, "try only the disturbed watch of this number (a failed test prints it)")
 )
 
-func TestAWatchInTrouble(t *testing.T) {
+func TestReachesItsGoalDespiteADisturbedWatch(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })
@@ -33,7 +33,7 @@ func TestAWatchInTrouble(t *testing.T) {
 	}
 }
 
-// watches are the ways in which the watches of one scenario are in trouble in one world.
+// watches holds the disturbed watches of one scenario and one seed.
 type watches struct {
 	scenario chaos.Scenario
 	number   int
@@ -54,27 +54,27 @@ func (w watches) test(t *testing.T) {
 				i := n
 				n++
 				if *watch == i || *watch < 0 && (i+int(w.seed))%w.scenario.Stride(*watchStride) == 0 {
-					trouble := world.Trouble{From: step.Revision, Resource: kind, How: how}
-					t.Run(fmt.Sprintf("watch %d %s %s from change %d", i, kind, how.Name, at+1), func(t *testing.T) { w.one(t, i, trouble, clean) })
+					disturbed := world.DisturbedWatch{From: step.Revision, Resource: kind, How: how}
+					t.Run(fmt.Sprintf("watch %d %s %s from change %d", i, kind, how.Name, at+1), func(t *testing.T) { w.one(t, i, disturbed, clean) })
 				}
 			}
 		}
 	}
-	t.Logf("%d troubles, %d changes, %v, %v watched", n, len(clean.Steps), clean.Took, clean.Watched)
+	t.Logf("%d disturbances, %d changes, %v, watched kinds %v", n, len(clean.Steps), clean.Took, clean.Watched)
 }
 
-func (w watches) one(t *testing.T, i int, trouble world.Trouble, clean chaos.Outcome) {
+func (w watches) one(t *testing.T, i int, disturbed world.DisturbedWatch, clean chaos.Outcome) {
 	t.Parallel()
 	w.runs.Add(1)
-	repeat := fmt.Sprintf("go test ./test/chaos -run AWatchInTrouble -scenario=%d -seed=%d -watch=%d", w.number, w.seed, i)
+	repeat := fmt.Sprintf("go test ./test/chaos -run ADisturbedWatch -scenario=%d -seed=%d -watch=%d", w.number, w.seed, i)
 	for range tries {
-		out, err := play(t, chaos.Run{Seed: w.seed, Scenario: w.scenario, Trouble: &trouble, Usual: clean.Took})
+		out, err := execute(t, chaos.Run{Seed: w.seed, Scenario: w.scenario, DisturbedWatch: &disturbed, Usual: clean.Took})
 		if err != nil {
 			t.Fatalf("%v\nrepeat it with: %s", err, repeat)
 		}
-		if out.Troubled {
+		if out.DisturbanceBegan {
 			return
 		}
 	}
-	t.Errorf("the change never came in %d runs\nrepeat it with: %s", tries, repeat)
+	t.Errorf("none of %d runs reached the change at which the disturbance begins\nrepeat it with: %s", tries, repeat)
 }
