@@ -13,23 +13,24 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// machine is what the cloud knows of a Machine.
+// machine is the cloud's state of a Machine.
 type machine struct {
 	pool *pool
 	nth  int
-	// server is when its server was made; zero: it has none. asked is when the cloud was asked last, joined when its node
-	// came.
+	// server is when its server was created; zero if it has none. asked is when the last create was tried, joined when its node
+	// registered.
 	server, asked, joined time.Time
-	// node: there is one. done is what has become of it.
-	node   bool
-	done   progress
-	judged bool
+	// node is true when the node exists. done is how far the node has started.
+	node    bool
+	done    progress
+	counted bool
 }
 
-// retry is how long a refused server waits.
+// retry is how long the Machine controller waits after the cloud refused a server.
 const retry = 30 * time.Second
 
-// stepMachines is the model of the cloud and of the Machine controller: finalizer, server, node; and back again.
+// stepMachines is the model of the cloud and of the Machine controller: it adds finalizers, servers and nodes to Machines, and
+// removes them again.
 func (w *world) stepMachines(machines []v1alpha1.Machine, nodes []corev1.Node, pods []corev1.Pod) {
 	busy := map[string]int{}
 	for i := range pods {
@@ -48,7 +49,7 @@ func (w *world) stepMachines(machines []v1alpha1.Machine, nodes []corev1.Node, p
 			s = w.newMachine(m)
 		}
 		if m.DeletionTimestamp != nil {
-			w.judge.deleted(w, m, s, busy[m.Name])
+			w.checker.deleted(w, m, s, busy[m.Name])
 			w.takeDown(m, s, known[m.Name], busy[m.Name])
 			continue
 		}
@@ -68,7 +69,7 @@ func (w *world) newMachine(m *v1alpha1.Machine) *machine {
 	return s
 }
 
-// servers is how many servers a pool has.
+// servers returns the number of servers of a pool.
 func (w *world) servers(p *pool) (n int) {
 	for _, s := range w.machines {
 		if s.pool == p && !s.server.IsZero() {
@@ -78,7 +79,7 @@ func (w *world) servers(p *pool) (n int) {
 	return n
 }
 
-// bringUp takes a Machine one step further: finalizer, server, node.
+// bringUp takes the next step of a Machine's creation: finalizer, server, node.
 func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 	now := time.Now()
 	switch {
@@ -108,7 +109,7 @@ func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 	}
 }
 
-// takeDown drains a Machine's node, for as long as its pool says, then lets server, node and Machine go.
+// takeDown drains a Machine's node for as long as its pool says, and then deletes server, node and Machine.
 func (w *world) takeDown(m *v1alpha1.Machine, s *machine, n *corev1.Node, busy int) {
 	if n != nil && !n.Spec.Unschedulable {
 		before := n.DeepCopy()
@@ -126,14 +127,14 @@ func (w *world) takeDown(m *v1alpha1.Machine, s *machine, n *corev1.Node, busy i
 	w.change(m, func() { m.Finalizers = nil })
 }
 
-// change writes what a function changes of a Machine, whose kind has no status subresource.
+// change applies how to a Machine and writes it. Machines have no status subresource.
 func (w *world) change(m *v1alpha1.Machine, how func()) {
 	before := m.DeepCopy()
 	how()
 	w.mustExist(w.admin.Patch(w.ctx, m, client.MergeFrom(before)))
 }
 
-// mustExist passes over that something has gone meanwhile.
+// mustExist fails the test on errors other than not found: the object may have been deleted meanwhile.
 func (w *world) mustExist(err error) {
 	w.Helper()
 	if !apierrors.IsNotFound(err) {

@@ -36,19 +36,20 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// drover is one replica: node groups, and as the leader also the deployment and set controllers.
+// drover is one replica: it serves node groups, and as the leader it also runs the deployment and set controllers.
 type drover struct {
 	*process
 	user   string
 	server grpc.ClientConnInterface
 	synced <-chan struct{}
 	failed error
-	// cut: the API server cannot be reached. refuses holds which requests it forbids.
+	// cut is true while the API server cannot be reached. refuses holds the function that reports which requests the API server
+	// forbids.
 	cut     atomic.Bool
 	refuses atomic.Value
 }
 
-// droverOptions are how a replica is made.
+// droverOptions configures a replica.
 type droverOptions struct {
 	follower  bool
 	guard     time.Duration
@@ -56,7 +57,7 @@ type droverOptions struct {
 	zeroOrMax bool
 }
 
-// startDrover starts a replica, to which the client's calls go from now on.
+// startDrover starts a replica. The client's calls go to it from now on.
 func (w *world) startDrover(o droverOptions) *drover {
 	d := &drover{user: "drover-" + string(rune('a'+len(w.drovers)))}
 	d.refuses.Store(nobody)
@@ -82,11 +83,11 @@ func (w *world) startDrover(o droverOptions) *drover {
 	return d
 }
 
-// unhurried is a clock that ticks less often than it is asked to: what drover looks at every 5 s it looks at every 25 s,
-// which is just inside of the time after which it trusts nothing any more, and a fifth of the work.
+// unhurried is a clock whose tickers tick five times less often. drover then checks every 25 s what it checks every 5 s
+// otherwise. That is still within the time after which it considers its caches stale, and takes a fifth of the work.
 type unhurried struct{ clock.RealClock }
 
-// NewTicker gives a ticker with five times that period.
+// NewTicker returns a ticker with five times the period.
 func (c unhurried) NewTicker(d time.Duration) clock.Ticker { return c.RealClock.NewTicker(5 * d) }
 
 func newManager(connection *rest.Config) (ctrl.Manager, error) {
@@ -100,18 +101,18 @@ func newManager(connection *rest.Config) (ctrl.Manager, error) {
 	})
 }
 
-// severed is a connection to the API server that can be cut.
+// severed is a connection to the API server that the test can cut.
 type severed struct {
 	d    *drover
 	next http.RoundTripper
 }
 
-// nobody is refused anything.
+// nobody refuses no request.
 func nobody(*http.Request) bool { return false }
 
 func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// forbidden is the API server's answer to what is not allowed.
+// forbidden returns the API server's response to a forbidden request.
 func forbidden(r *http.Request) (*http.Response, error) {
 	status := apierrors.NewForbidden(schema.GroupResource{Resource: lastOf(r.URL.Path)}, "", errors.New("exceeded quota")).Status()
 	raw, err := json.Marshal(status)

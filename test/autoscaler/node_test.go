@@ -13,23 +13,23 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// cloudController is the model of a cloud-controller-manager: it initializes a Node once that has been registered for
-// delay. A dead one does nothing.
+// cloudController is the model of a cloud-controller-manager. It initializes a Node when delay has passed since its registration,
+// unless it is dead.
 type cloudController struct {
 	delay time.Duration
 	dead  bool
 }
 
-// progress is how far a registered Node has come.
+// progress is how far a registered Node has started.
 type progress struct {
 	// id is its provider ID.
 	id string
-	// ready: its kubelet reports Ready. initialized: the cloud-controller-manager has taken its taint off. started: the
-	// Machine controller has taken the startup taint off.
+	// ready is true when the kubelet reports Ready, initialized when the cloud-controller-manager has removed its taint, and
+	// started when the Machine controller has removed the startup taint.
 	ready, initialized, started bool
 }
 
-// join registers a Machine's node; it is ready at once unless its pool says otherwise.
+// join registers the node of a Machine. It is ready at once unless its pool says otherwise.
 func (w *world) join(m *v1alpha1.Machine, s *machine) {
 	s.node, s.joined = true, time.Now()
 	n := &corev1.Node{
@@ -38,7 +38,7 @@ func (w *world) join(m *v1alpha1.Machine, s *machine) {
 			Labels:      map[string]string{v1alpha1.LabelOwnedBy: string(m.UID)},
 			Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: m.Namespace + "/" + m.Name},
 		},
-		Spec: corev1.NodeSpec{ProviderID: s.pool.bears(string(m.UID), 0), Taints: []corev1.Taint{
+		Spec: corev1.NodeSpec{ProviderID: s.pool.providerID(string(m.UID), 0), Taints: []corev1.Taint{
 			{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule},
 			{Key: taintUninitialized, Value: "true", Effect: corev1.TaintEffectNoSchedule},
 			{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule},
@@ -62,11 +62,11 @@ func readyIs(status corev1.ConditionStatus, reason string) []v1alpha1.MachineCon
 	}}
 }
 
-// settle brings a Node further: it gets its provider ID and becomes Ready, the cloud-controller-manager initializes it, and
-// the Machine controller takes the startup taint off.
+// settle takes the next step of a Node's start: it sets the provider ID and Ready, initializes the Node, and removes the startup
+// taint.
 func (w *world) settle(m *v1alpha1.Machine, s *machine) {
 	done, age := s.done, time.Since(s.joined)
-	done.id = s.pool.bears(string(m.UID), age)
+	done.id = s.pool.providerID(string(m.UID), age)
 	done.ready = age >= s.pool.settle
 	done.initialized = done.initialized || !w.controller.dead && age >= w.controller.delay
 	done.started = done.started || done.ready && (done.initialized || w.startsEarly)
@@ -95,14 +95,14 @@ func (w *world) settle(m *v1alpha1.Machine, s *machine) {
 	}
 }
 
-// report is a kubelet that reports Ready, or the node controller that has not heard of it for long.
+// report sets the Ready condition of a Node, as a kubelet or the node lifecycle controller does.
 func (w *world) report(n *corev1.Node, ready corev1.ConditionStatus) {
 	before := n.DeepCopy()
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.Now()}}
 	w.must(w.admin.Status().Patch(w.ctx, n, client.MergeFrom(before)))
 }
 
-// loseContact makes a Node that has started NotReady, and its Machine with it.
+// loseContact makes a started Node NotReady, and its Machine with it.
 func (w *world) loseContact(m *v1alpha1.Machine) {
 	n := &corev1.Node{}
 	w.must(w.admin.Get(w.ctx, client.ObjectKey{Name: m.Name}, n))

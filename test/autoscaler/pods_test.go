@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// stepPods is the model of what makes, places, runs and ends pods.
+// stepPods is the model of the ReplicaSet controller, the scheduler, the kubelets and the pod garbage collector.
 func (w *world) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 	alive := map[string]bool{}
 	bins := map[string]*bin{}
@@ -25,7 +25,7 @@ func (w *world) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 				on = append(on, &pods[j])
 			}
 		}
-		// The scheduler goes by taints alone.
+		// The scheduler looks at taints, not at readiness.
 		bins[n.Name] = newBin(n, on)
 	}
 	w.count(pods)
@@ -42,7 +42,7 @@ func (w *world) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 	}
 }
 
-// count makes as many pods as each pool is to have, and takes away those that are too many.
+// count creates the missing pods of each pool and deletes those that are too many.
 func (w *world) count(pods []corev1.Pod) {
 	for _, p := range w.pools {
 		var have []*corev1.Pod
@@ -54,7 +54,7 @@ func (w *world) count(pods []corev1.Pod) {
 		for range p.pods - len(have) {
 			w.must(w.admin.Create(w.ctx, w.newPod(p)))
 		}
-		// Those that wait go first, then those that came last.
+		// Pending pods are deleted first, then the newest.
 		slices.SortFunc(have, func(a, b *corev1.Pod) int {
 			return cmp.Or(cmp.Compare(len(b.Spec.NodeName), len(a.Spec.NodeName)), cmp.Compare(a.Name, b.Name))
 		})
@@ -85,7 +85,7 @@ func (w *world) newPod(p *pool) *corev1.Pod {
 	return pod
 }
 
-// place is the scheduler.
+// place is the model of the scheduler.
 func (w *world) place(p *corev1.Pod, bins []*bin) {
 	for _, b := range bins {
 		if b.takes(p) {

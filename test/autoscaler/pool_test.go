@@ -14,30 +14,30 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// pool is a node group with the demand that only its nodes can meet.
+// pool is a node group and the pods that can run only on its nodes.
 type pool struct {
 	name string
-	// pods is how many pods there are to be; two of them never fit on one node.
+	// pods is the number of wanted pods. Two of them never fit on one node.
 	pods int
-	// boot is how long a server takes to become a node, settle how long that node is not ready, drain how long a busy one
-	// takes to go.
+	// boot is how long a server takes to become a node, settle how long that node is not ready, and drain how long the drain of a
+	// busy node takes.
 	boot, settle, drain time.Duration
-	// join is after how long a server that is no node is replaced, as the Machine controller does. Zero: never.
+	// join is the time after which the Machine controller replaces a server that is not a node. Zero means never.
 	join time.Duration
-	// quota is how many servers there may be; negative: any number.
+	// quota is the maximum number of servers; negative means without a limit.
 	quota int
-	// lost tells whether the nth machine of the pool, counted from 1, never becomes a node.
+	// lost reports whether the nth machine of the pool, counted from 1, never becomes a node.
 	lost func(n int) bool
-	// bears is the provider ID that a node of that age bears; nil: that of its server, at once.
-	bears func(server string, age time.Duration) string
-	made  int
-	// flexible: its pods run on the nodes of any pool.
+	// providerID returns the provider ID of a node of that age; nil means that of its server, from the start.
+	providerID func(server string, age time.Duration) string
+	made       int
+	// flexible is true when its pods run on the nodes of any pool.
 	flexible bool
-	// blind: nobody knows what its nodes will be like.
-	blind bool
-	// annotations are the deployment's beside its bounds, labels those of its nodes beside the pool's.
+	// noTemplate is true when the group has no template for its nodes.
+	noTemplate bool
+	// annotations are added to the deployment, besides its bounds. labels are added to its nodes, besides the pool's.
 	annotations, labels map[string]string
-	// version is the kubelet's in the template: it tells old machines from new ones.
+	// version is the kubelet version in the template. It distinguishes old machines from new ones.
 	version string
 	owner   *appsv1.ReplicaSet
 }
@@ -51,8 +51,8 @@ func (p *pool) withDefaults() {
 	if p.lost == nil {
 		p.lost = func(int) bool { return false }
 	}
-	if p.bears == nil {
-		p.bears = func(server string, _ time.Duration) string { return "openstack:///" + server }
+	if p.providerID == nil {
+		p.providerID = func(server string, _ time.Duration) string { return "openstack:///" + server }
 	}
 	if p.quota == 0 {
 		p.quota = -1
@@ -63,7 +63,7 @@ func (p *pool) withDefaults() {
 	p.labels = labels
 }
 
-// pool makes a node group, at that size, with a pod for each node.
+// pool creates a node group of that size, with one pod for each node.
 func (w *world) pool(p pool, low, size, high int) *pool {
 	p.withDefaults()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
@@ -77,7 +77,7 @@ func (w *world) pool(p pool, low, size, high int) *pool {
 	d.Spec.Template.Metadata.Labels = own
 	d.Spec.Template.Spec.Versions.Kubelet = p.version
 	w.must(w.admin.Create(w.ctx, d))
-	if !p.blind {
+	if !p.noTemplate {
 		w.reveal(&p)
 	}
 	p.owner = &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: p.name}}
@@ -86,7 +86,7 @@ func (w *world) pool(p pool, low, size, high int) *pool {
 	return &p
 }
 
-// reveal writes what a pool's nodes will be like.
+// reveal sets the annotations from which drover derives the template of a pool's nodes.
 func (w *world) reveal(p *pool) {
 	d := w.deployment(p)
 	before := d.DeepCopy()
@@ -100,7 +100,7 @@ func (w *world) deployment(p *pool) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// edit is a person who changes a pool's deployment.
+// edit changes a pool's deployment, as a user does.
 func (w *world) edit(p *pool, how func(d *v1alpha1.MachineDeployment)) {
 	d := w.deployment(p)
 	before := d.DeepCopy()

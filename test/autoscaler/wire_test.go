@@ -15,40 +15,40 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// wire is what lies between the client and drover. It remembers what was asked, and can fail.
+// wire is the connection between the client and drover. It records the calls, and can make them fail.
 type wire struct {
 	mu sync.Mutex
-	// route is the replica that a call goes to.
+	// route returns the replica to which a call goes.
 	route func(method string) *drover
 	calls map[string]int
 	lags  map[string]time.Duration
-	// named are the nodes that DeleteNodes has named, by name and provider ID, answered or not.
+	// named holds the nodes that DeleteNodes has named, by name and provider ID, whether or not the call succeeded.
 	named map[string]bool
-	// fault decides what becomes of the nth call of a method.
-	fault func(method string, n int) fate
-	// before is told of a call before it is carried out.
+	// fault returns the outcome of the nth call of a method.
+	fault func(method string, n int) outcome
+	// before is called with each call before it is carried out.
 	before func(method string, request any)
 }
 
-// fate is what becomes of a call.
-type fate int
+// outcome is the outcome of a call.
+type outcome int
 
 const (
-	carriedOut fate = iota
-	// refused: nothing is done, and the client is told at once.
+	carriedOut outcome = iota
+	// refused means that the call is not carried out, and the client receives an error at once.
 	refused
-	// lost: it is done, and the client hears nothing until its deadline.
+	// lost means that the call is carried out, and the client receives nothing until its deadline.
 	lost
-	// slow: it is done late, but in time.
+	// slow means that the call is carried out late, but in time.
 	slow
-	// astray: it comes to somebody who does not know the method.
-	astray
+	// misrouted means that the call reaches a service that does not have the method.
+	misrouted
 )
 
 func newWire() *wire {
 	return &wire{
 		calls: map[string]int{}, lags: map[string]time.Duration{}, named: map[string]bool{},
-		fault: func(string, int) fate { return carriedOut }, before: func(string, any) {},
+		fault: func(string, int) outcome { return carriedOut }, before: func(string, any) {},
 	}
 }
 
@@ -60,7 +60,7 @@ func (w *wire) routed(route func(method string) *drover) {
 	w.route = route
 }
 
-// switches sends calls to one replica until the next call of a method is through, and then to the other.
+// switches sends calls to one replica until the next call of a method has returned, and then to the other.
 func (w *wire) switches(after string, from, to *drover) {
 	switched := after == ""
 	w.routed(func(method string) *drover {
@@ -72,7 +72,7 @@ func (w *wire) switches(after string, from, to *drover) {
 	})
 }
 
-// alternates sends calls to either replica by turns: each call of a method changes over.
+// alternates sends calls to the replicas by turns: it changes the replica at each call of the method.
 func (w *wire) alternates(at string, one, other *drover) {
 	w.routed(func(method string) *drover {
 		if method == at {
@@ -82,15 +82,15 @@ func (w *wire) alternates(at string, one, other *drover) {
 	})
 }
 
-// faulty sets what becomes of calls from now on; they are counted anew.
-func (w *wire) faulty(fault func(method string, n int) fate) {
+// faulty sets the outcomes of calls from now on. It resets the counts.
+func (w *wire) faulty(fault func(method string, n int) outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault, w.calls = fault, map[string]int{}
 }
 
-// sound ends all faults.
-func (w *wire) sound() { w.faulty(func(string, int) fate { return carriedOut }) }
+// endFaults ends all faults.
+func (w *wire) endFaults() { w.faulty(func(string, int) outcome { return carriedOut }) }
 
 func (w *wire) count(method string) int {
 	w.mu.Lock()
@@ -104,14 +104,14 @@ func (w *wire) counts() map[string]int {
 	return maps.Clone(w.calls)
 }
 
-// lag is how late a user's watches of a resource are.
+// lag returns how late a user's watches of a resource are.
 func (w *wire) lag(user, resource string, _ time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return max(w.lags[user], w.lags[user+" "+resource])
 }
 
-// late makes a replica's watches late: all, or those of one resource.
+// late delays a replica's watches: all of them, or those of one resource.
 func (w *wire) late(d *drover, by time.Duration, resource ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -129,8 +129,8 @@ func (w *wire) names(names ...string) bool {
 	return false
 }
 
-// note writes down a call and gives its fate.
-func (w *wire) note(method string, request any) (fate, *drover, func(string, any)) {
+// note records a call and returns its outcome.
+func (w *wire) note(method string, request any) (outcome, *drover, func(string, any)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls[method]++
@@ -142,8 +142,8 @@ func (w *wire) note(method string, request any) (fate, *drover, func(string, any
 	return w.fault(method, w.calls[method]), w.route(method), w.before
 }
 
-// answers tells whether the process lives and has opened its port. One that has died has both channels closed, so that they
-// are looked at one after the other.
+// answers reports whether the process lives and serves. Both channels of a dead process are closed, so they are read one after
+// the other.
 func (d *drover) answers() bool {
 	select {
 	case <-d.done:
@@ -158,31 +158,31 @@ func (d *drover) answers() bool {
 	}
 }
 
-// Invoke is a call of the client's.
+// Invoke makes a call of the client.
 func (w *wire) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	name := path.Base(method)
-	fate, d, before := w.note(name, args)
+	outcome, d, before := w.note(name, args)
 	if !d.answers() {
 		return status.Error(codes.Unavailable, "connection refused")
 	}
-	switch fate {
+	switch outcome {
 	case refused:
 		return status.Error(codes.Unavailable, "cut")
-	case astray:
+	case misrouted:
 		return status.Error(codes.Unimplemented, "unexpected HTTP status code 404")
 	case slow:
 		time.Sleep(2 * time.Second)
 	}
 	before(name, args)
 	err := d.server.Invoke(ctx, method, args, reply, opts...)
-	if fate == lost {
+	if outcome == lost {
 		<-ctx.Done()
 		return status.Error(codes.DeadlineExceeded, "no answer")
 	}
 	return err
 }
 
-// NewStream is not of the protocol.
+// NewStream returns an error, because the protocol has no streams.
 func (w *wire) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, "no streams")
 }

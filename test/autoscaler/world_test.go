@@ -34,7 +34,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	// Worlds make much garbage and keep little.
+	// Worlds create much garbage and keep little.
 	debug.SetGCPercent(400)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
@@ -65,9 +65,9 @@ const (
 	labelPool = "pool"
 )
 
-// world is a cluster with pods and machines, drover with its real node groups and its real deployment and set
-// controllers, and the client. It lives in virtual time. The machines are a model: what the Machine controller and a
-// cloud would do, as far as the client can see it.
+// world is a cluster with pods and machines, drover with its real node groups and its real deployment and set controllers, and
+// the client. It runs in virtual time. A model stands for the Machine controller and the cloud: it does what the client could see
+// of them.
 type world struct {
 	*testing.T
 	ctx   context.Context
@@ -76,7 +76,7 @@ type world struct {
 	kube  *apiserver.Server
 	admin client.Client
 	seen  cache.Cache
-	// tick is how often the world outside of drover and its client moves.
+	// tick is the period at which everything besides drover and its client moves.
 	tick time.Duration
 
 	wire          *wire
@@ -84,18 +84,18 @@ type world struct {
 	client        *process
 	clientOptions Options
 
-	// controller is the cloud-controller-manager. startsEarly lets the Machine controller take the startup taint off a Ready
-	// Node that the cloud-controller-manager has not looked at, as drover once did (F-47).
+	// controller is the cloud-controller-manager. With startsEarly the Machine controller removes the startup taint of a Ready
+	// Node that the cloud-controller-manager has not initialized, as drover once did (F-47).
 	controller  cloudController
 	startsEarly bool
 
 	pools    []*pool
 	machines map[string]*machine
 	serial   int
-	judge    judge
+	checker  checker
 }
 
-// inWorld runs a scenario in virtual time, beside others.
+// inWorld runs a scenario in virtual time, in parallel with others.
 func inWorld(t *testing.T, scenario func(w *world)) {
 	t.Helper()
 	t.Parallel()
@@ -112,7 +112,7 @@ func inWorld(t *testing.T, scenario func(w *world)) {
 	})
 }
 
-// setUp makes the cluster.
+// setUp creates the cluster.
 func (w *world) setUp() {
 	var err error
 	w.kube, err = apiserver.New(apiserver.Options{Catalog: catalog, CollectAfter: time.Second, Lag: w.wire.lag})
@@ -156,7 +156,7 @@ func (w *world) close() {
 	w.work.Wait()
 }
 
-// process is something that runs until it is ended.
+// process is a program of the world that runs until it is ended.
 type process struct {
 	stop context.CancelFunc
 	done chan struct{}
@@ -177,14 +177,14 @@ func (p *process) end() {
 	<-p.done
 }
 
-// startClient runs the client; its times are the original's defaults unless the world says otherwise.
+// startClient starts the client. Its times are the original's defaults unless the world says otherwise.
 func (w *world) startClient() {
 	o := w.clientOptions
 	k, err := kubernetes.NewForConfig(w.kube.Config("autoscaler"))
 	w.must(err)
 	o.Provider, o.Client, o.Log, o.StartupTaints = proto.NewCloudProviderClient(w.wire), k, w.log(), []string{startupTaint}
 	w.client = w.process(func(ctx context.Context) {
-		// Its loops fall between the steps of the world.
+		// The loops of the client fall between the ticks of the world.
 		time.Sleep(w.tick / 2)
 		a, err := New(ctx, o)
 		if err != nil {
@@ -201,20 +201,20 @@ func (w *world) endClient() {
 	}
 }
 
-// restartClient lets the client forget everything.
+// restartClient restarts the client, which loses its memory.
 func (w *world) restartClient() {
 	w.endClient()
 	w.startClient()
 }
 
-// run lets the world go on for a while.
+// run lets time pass.
 func (w *world) run(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		w.step(w.paceFor(d))
 	}
 }
 
-// paceFor is how often the world moves when it goes on for that long.
+// paceFor returns the tick of a world that runs for that long.
 func (w *world) paceFor(d time.Duration) time.Duration {
 	if d >= 20*time.Minute {
 		return 5 * w.tick
@@ -222,17 +222,17 @@ func (w *world) paceFor(d time.Duration) time.Duration {
 	return w.tick
 }
 
-// until lets the world go on until something is so.
+// until lets time pass until a condition holds.
 func (w *world) until(limit time.Duration, what string, so func() bool) {
 	w.Helper()
 	for end := time.Now().Add(limit); !so(); w.step(w.paceFor(limit)) {
 		if time.Now().After(end) {
-			w.Fatalf("not within %v: %s\n%s", limit, what, w.describe())
+			w.Fatalf("not reached within %v: %s\n%s", limit, what, w.describe())
 		}
 	}
 }
 
-// step is one tick: everything that is neither drover nor its client does what it has to do.
+// step is one tick: it moves everything besides drover and its client.
 func (w *world) step(pace time.Duration) {
 	time.Sleep(pace)
 	synctest.Wait()
@@ -242,5 +242,5 @@ func (w *world) step(pace time.Duration) {
 	w.must(w.seen.List(w.ctx, pods))
 	w.stepMachines(machines.Items, nodes.Items, pods.Items)
 	w.stepPods(nodes.Items, pods.Items)
-	w.judge.peak = max(w.judge.peak, w.total())
+	w.checker.peak = max(w.checker.peak, w.total())
 }

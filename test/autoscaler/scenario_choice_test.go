@@ -9,14 +9,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// zoned is a pool whose nodes differ from those of others in their place alone, and whose pods run anywhere.
+// zoned returns a pool whose nodes differ from those of other pools only in their zone, and whose pods run on the nodes of any
+// pool.
 func zoned(name, zone string) pool {
 	return pool{name: name, flexible: true, labels: map[string]string{
 		corev1.LabelTopologyZone: zone, "topology.cinder.csi.openstack.org/zone": zone,
 	}}
 }
 
-func TestGroupsThatAreAlike(t *testing.T) {
+func TestSimilarGroupsInTwoZones(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ignored []string
@@ -24,12 +25,12 @@ func TestGroupsThatAreAlike(t *testing.T) {
 		a, b    int
 		peak    int
 	}{
-		"grow evenly":                      {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, -1, 3, 3, 6},
-		"are not alike by the zone of CSI": {[]string{labelPool}, -1, 6, 0, 6},
-		"the full one leaves its share":    {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, 1, 1, 5, 9},
-		"the same when nothing is ignored": {nil, -1, 6, 0, 6},
+		"two similar groups grow evenly (CA-C102)":                               {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, -1, 3, 3, 6},
+		"the label of the CSI zone makes two groups different (CA-C102)":         {[]string{labelPool}, -1, 6, 0, 6},
+		"a group grows by the share of a similar group that is full (CA-C102)":   {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, 1, 1, 5, 9},
+		"the CSI zone makes groups different when no label is ignored (CA-C102)": {nil, -1, 6, 0, 6},
 	} {
-		t.Run("CA-C102 in two zones: "+name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.clientOptions.BalanceSimilar, w.clientOptions.BalancingIgnore = true, c.ignored
 				first := zoned("a", "one")
@@ -40,27 +41,27 @@ func TestGroupsThatAreAlike(t *testing.T) {
 				w.run(time.Minute)
 				a.pods = 6
 				w.until(30*time.Minute, "all pods run", func() bool {
-					_, _, running := w.standing(a)
+					_, _, running := w.counts(a)
 					return running == 6
 				})
 				w.run(calm)
 				if x, y := w.replicas(a), w.replicas(b); x != c.a || y != c.b {
 					t.Errorf("the sizes are %d and %d, want %d and %d\n%s", x, y, c.a, c.b, w.describe())
 				}
-				w.notBeyond(c.peak)
+				w.neverAbove(c.peak)
 			})
 		})
 	}
 }
 
-func TestTheCheaperGroup(t *testing.T) {
+func TestThePriceExpanderChoosesTheCheaperGroup(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		prices map[string]string
 		a, b   int
 	}{
-		"CA-C107 grows although the other comes first by name":    {map[string]string{"prices.yaml": "flavors: {big: 0.5, small: 0.1}"}, 0, 2},
-		"CA-C106 without prices nothing grows, so there are some": {nil, 0, 0},
+		"the cheaper group grows although its name sorts last (CA-C107)": {map[string]string{"prices.yaml": "flavors: {big: 0.5, small: 0.1}"}, 0, 2},
+		"no group grows without prices (CA-C106)":                        {nil, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -85,30 +86,30 @@ func TestTheCheaperGroup(t *testing.T) {
 					t.Errorf("the sizes are %d and %d, want %d and %d\n%s", x, y, c.a, c.b, w.describe())
 				}
 				if asked := w.wire.count("PricingNodePrice"); asked == 0 {
-					t.Error("nobody asked for a price")
+					t.Error("the client did not ask for a price")
 				}
 			})
 		})
 	}
 }
 
-// zeroOrMax is the annotation by which a group is either empty or full.
+// zeroOrMax is the annotation that makes a group scale only between zero and its maximum.
 const zeroOrMax = "cluster.k8s.io/autoscaling-options-zeroormaxnodescaling"
 
-func TestAGroupThatIsEitherEmptyOrFull(t *testing.T) {
+func TestZeroOrMaxNodeScaling(t *testing.T) {
 	t.Parallel()
-	t.Run("CA-C95 by its annotation alone it is a group as any other", func(t *testing.T) {
+	t.Run("a group with only the annotation scales like any other (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{})
 			w.startClient()
 			w.run(time.Minute)
 			p.pods = 1
-			w.ends(p, 1)
-			w.notBeyond(1)
+			w.endsAt(p, 1)
+			w.neverAbove(1)
 		})
 	})
-	t.Run("CA-C95 where drover lets it through, it fills up at once and never shrinks", func(t *testing.T) {
+	t.Run("a group whose option drover passes on grows to its maximum at once and never shrinks (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{zeroOrMax: true})
@@ -123,19 +124,19 @@ func TestAGroupThatIsEitherEmptyOrFull(t *testing.T) {
 			}
 		})
 	})
-	t.Run("CA-C95 and when one machine never comes the client asks for all, and those that work stay", func(t *testing.T) {
+	t.Run("nodes that work stay when the client deletes the whole group because of one missing node (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", lost: func(n int) bool { return n == 4 }, annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{zeroOrMax: true})
 			w.startClient()
 			w.run(time.Minute)
 			p.pods = 1
-			w.until(10*time.Minute, "three of four nodes", func() bool { _, nodes, _ := w.standing(p); return nodes == 3 })
-			w.wire.sound()
-			w.until(30*time.Minute, "a removal of all", func() bool { return w.wire.count("NodeGroupDeleteNodes") > 0 })
+			w.until(10*time.Minute, "three of four nodes", func() bool { _, nodes, _ := w.counts(p); return nodes == 3 })
+			w.wire.endFaults()
+			w.until(30*time.Minute, "the client removes all nodes", func() bool { return w.wire.count("NodeGroupDeleteNodes") > 0 })
 			w.run(time.Hour)
-			if _, nodes, running := w.standing(p); w.judge.gone != 0 || nodes != 3 || running != 1 || w.replicas(p) != 3 {
-				t.Errorf("%d nodes went, %d are there, %d pods run, the size is %d: want 0, 3, 1 and 3", w.judge.gone, nodes, running, w.replicas(p))
+			if _, nodes, running := w.counts(p); w.checker.deletedNodes != 0 || nodes != 3 || running != 1 || w.replicas(p) != 3 {
+				t.Errorf("%d nodes were deleted, %d exist, %d pods run, the size is %d; want 0, 3, 1 and 3", w.checker.deletedNodes, nodes, running, w.replicas(p))
 			}
 		})
 	})

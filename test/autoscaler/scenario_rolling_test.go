@@ -47,19 +47,19 @@ func updateBy(surge, unavailable int) *v1alpha1.MachineDeploymentStrategy {
 	}}
 }
 
-func TestARolloutWithDrainsOfAnHourLeavesTheSizeAsItWas(t *testing.T) {
+func TestARolloutWithDrainsOfAnHourKeepsTheSize(t *testing.T) {
 	t.Parallel()
-	const lessFirst, allFirst = "CA-C32 one less at a time", "CA-C32 all old ones first"
+	const lessFirst, allFirst = "a rollout without surge keeps the size (CA-C32)", "a Recreate rollout keeps the size (CA-C32)"
 	for name, strategy := range map[string]*v1alpha1.MachineDeploymentStrategy{
-		"CA-C32 one more at a time":   updateBy(1, 0),
-		lessFirst:                     updateBy(0, 1),
-		"CA-C32 half of them at once": updateBy(2, 2),
-		allFirst:                      {Type: v1alpha1.Recreate},
-		"CA-C31 by hand, one by one":  {Type: v1alpha1.OnDelete},
+		"a rollout with a surge of one keeps the size (CA-C32)": updateBy(1, 0),
+		lessFirst: updateBy(0, 1),
+		"a rollout with a surge of two and two unavailable keeps the size (CA-C32)": updateBy(2, 2),
+		allFirst: {Type: v1alpha1.Recreate},
+		"an OnDelete rollout keeps the size (CA-C31)": {Type: v1alpha1.OnDelete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				p := busyThree(w, pool{drain: time.Hour})
+				p := withThreeBusyNodes(w, pool{drain: time.Hour})
 				w.roll(p, strategy)
 				for end := time.Now().Add(8 * time.Hour); w.old(p) > 0 && time.Now().Before(end); {
 					if strategy.Type == v1alpha1.OnDelete {
@@ -67,37 +67,38 @@ func TestARolloutWithDrainsOfAnHourLeavesTheSizeAsItWas(t *testing.T) {
 					}
 					w.run(20 * time.Minute)
 				}
-				w.ends(p, 3)
-				// A replacement is empty as long as the old node's pods stay there: nobody takes it away to order it again.
-				// Where pods wait before their replacement is ordered, the client orders too.
-				if ahead := name != lessFirst && name != allFirst; ahead && w.judge.gone != 3 {
-					t.Errorf("%d nodes went, the 3 old ones should\n%s", w.judge.gone, w.describe())
+				w.endsAt(p, 3)
+				// A replacement stays empty while the old node's pods stay there, and the client does not remove it only to order
+				// it again. With strategies that remove old nodes first, pods wait before their replacement is ordered, so the
+				// client orders nodes too.
+				if ahead := name != lessFirst && name != allFirst; ahead && w.checker.deletedNodes != 3 {
+					t.Errorf("%d nodes were deleted, want the 3 old ones\n%s", w.checker.deletedNodes, w.describe())
 				}
-				w.notBeyond(6)
+				w.neverAbove(6)
 			})
 		})
 	}
 }
 
-func TestARolloutInWhichTheSizeIsChanged(t *testing.T) {
+func TestTheSizeChangesDuringARollout(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		strategy *v1alpha1.MachineDeploymentStrategy
 		peak     int
 	}{
-		"one more at a time": {updateBy(1, 0), 7},
-		"one less at a time": {updateBy(0, 1), 7},
-		// There are no nodes at all for a while, nor does the client count what it has not ordered itself.
-		"all old ones first": {&v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.Recreate}, 10},
+		"a user and the client scale during a rollout with surge, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)":    {updateBy(1, 0), 7},
+		"a user and the client scale during a rollout without surge, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)": {updateBy(0, 1), 7},
+		// There are no nodes at all for a while, and the client does not count nodes that it has not ordered.
+		"a user and the client scale during a Recreate rollout, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)": {&v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.Recreate}, 10},
 	} {
-		t.Run("CA-C32 CA-C60 CA-C80 "+name+", by a person and by the client, with an answer lost and drover started anew", func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
-				p := busyThree(w, pool{drain: 20 * time.Minute})
+				p := withThreeBusyNodes(w, pool{drain: 20 * time.Minute})
 				w.roll(p, c.strategy)
 				w.run(3 * time.Minute)
 				w.resize(p, 5)
 				w.run(7 * time.Minute)
-				w.wire.faulty(func(m string, n int) fate {
+				w.wire.faulty(func(m string, n int) outcome {
 					if n == 1 && (m == "NodeGroupIncreaseSize" || m == "NodeGroupDeleteNodes") {
 						return lost
 					}
@@ -111,14 +112,14 @@ func TestARolloutInWhichTheSizeIsChanged(t *testing.T) {
 				w.run(10 * time.Minute)
 				p.pods = 4
 				w.until(8*time.Hour, "all nodes are new", func() bool { return w.old(p) == 0 && w.settled(p, 4) })
-				w.ends(p, 4)
-				w.notBeyond(c.peak)
+				w.endsAt(p, 4)
+				w.neverAbove(c.peak)
 			})
 		})
 	}
 }
 
-// deleteOld deletes one Machine of the old template, as a person does, once the last one has gone.
+// deleteOld deletes one Machine of the old template, as a user does, when the previous one is gone.
 func (w *world) deleteOld(p *pool) {
 	for _, m := range w.machinesOf(p) {
 		if m.DeletionTimestamp != nil {
@@ -133,53 +134,53 @@ func (w *world) deleteOld(p *pool) {
 	}
 }
 
-func TestNodesThatGoForAnotherReason(t *testing.T) {
+func TestNodesThatAnotherClientDeletes(t *testing.T) {
 	t.Parallel()
-	t.Run("CA-C31 CA-C32 nodes that a person takes away do not eat into an order, so it is made once", func(t *testing.T) {
+	t.Run("nodes that a user removes do not reduce a scale-up, so the client orders once (CA-C31, CA-C32)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
-			p := busyThree(w, pool{boot: 4 * time.Minute, drain: time.Hour})
+			p := withThreeBusyNodes(w, pool{boot: 4 * time.Minute, drain: time.Hour})
 			p.pods = 5
 			w.until(10*time.Minute, "five nodes", func() bool { return w.settled(p, 5) })
-			// Two go, slowly; their pods stay for an hour. Two more pods come.
+			// Two nodes are drained, which takes an hour because of their pods. Meanwhile two more pods are created.
 			w.resize(p, 3)
 			w.run(30 * time.Second)
 			p.pods = 7
-			w.judge.peak = 0
+			w.checker.peak = 0
 			w.run(30 * time.Minute)
-			// The two nodes that drain carry pods that will need another place only when they are evicted.
-			if got := w.judge.peak; got != 5 {
-				t.Errorf("the size rose to %d, want 3 and the 2 that were ordered\n%s", got, w.describe())
+			// The pods on the two draining nodes need other nodes only when they are evicted.
+			if got := w.checker.peak; got != 5 {
+				t.Errorf("the size rose to %d, want 5: 3 nodes and 2 ordered ones\n%s", got, w.describe())
 			}
-			w.ends(p, 7)
+			w.endsAt(p, 7)
 		})
 	})
-	t.Run("a machine that somebody deletes is replaced, and the client does not see a node too few", func(t *testing.T) {
+	t.Run("drover replaces a Machine that a user deletes, and the client never sees a missing node", func(t *testing.T) {
 		inWorld(t, func(w *world) {
-			p := busyThree(w, pool{drain: 30 * time.Minute})
-			w.judge.excused = true
+			p := withThreeBusyNodes(w, pool{drain: 30 * time.Minute})
+			w.checker.excused = true
 			machines := w.machinesOf(p)
 			w.must(w.admin.Delete(w.ctx, &machines[0]))
 			w.run(time.Hour)
-			w.ends(p, 3)
-			w.notBeyond(4)
+			w.endsAt(p, 3)
+			w.neverAbove(4)
 		})
 	})
-	t.Run("CA-C80 a node that is named in a rollout goes, and no other instead", func(t *testing.T) {
+	t.Run("DeleteNodes during a rollout deletes the named node and no other (CA-C80)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
-			p := busyThree(w, pool{drain: 20 * time.Minute})
+			p := withThreeBusyNodes(w, pool{drain: 20 * time.Minute})
 			p.pods = 5
 			w.until(10*time.Minute, "five nodes", func() bool { return w.settled(p, 5) })
 			w.roll(p, updateBy(1, 0))
 			w.run(time.Minute)
 			p.pods = 3
-			w.until(12*time.Hour, "all nodes are new, and as many as the demand", func() bool { return w.old(p) == 0 && w.settled(p, 3) })
-			w.ends(p, 3)
-			w.notBeyond(5)
+			w.until(12*time.Hour, "all nodes are new and meet the demand", func() bool { return w.old(p) == 0 && w.settled(p, 3) })
+			w.endsAt(p, 3)
+			w.neverAbove(5)
 		})
 	})
-	t.Run("CA-C60 CA-C64 CA-C82 a person and the client change the size by turns", func(t *testing.T) {
+	t.Run("the size meets the demand after a user and the client change it by turns (CA-C60, CA-C64, CA-C82)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
-			p := busyThree(w, pool{boot: 2 * time.Minute})
+			p := withThreeBusyNodes(w, pool{boot: 2 * time.Minute})
 			for round := range 6 {
 				p.pods = 3 + round%3*2
 				w.run(time.Duration(7+13*round) * time.Second)
@@ -188,14 +189,14 @@ func TestNodesThatGoForAnotherReason(t *testing.T) {
 			}
 			p.pods = 4
 			w.run(calm)
-			w.ends(p, 4)
+			w.endsAt(p, 4)
 		})
 	})
 }
 
-func TestRemovalsAtOnce(t *testing.T) {
+func TestConcurrentRemovals(t *testing.T) {
 	t.Parallel()
-	t.Run("CA-C66 ten single-node calls at once take exactly those ten", func(t *testing.T) {
+	t.Run("ten concurrent DeleteNodes calls delete exactly the ten named nodes (CA-C66)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", pods: 12}, 0, 12, 20)
 			w.startDrover(droverOptions{})
@@ -220,12 +221,12 @@ func TestRemovalsAtOnce(t *testing.T) {
 				t.Error(err)
 			}
 			if got := w.replicas(p); got != 2 {
-				t.Errorf("the size is %d when the calls have returned, want 2", got)
+				t.Errorf("the size is %d after the calls have returned, want 2", got)
 			}
 			p.pods = 2
-			w.ends(p, 2)
-			if w.judge.gone != 10 {
-				t.Errorf("%d nodes went, want 10", w.judge.gone)
+			w.endsAt(p, 2)
+			if w.checker.deletedNodes != 10 {
+				t.Errorf("%d nodes were deleted, want 10", w.checker.deletedNodes)
 			}
 		})
 	})
