@@ -44,7 +44,7 @@ func command() *cobra.Command {
 			}
 			setLoggers(o.verbosity)
 			build := version.Get()
-			ctrl.Log.Info("drover", "version", build.Version, "commit", build.Commit, "go", build.Go)
+			ctrl.Log.Info("Drover", "version", build.Version, "commit", build.Commit, "go", build.Go)
 			if err := run(ctrl.SetupSignalHandler(), o, credentials); err != nil {
 				ctrl.Log.Error(err, "Stopped by an error")
 				return errLogged

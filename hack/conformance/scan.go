@@ -25,8 +25,8 @@ func (t test) String() string {
 	return t.file + " " + t.name
 }
 
-// ownFolder holds tests about items, which cover none.
-const ownFolder = "hack/conformance"
+// aboutItems are the folders of tests about the numbers of items, which cover none.
+var aboutItems = []string{"hack/conformance", "hack/words"}
 
 // scan finds the tests of a repository that name items, sorted by file.
 func scan(repository fs.FS) ([]test, error) {
@@ -53,7 +53,7 @@ func scan(repository fs.FS) ([]test, error) {
 
 func skipped(folder string) bool {
 	base := path.Base(folder)
-	return folder != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "vendor" || folder == ownFolder)
+	return folder != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "vendor" || slices.Contains(aboutItems, folder))
 }
 
 // scanFile finds what the declarations of one file name: a test function by its

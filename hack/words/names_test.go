@@ -1,0 +1,48 @@
+package main
+
+import "testing"
+
+func TestLogMessagesBeginWithACapital(t *testing.T) {
+	wantFindings(t, map[string]string{"a.go": `package a
+
+func a() {
+	log.V(1).Info("Created server", "id", 1)
+	log.Info("created server", "id", 1)
+	log.Error(err, "creating a server")
+	t.Error("creating a server")
+}
+`}, "a.go:5 created server", "a.go:6 creating a server")
+}
+
+func TestNumbersAreAtTheEndOfTestNames(t *testing.T) {
+	wantFindings(t, map[string]string{"a.go": "package a\n", "a_test.go": `package a
+
+func TestA(t *testing.T) {
+	t.Run("MC-7 a server is created", nil)
+	t.Run("a server is created (MC-7, CAPI-2)", nil)
+	t.Run("a server (MC-7) is created as "+kind, nil)
+	for name, test := range map[string]struct{}{"F-3 grows": {}, "MC-1": {}} {
+	}
+	_ = []struct{ name, text string }{{"F-4: shrinks", "F-4 in a text"}, {name: "F-5 stays", text: "F-5 in a text"}}
+	t.Errorf("MC-7 failed: %v", err)
+}
+`}, "a_test.go:4 MC-7", "a_test.go:6 MC-7", "a_test.go:7 F-3", "a_test.go:9 F-4", "a_test.go:9 F-5")
+}
+
+func TestMoveItems(t *testing.T) {
+	for name, want := range map[string]string{
+		"MC-7 a server is created":            "a server is created (MC-7)",
+		"MC-7: a server is created":           "a server is created (MC-7)",
+		"MC-71 MCM-87 F-8 two at once":        "two at once (MC-71, MCM-87, F-8)",
+		"CA-C80, C81 … C84 a size of 3":       "a size of 3 (CA-C80, C81 … C84)",
+		"MCM-22a and 23 a server is replaced": "a server is replaced (MCM-22a and 23)",
+		"MC-7 grows, and MC-8 shrinks":        "",
+		"a server is created (MC-7)":          "",
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got, _ := moveItems(name); got != want {
+				t.Errorf("moveItems() = %q, want %q", got, want)
+			}
+		})
+	}
+}
