@@ -90,7 +90,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	})
 }
 
-// lateJoin lets each server of a pool that has no node join at once.
+// lateJoin makes each server of a pool that has no node join at once.
 func (w *world) lateJoin(p *pool) {
 	list := &v1alpha1.MachineList{}
 	w.must(w.admin.List(w.ctx, list, client.MatchingLabels{labelPool: p.name}))

@@ -19,7 +19,7 @@ type Run struct {
 	Seed     uint64
 	// Crash is the fault point at which the first process dies; nil if there is none.
 	Crash *process.Point
-	// Failing lets calls fail while the process goes on; nil if none fails.
+	// Failing makes calls fail while the process goes on; nil if none fails.
 	Failing *process.Failing
 	// DisturbedWatch disturbs drover's watches; nil if none is disturbed.
 	DisturbedWatch *world.DisturbedWatch

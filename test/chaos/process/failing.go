@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/calls"
 )
 
-// Failing lets calls of a process fail while the process goes on. A process that is started after it may share it.
+// Failing makes calls of a process fail while the process goes on. A process that is started after it may share it.
 type Failing struct {
 	// At is the first call that fails. Its field After is ignored.
 	At Point

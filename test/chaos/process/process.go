@@ -45,7 +45,7 @@ type Options struct {
 	// HoldBack is how long after the crash a create call arrives at the cloud before which the process dies; 0 means that it
 	// never arrives.
 	HoldBack time.Duration
-	// Failing lets calls fail; nil if none fails.
+	// Failing makes calls fail; nil if none fails.
 	Failing *Failing
 	// LedBefore is when another process last renewed the lease; zero if none has.
 	LedBefore time.Time

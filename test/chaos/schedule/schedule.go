@@ -16,8 +16,8 @@ import (
 // no two events happen at the same instant, where their order would be open.
 const longestTravel = time.Millisecond
 
-// Scheduler gives turns to calls: when every goroutine of the synctest bubble is idle, it picks one of the waiting calls at
-// random and lets it go.
+// Scheduler orders calls: when every goroutine of the synctest bubble is idle, it picks one of the waiting calls at random and
+// releases it.
 type Scheduler struct {
 	random *rand.Rand
 	bell   chan struct{}
@@ -68,7 +68,7 @@ func (s *Scheduler) ring() {
 	}
 }
 
-// Run gives turns to calls until ctx ends.
+// Run releases calls until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
 	for {
 		select {
@@ -83,7 +83,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// next lets one call go, and reports whether more are waiting.
+// next releases one call, and reports whether more are waiting.
 func (s *Scheduler) next() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func compare(a, b *turn) int {
 	return cmp.Compare(a.detail(), b.detail())
 }
 
-// Alone is the detail of calls of which only one can wait at a time.
+// Alone is the detail of calls when only one call of the name can wait at a time.
 func Alone() string { return "" }
 
 // Sleep blocks for d. It returns false when ctx ends first.

@@ -53,7 +53,7 @@ var kinds = func() *runtime.Scheme {
 	return s
 }()
 
-// mapper knows which kinds are in a namespace.
+// mapper maps kinds to resources.
 var mapper = func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for gvk := range kinds.AllKnownTypes() {
@@ -67,7 +67,7 @@ var mapper = func() meta.RESTMapper {
 	return m
 }()
 
-// world is a cluster and a cloud with a drover between them. It is made and used in a bubble of testing/synctest.
+// world is a cluster and a cloud with a drover between them. It must be created and used in a bubble of testing/synctest.
 type world struct {
 	*testing.T
 	kube     *memory.Server
@@ -126,7 +126,7 @@ func (w *world) create(o client.Object) {
 	w.must(w.admin.Create(w.Context(), o))
 }
 
-// drover is what cmd/drover wires, without lease, gRPC and pages.
+// drover wires what cmd/drover wires, without lease, gRPC and pages.
 func (w *world) drover() manager.Manager {
 	w.Helper()
 	kube := w.kube.ConfigOver(w.kube.RoundTripper("drover"))
@@ -173,7 +173,8 @@ func (w *world) drover() manager.Manager {
 	return mgr
 }
 
-// tenant makes a project with a user of its own, and the Secret with the user's password. It returns the provider spec's fields.
+// tenant creates a project with a user of its own and the Secret with the user's password. It returns the fields of the provider
+// spec.
 func (w *world) tenant(name string) map[string]any {
 	w.Helper()
 	w.cloud.AddProject(name, sim.MetaKubeDomain)
@@ -190,7 +191,7 @@ func (w *world) tenant(name string) map[string]any {
 	}
 }
 
-// deployment makes a MachineDeployment that is a node group.
+// deployment creates a MachineDeployment that is a node group.
 func (w *world) deployment(name string, fields map[string]any, replicas int) *v1alpha1.MachineDeployment {
 	w.Helper()
 	raw, err := json.Marshal(map[string]any{"cloudProvider": "openstack", "operatingSystem": "ubuntu", "cloudProviderSpec": fields})

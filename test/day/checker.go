@@ -16,42 +16,46 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// judge holds what must never happen against what does, at every step.
-type judge struct {
+// checker checks the invariants of the day at every step.
+type checker struct {
 	w *World
-	// there are the Machines that do not leave, as they were last. broken are the names of those whose servers are broken for good.
+	// there holds the last state of the Machines that are not being deleted. broken holds the names of those whose servers are
+	// broken for good.
 	there  map[types.UID]*v1alpha1.Machine
 	broken map[string]bool
-	// waiting is since when each pod waits.
+	// waiting holds since when each pod has been pending.
 	waiting map[types.UID]time.Time
-	// excused: Machines go, or sizes are, for a reason that the test has caused.
+	// excused holds the names of Machines and pools that the test itself has changed, so that their deletions or sizes are
+	// expected.
 	excused map[string]bool
-	// patience is how long a pod may wait now; slowest is how long one has waited in a calm hour.
+	// patience is how long a pod may be pending now. slowest is the longest wait of a pod in calm hours.
 	patience, slowest time.Duration
-	// healed and rolled are how many Machines were replaced for either reason, left how many have gone for any.
+	// healed and rolled are the numbers of Machines that were replaced because they were unhealthy or by a rollout. left is the
+	// number of Machines that were deleted for any reason.
 	healed, rolled, left int
 	made                 map[types.UID]bool
 
 	mu sync.Mutex
-	// named are the nodes that the autoscaler has asked to delete, by name and provider ID; decreased are the groups that it has made
-	// smaller.
+	// named holds the nodes that the autoscaler has asked to delete, by name and provider ID. decreased holds the groups whose
+	// size it has decreased.
 	named     map[string]bool
 	decreased map[string]int
 	rpcs      map[string]int
 }
 
-// usualPatience is how long a pod may wait for a Node in calm hours: the autoscaler's loop, and the server's boot and start.
+// usualPatience is how long a pod may wait for a Node in calm hours: a loop of the autoscaler, and the boot and start of a
+// server.
 const usualPatience = 4 * time.Minute
 
-func newJudge(w *World) *judge {
-	return &judge{
+func newChecker(w *World) *checker {
+	return &checker{
 		w: w, there: map[types.UID]*v1alpha1.Machine{}, broken: map[string]bool{}, waiting: map[types.UID]time.Time{}, excused: map[string]bool{}, patience: usualPatience,
 		named: map[string]bool{}, decreased: map[string]int{}, rpcs: map[string]int{}, made: map[types.UID]bool{},
 	}
 }
 
-// called is told of each call of the autoscaler.
-func (j *judge) called(method string, request any) {
+// called receives each call of the autoscaler.
+func (j *checker) called(method string, request any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.rpcs[path.Base(method)]++
@@ -66,16 +70,16 @@ func (j *judge) called(method string, request any) {
 }
 
 // names reports whether the autoscaler has named one of these.
-func (j *judge) names(names ...string) bool {
+func (j *checker) names(names ...string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.ContainsFunc(names, func(name string) bool { return j.named[name] })
 }
 
-// look looks at everything.
-func (j *judge) look(machines []v1alpha1.Machine, pods []corev1.Pod) {
-	j.lookAtSizes(machines)
-	j.lookAtServers()
+// check checks all invariants.
+func (j *checker) check(machines []v1alpha1.Machine, pods []corev1.Pod) {
+	j.checkSizes(machines)
+	j.checkServers()
 	there := map[types.UID]*v1alpha1.Machine{}
 	for i := range machines {
 		if m := &machines[i]; m.DeletionTimestamp == nil {
@@ -84,33 +88,33 @@ func (j *judge) look(machines []v1alpha1.Machine, pods []corev1.Pod) {
 	}
 	for uid, m := range j.there {
 		if there[uid] == nil {
-			j.goes(m)
+			j.machineDeleted(m)
 		}
 	}
 	j.there = there
-	j.lookAtPods(pods)
+	j.checkPods(pods)
 }
 
-// goes is told of a Machine that is being deleted, or is gone, as it was before.
-func (j *judge) goes(m *v1alpha1.Machine) {
+// machineDeleted is called with the last state of a Machine that is being deleted or is gone.
+func (j *checker) machineDeleted(m *v1alpha1.Machine) {
 	j.left++
-	why := j.mayGo(m)
+	why := j.mayBeDeleted(m)
 	if why == "" {
-		j.w.Errorf("%s: Machine %s goes, and nobody has asked for that: %+v", j.w.clock(), m.Name, m.Status.Conditions)
+		j.w.Errorf("%s: Machine %s is deleted without a reason: %+v", j.w.clock(), m.Name, m.Status.Conditions)
 		return
 	}
 	j.w.log("Machine %s goes: %s", m.Name, why)
 }
 
-// mayGo returns why a Machine may go; empty when there is no reason.
-func (j *judge) mayGo(m *v1alpha1.Machine) string {
+// mayBeDeleted returns why a Machine may be deleted; empty when there is no reason.
+func (j *checker) mayBeDeleted(m *v1alpha1.Machine) string {
 	id := ptr.Deref(m.Spec.ProviderID, "none")
 	group := "MachineDeployment/" + m.Namespace + "/" + m.Labels[labelPool]
 	switch {
 	case j.excused["end"]:
 		return "the day is over"
 	case j.excused[m.Name]:
-		return "a person has deleted it"
+		return "a user has deleted it"
 	case j.broken[m.Name]:
 		j.healed++
 		return "its server is broken"
@@ -118,23 +122,24 @@ func (j *judge) mayGo(m *v1alpha1.Machine) string {
 		return "the autoscaler has named it"
 	case m.Spec.Versions.Kubelet != j.w.kubeletOf(m.Labels[labelPool]):
 		j.rolled++
-		return "it is of an old template"
+		return "it has an old template"
 	case m.Status.NodeRef == nil && j.takeDecrease(group):
-		return "the autoscaler has made its group smaller"
+		return "the autoscaler has decreased the size of its group"
 	}
 	return ""
 }
 
-// takeDecrease reports whether the autoscaler has taken back an order that this Machine may have been.
-func (j *judge) takeDecrease(group string) bool {
+// takeDecrease reports whether the autoscaler has decreased the size of the group, which may have removed this Machine, and uses
+// that up.
+func (j *checker) takeDecrease(group string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.decreased[group]--
 	return j.decreased[group] >= 0
 }
 
-// lookAtSizes checks that sizes stay within the bounds, and that there are no more living Machines than a rollout may add.
-func (j *judge) lookAtSizes(machines []v1alpha1.Machine) {
+// checkSizes checks that sizes are within the bounds, and that no pool has more living Machines than a rollout may add.
+func (j *checker) checkSizes(machines []v1alpha1.Machine) {
 	living := map[string]int{}
 	for i := range machines {
 		if machines[i].DeletionTimestamp == nil {
@@ -152,8 +157,8 @@ func (j *judge) lookAtSizes(machines []v1alpha1.Machine) {
 	}
 }
 
-// lookAtServers checks that no Machine has two servers.
-func (j *judge) lookAtServers() {
+// checkServers checks that no Machine has two servers.
+func (j *checker) checkServers() {
 	of := map[string]string{}
 	for _, s := range j.w.Cloud.Servers() {
 		uid := s.Metadata["machine-uid"]
@@ -164,8 +169,8 @@ func (j *judge) lookAtServers() {
 	}
 }
 
-// lookAtPods checks that no pod waits for too long.
-func (j *judge) lookAtPods(pods []corev1.Pod) {
+// checkPods checks that no pod is pending for too long.
+func (j *checker) checkPods(pods []corev1.Pod) {
 	waiting := map[types.UID]time.Time{}
 	for i := range pods {
 		p := &pods[i]
@@ -182,7 +187,7 @@ func (j *judge) lookAtPods(pods []corev1.Pod) {
 			j.slowest = max(j.slowest, waited)
 		}
 		if waited > j.patience {
-			j.w.Errorf("%s: pod %s waits since %v\n%s", j.w.clock(), p.Name, waited, j.w.describe())
+			j.w.Errorf("%s: pod %s has been pending for %v\n%s", j.w.clock(), p.Name, waited, j.w.describe())
 		}
 	}
 	j.waiting = waiting
@@ -212,7 +217,7 @@ func (w *World) cached(pool string) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// describe says how things stand.
+// describe returns the state of the pools, the cloud and the pods, for a failed test.
 func (w *World) describe() string {
 	machines, nodes, pods := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
 	w.must(w.seen.List(w.ctx, machines))
@@ -239,6 +244,6 @@ func (w *World) describe() string {
 	for _, p := range pools {
 		fmt.Fprintf(&b, "%s: size %d\n", p.name, w.size(p.name))
 	}
-	fmt.Fprintf(&b, "%d pods, %d wait; in the cloud: %+v; calls of the autoscaler: %v\n", len(pods.Items), waiting, w.Cloud.Leftovers(), w.judge.rpcs)
+	fmt.Fprintf(&b, "%d pods, %d pending; in the cloud: %+v; calls of the autoscaler: %v\n", len(pods.Items), waiting, w.Cloud.Leftovers(), w.checker.rpcs)
 	return b.String()
 }

@@ -18,7 +18,7 @@ const (
 	machines     = 500
 	groups       = 25
 	hostsOfAZone = 10
-	// detection is how long after a kubelet has fallen silent the API server is told at the least. Up to spread more passes.
+	// detection is the least time from a kubelet's last report until the API server shows it. Up to spread may be added.
 	detection, spread = 40 * time.Second, 20 * time.Second
 	// joinTimeout is how long a server may take to become a Node.
 	joinTimeout = 10 * time.Minute
@@ -26,7 +26,7 @@ const (
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// world is a cluster as it really is.
+// world is the true state of a cluster.
 type world struct {
 	*testing.T
 	*timeline
@@ -34,27 +34,27 @@ type world struct {
 	groups  []*health.Group
 	servers map[types.UID]*server
 	number  int
-	// api is what the API server holds, and project what the cloud has.
+	// api is the content of the API server, and project that of the cloud.
 	api     api
 	project *table[resource]
 	// broken are the servers that broke while their Machines existed.
 	broken []*server
-	// away is until when the API server does not answer.
+	// away is when the API server answers again.
 	away time.Time
 	// changed is called when the API server shows a change.
 	changed func()
-	// stray are the resources and Nodes that have no Machine any more, by their key, with what is known of each.
+	// strays holds the resources and Nodes whose Machines are gone, by their key.
 	strays map[string]*stray
 	counts counts
 }
 
-// counts are how often something happened.
+// counts holds how often something happened.
 type counts struct {
 	broken, blips, hosts, zones, outages, leaders, troubles, stripped, late, clones, churned int
 	replaced, failedJoins, collected, marked                                                 int
 }
 
-// zone is an availability zone. back is when its last outage ends, or has ended.
+// zone is an availability zone. back is when its last outage ends or has ended.
 type zone struct {
 	name string
 	back time.Time
@@ -79,13 +79,13 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// grow makes a group larger by a Machine.
+// grow adds a Machine to a group.
 func (w *world) grow(g *health.Group) {
 	g.Size++
 	w.create(g)
 }
 
-// works reports whether a server runs, and its kubelet too.
+// works reports whether a server and its kubelet run.
 func (w *world) works(s *server) bool {
 	return s.built && s.broken.IsZero() && !w.now.Before(s.silent) && !w.now.Before(s.zone.back)
 }
@@ -102,22 +102,22 @@ func (w *world) whenAnswering(happen func()) {
 	w.at(w.away.Add(w.between(time.Second, time.Minute)), func() { w.whenAnswering(happen) })
 }
 
-// pick returns a random Machine's server.
+// pick returns the server of a random Machine.
 func (w *world) pick() *server {
 	return w.servers[w.api.machines.rows[w.random.IntN(len(w.api.machines.rows))].UID]
 }
 
-// fallSilent has the control plane find out that a kubelet reports no more, if it still does not by then.
+// fallSilent makes the control plane notice that a kubelet does not report, unless it reports again by then.
 func (w *world) fallSilent(s *server) {
 	w.in(w.between(detection, detection+spread), func() { w.report(s, false) })
 }
 
-// comeBack has the Node of a server that works again become Ready within a while.
+// comeBack makes the Node of a server that works again Ready within a while.
 func (w *world) comeBack(s *server, within time.Duration) {
 	w.in(w.between(time.Second, within), func() { w.report(s, true) })
 }
 
-// report has the control plane show what a kubelet is, when that is still so.
+// report makes the API server show the state of a kubelet, unless that has changed again.
 func (w *world) report(s *server, ready bool) {
 	w.whenAnswering(func() {
 		if s.node == nil || w.works(s) != ready || s.isReady() == ready {
@@ -134,8 +134,8 @@ func (w *world) report(s *server, ready bool) {
 	})
 }
 
-// addOthersNodes adds Nodes that are not this cluster's: those of another control cluster, whose marks look like drover's; Nodes of the
-// control plane; and Nodes that nobody has marked.
+// addOthersNodes adds Nodes of others: those of another control cluster, whose labels look like drover's; Nodes of the control
+// plane; and Nodes without labels.
 func (w *world) addOthersNodes() {
 	long := began.Add(-30 * day)
 	for i := range 12 {

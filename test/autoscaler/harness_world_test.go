@@ -207,7 +207,7 @@ func (w *world) restartClient() {
 	w.startClient()
 }
 
-// run lets time pass.
+// run makes time pass.
 func (w *world) run(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		w.step(w.paceFor(d))
@@ -222,7 +222,7 @@ func (w *world) paceFor(d time.Duration) time.Duration {
 	return w.tick
 }
 
-// until lets time pass until a condition holds.
+// until makes time pass until a condition holds.
 func (w *world) until(limit time.Duration, what string, so func() bool) {
 	w.Helper()
 	for end := time.Now().Add(limit); !so(); w.step(w.paceFor(limit)) {

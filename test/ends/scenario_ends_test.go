@@ -23,16 +23,16 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// machines is how many Machines come and go in each round.
-var machines = flag.Int("machines", 400, "how many Machines come and go in each of the two rounds")
+// machines is the number of Machines that are created and deleted in each round.
+var machines = flag.Int("machines", 400, "the number of Machines that are created and deleted in each of the two rounds")
 
-// Machines of a round come in waves, each of which has a project, a user and a Secret of its own and some deployments.
+// The Machines of a round are created in waves. Each wave has a project, a user and a Secret of its own, and some deployments.
 const (
 	deploymentsOfWave     = 4
 	machinesOfDeployments = 50
 )
 
-// sampleEvery is how many bytes are allocated from one sample of the heap to the next.
+// sampleEvery is the mean number of allocated bytes between two samples of the heap profile.
 const sampleEvery = 512
 
 func TestMain(m *testing.M) {
@@ -43,26 +43,26 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestNothingStaysOfMachinesThatCameAndWent(t *testing.T) {
-	t.Run("a round of Machines, deployments, projects, credentials and Secrets leaves the heap, goroutines and metrics as the one before, and durations are histograms (F-12, MCM-110)", func(t *testing.T) {
-		synctest.Test(t, testNothingStays)
+func TestDroverForgetsDeletedMachines(t *testing.T) {
+	t.Run("two equal rounds of creating and deleting Machines and all they use leave the same heap, goroutines and metric series, and all durations are histograms (F-12, MCM-110)", func(t *testing.T) {
+		synctest.Test(t, testDroverForgets)
 	})
 }
 
-func testNothingStays(t *testing.T) {
+func testDroverForgets(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	<-w.groups.Synced()
-	// Maps keep the room that they needed at the most.
+	// Go maps keep the memory of their largest size, so the largest wave comes first.
 	w.wave("at-most", deploymentsOfWave*machinesOfDeployments)
 	w.round("first")
-	first := w.held()
+	first := w.usage()
 	t.Logf("after the first round of %d Machines: %+v", *machines, first)
 	w.round("second")
-	second := w.held()
+	second := w.usage()
 	t.Logf("after the second: %+v", second)
 	if second.goroutines != first.goroutines || second.series != first.series {
-		t.Errorf("goroutines and metrics have changed: %+v, then %+v", first, second)
+		t.Errorf("goroutines or metric series have changed from %+v to %+v", first, second)
 	}
 	w.checkDurations()
 	if second.heap > first.heap*105/100 {
@@ -70,7 +70,7 @@ func testNothingStays(t *testing.T) {
 	}
 }
 
-// round has Machines come and go, in waves, and lets what nobody uses end.
+// round creates and deletes Machines in waves, and waits until drover has dropped what it does not use any more.
 func (w *world) round(name string) {
 	w.Helper()
 	left := *machines
@@ -82,7 +82,7 @@ func (w *world) round(name string) {
 	time.Sleep(70 * time.Minute)
 }
 
-// wave has some deployments come, grow by a call of the autoscaler, and go.
+// wave creates some deployments, scales them up with a call of the autoscaler, and deletes them.
 func (w *world) wave(name string, size int) {
 	w.Helper()
 	fields := w.tenant(name)
@@ -103,17 +103,17 @@ func (w *world) wave(name string, size int) {
 	for _, d := range all {
 		w.must(w.admin.Delete(w.Context(), d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
-	w.until(name+": no Machine and no server", func() bool { return w.cloud.ServerCount() == 0 && w.provisioned() < 0 })
+	w.until(name+": no Machine and no server is left", func() bool { return w.cloud.ServerCount() == 0 && w.provisioned() < 0 })
 	w.must(w.admin.Delete(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 	time.Sleep(time.Minute)
 	w.must(w.admin.DeleteAllOf(w.Context(), &eventsv1.Event{}, client.InNamespace(namespace)))
-	// The simulations keep no history, or they would take most of the time.
+	// The simulations drop their history, because recording it would take most of the time.
 	w.kube.Forget()
 	w.cloud.ForgetCalls()
 	w.cloud.ArchiveDeleted()
 }
 
-// provisioned returns how many Machines have a server; -1 when there is no Machine.
+// provisioned returns how many Machines have a server; -1 when there are no Machines.
 func (w *world) provisioned() (n int) {
 	var list v1alpha1.MachineList
 	w.must(w.admin.List(w.Context(), &list))
@@ -137,31 +137,31 @@ func (w *world) until(what string, reached func() bool) {
 	}
 }
 
-// held is how much is held at rest.
-type held struct {
+// usage is the memory, goroutines and metric series in use at rest.
+type usage struct {
 	goroutines, series int
 	// heap is drover's part of the heap, in bytes.
 	heap int64
-	// places are the parts of the heap by where they were allocated.
+	// places holds the parts of the heap by the place of their allocation.
 	places map[string]int64
 }
 
-// String leaves out the places.
-func (h held) String() string {
+// String returns the numbers without the places.
+func (h usage) String() string {
 	return fmt.Sprintf("%d bytes, %d goroutines, %d series", h.heap, h.goroutines, h.series)
 }
 
-// held measures. The memory of the simulations does not count.
-func (w *world) held() held {
+// usage measures what is in use. The memory of the simulations does not count.
+func (w *world) usage() usage {
 	w.Helper()
 	synctest.Wait()
-	h := held{goroutines: runtime.NumGoroutine(), places: map[string]int64{}}
+	h := usage{goroutines: runtime.NumGoroutine(), places: map[string]int64{}}
 	families, err := w.registry.Gather()
 	w.must(err)
 	for _, f := range families {
 		h.series += len(f.GetMetric())
 	}
-	// What a profile shows is as of the collection before the last.
+	// A heap profile shows the state of the garbage collection before the last one.
 	for range 3 {
 		runtime.GC()
 	}
@@ -169,7 +169,7 @@ func (w *world) held() held {
 	records := make([]runtime.MemProfileRecord, n+1000)
 	n, ok := runtime.MemProfile(records, false)
 	if !ok {
-		w.Fatal("the profile has grown meanwhile")
+		w.Fatal("the heap profile has grown during the measurement")
 	}
 	for i := range records[:n] {
 		if place, ours := placeOf(&records[i]); ours {
@@ -180,7 +180,7 @@ func (w *world) held() held {
 	return h
 }
 
-// times are the metrics in seconds that are not durations: how old something is, and how long something is still to be waited for.
+// times are the metrics in seconds that are not durations: the age of something, and the time until something.
 var times = []string{"drover_openstack_inventory_age_seconds", "drover_openstack_rest_seconds"}
 
 // checkDurations fails the test unless every duration is a histogram.
@@ -194,15 +194,15 @@ func (w *world) checkDurations() {
 			continue
 		}
 		if seen++; f.GetType() != dto.MetricType_HISTOGRAM {
-			w.Errorf("%s is a %s, want a histogram", f.GetName(), f.GetType())
+			w.Errorf("metric %s is a %s, want a histogram", f.GetName(), f.GetType())
 		}
 	}
 	if seen == 0 {
-		w.Error("there is no duration")
+		w.Error("no metric is a duration")
 	}
 }
 
-// placeOf returns where memory was allocated, and reports whether it is drover's.
+// placeOf returns where memory was allocated, and reports whether drover allocated it.
 func placeOf(r *runtime.MemProfileRecord) (place string, ours bool) {
 	var b strings.Builder
 	frames := runtime.CallersFrames(r.Stack())
@@ -217,8 +217,8 @@ func placeOf(r *runtime.MemProfileRecord) (place string, ours bool) {
 	return b.String(), true
 }
 
-// grown names the places that have grown most.
-func (h held) grown(before held) string {
+// grown returns the places that have grown most.
+func (h usage) grown(before usage) string {
 	var b strings.Builder
 	for place, bytes := range h.places {
 		if more := bytes - before.places[place]; more > 16<<10 {
