@@ -42,7 +42,7 @@ type World struct {
 	replicas *appsv1.ReplicaSet
 	serial   int
 	nodes    map[string]*nodeHealth
-	checker    *checker
+	checker  *checker
 	counts   counts
 
 	mu     sync.Mutex

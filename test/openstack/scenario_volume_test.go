@@ -53,7 +53,7 @@ func TestAServerBootsFromAVolume(t *testing.T) {
 	eventually(t, "the servers gone", func() bool { return len(cloud.Servers()) == 0 })
 	list := extract(t, volumes.List(c.volume, nil).AllPages, volumes.ExtractVolumes)
 	if len(list) != 1 || list[0].ID != v.ID || list[0].Status != "available" {
-		t.Errorf("a volume goes with its server only when it was told to; left %+v", list)
+		t.Errorf("only volumes with delete_on_termination are deleted with their server; left %+v", list)
 	}
 	if err := volumes.Delete(ctx, c.volume, v.ID, nil).ExtractErr(); err != nil {
 		t.Error(err)

@@ -178,7 +178,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch whose history is forgotten begins anew", func(t *testing.T) {
+	t.Run("an informer lists again when the history of its watch is gone", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "a")
 			_ = w.known(t)

@@ -134,7 +134,7 @@ func (s *script) digest(o *unstructured.Unstructured) string {
 // uids are different on every server.
 var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// owners tells who owns which fields.
+// owners returns which manager owns which fields.
 func owners(o *unstructured.Unstructured) string {
 	var out []string
 	for _, m := range o.GetManagedFields() {
@@ -212,7 +212,7 @@ func (s *script) list(what string, gvk schema.GroupVersionKind, options ...clien
 	s.say("list %s: %v, more %t", what, names, list.GetContinue() != "")
 }
 
-// metadata writes down an object of which only the metadata is asked for, as the client of that decodes it: it takes a whole
+// metadata writes down an object whose metadata alone is requested, as the client of that decodes it: it takes a whole
 // object too, so the bytes are looked at.
 func (s *script) metadata(what string, o *unstructured.Unstructured) {
 	out := &metav1.PartialObjectMetadata{}

@@ -209,7 +209,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("refuse a port that has one, a port that is not there, and a network that is no pool", func(t *testing.T) {
+	t.Run("refuse a port that has one, an unknown port, and an internal network as pool", func(t *testing.T) {
 		_, err := floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: pool, PortID: p.ID}).Extract()
 		if text := refused(t, err, 409); !strings.Contains(text, "FloatingIPPortAlreadyAssociated") {
 			t.Error(text)

@@ -30,7 +30,7 @@ var builtins = []operations{
 		s.apply("a label", "alice", s.object("v1", "Node", s.namespace+"-node", `{"metadata":{"labels":{"c":"d"}}}`))
 		s.delete("it", n)
 	}},
-	{"a Secret has a type for ever, and data for ever when it is immutable", func(s *script) {
+	{"a Secret keeps its type forever, and its data forever when it is immutable", func(s *script) {
 		secret := s.create("a Secret", s.object("v1", "Secret", "s", `{"stringData":{"a":"b"}}`))
 		s.patch("its type", secret, types.MergePatchType, `{"type":"other"}`)
 		s.patch("more data", secret, types.MergePatchType, `{"stringData":{"c":"d"},"data":{"e":"Zg=="}}`)
@@ -141,7 +141,7 @@ var reads = []operations{
 		}
 	}},
 	{"a watch shows what comes, as its selector sees it", func(s *script) {
-		before := s.create("one that is there before", s.machine("before"))
+		before := s.create("one that exists before", s.machine("before"))
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(before.GroupVersionKind())
 		w, err := s.client.Watch(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{"in": "yes"},
@@ -179,7 +179,7 @@ var reads = []operations{
 	}},
 }
 
-// What owns and is owned are built-in kinds: the real collector learns of others half a minute after its start.
+// Owner and dependent are built-in kinds, because the real collector notices others only half a minute after its start.
 var collections = []operations{
 	{"dependents go after their owner", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
@@ -231,7 +231,7 @@ var collections = []operations{
 		s.delete("the second", two)
 		s.eventually("the dependent goes", child, gone)
 	}},
-	{"what is born to an owner that is not there goes", func(s *script) {
+	{"an object whose owner does not exist is deleted", func(s *script) {
 		owner := s.configMap("never", "")
 		owner.SetUID("11111111-2222-4333-8444-555555555555")
 		s.eventually("the dependent goes", s.create("one of nobody", s.owned("child", false, owner)), gone)

@@ -55,7 +55,7 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := c.Kubectl(t.Context(), "get", "namespace", "kept"); err != nil {
-		t.Errorf("what was stored is not there: %v", err)
+		t.Errorf("reading the stored object: %v", err)
 	}
 	if err := c.Err(); err != nil {
 		t.Errorf("a component counts as ended: %v", err)
@@ -81,7 +81,7 @@ func TestTheAuditLogCountsWrites(t *testing.T) {
 	}
 	maps := clientFor(t, config).CoreV1().ConfigMaps("default")
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
-	for range 2 { // the second is refused, and so is no write
+	for range 2 { // the second one is refused, which is not a write
 		_, err = maps.Create(t.Context(), object, metav1.CreateOptions{})
 	}
 	if err == nil {

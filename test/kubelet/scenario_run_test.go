@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// metadataService answers for one server and refuses everybody else.
+// metadataService serves one server and refuses all others.
 func metadataService(t *testing.T, id, userData string) string {
 	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

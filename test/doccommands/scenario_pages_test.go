@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Every block of commands in the documentation is run by a test, or its page says why not.
+// Each block of commands in the documentation is run by a test, or its page explains why it is not.
 func TestEveryBlockOfCommandsIsRun(t *testing.T) {
 	root, err := Root()
 	if err != nil {
@@ -62,7 +62,7 @@ func pages(t *testing.T, root string) (out []string) {
 	return out
 }
 
-// usedIDs returns the IDs of blocks that stand in tests, except in this package's own.
+// usedIDs returns the IDs of blocks that appear in tests, except in this package's own.
 func usedIDs(t *testing.T, root string) map[string]bool {
 	t.Helper()
 	id := regexp.MustCompile(`"((?:docs/)?[\w-]+\.md#[a-z0-9-]+)"`)

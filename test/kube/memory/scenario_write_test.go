@@ -36,7 +36,7 @@ var writes = []operations{
 		s.create("one with a resource version", old)
 		lost := s.machine("lost")
 		lost.SetNamespace("nowhere")
-		s.create("one in a namespace that is not there", lost)
+		s.create("one in a missing namespace", lost)
 	}},
 	{"a generated name begins as asked and is unique", func(s *script) {
 		names := map[string]bool{}
@@ -93,8 +93,8 @@ var writes = []operations{
 		s.patch("with another's UID", m, types.MergePatchType, `{"metadata":{"uid":"11111111-2222-4333-8444-555555555555"}}`)
 		s.patch("the name", m, types.MergePatchType, `{"metadata":{"name":"other"}}`)
 		s.patch("of what is not there", s.machine("nobody"), types.MergePatchType, `{"metadata":{"labels":{"x":"3"}}}`)
-		s.patch("that is no JSON", m, types.MergePatchType, `{`)
-		s.patch("that is no object", m, types.MergePatchType, `["metadata"]`)
+		s.patch("that is not JSON", m, types.MergePatchType, `{`)
+		s.patch("that is not an object", m, types.MergePatchType, `["metadata"]`)
 		of := func(provider string) string {
 			return `{"spec":{"providerSpec":{"value":{"cloudProviderSpec":` + provider + `}}}}`
 		}
@@ -153,7 +153,7 @@ var applies = []operations{
 		s.apply("with its own", "alice", right)
 		unborn := s.machine("unborn")
 		unborn.SetUID(m.GetUID())
-		s.apply("of what is not there, with a UID", "alice", unborn)
+		s.apply("of a missing object, with a UID", "alice", unborn)
 	}},
 	{"an apply needs a manager's name and no managed fields", func(s *script) {
 		raw := `{"apiVersion":"` + api + `","kind":"Machine","metadata":{"name":"m"}}`
@@ -200,7 +200,7 @@ var statuses = []operations{
 		_ = unstructured.SetNestedField(m.Object, "Pending", "status", "phase")
 		s.create("a Machine with a status", m)
 		s.patch("its status", m, types.MergePatchType, `{"status":{"phase":"Running"}}`)
-		s.patchStatus("by a path that is not there", m, types.MergePatchType, `{"status":{"phase":"Failed"}}`)
+		s.patchStatus("by an unknown path", m, types.MergePatchType, `{"status":{"phase":"Failed"}}`)
 	}},
 }
 
