@@ -48,13 +48,13 @@ func TestInAManagerOnARealAPIServer(t *testing.T) {
 
 	server := managed(t, control, scheme)
 	calls := proto.NewCloudProviderClient(dial(t, server.Addr(), nil))
-	t.Run("CA-C02 CA-C20 the first call of all is answered without a Refresh", func(t *testing.T) {
+	t.Run("the first call of all is answered without a Refresh (CA-C02, CA-C20)", func(t *testing.T) {
 		got, err := calls.NodeGroups(t.Context(), &proto.NodeGroupsRequest{})
 		if err != nil || len(got.GetNodeGroups()) != 1 || got.GetNodeGroups()[0].GetId() != "MachineDeployment/kube-system/pool" {
 			t.Errorf("the groups are %v, error %v", got, err)
 		}
 	})
-	t.Run("CA-C58 an increase is on the API server when the call returns", func(t *testing.T) {
+	t.Run("an increase is on the API server when the call returns (CA-C58)", func(t *testing.T) {
 		if _, err := calls.NodeGroupIncreaseSize(t.Context(), &proto.NodeGroupIncreaseSizeRequest{Id: "MachineDeployment/kube-system/pool", Delta: 2}); err != nil {
 			t.Fatal(err)
 		}

@@ -13,7 +13,7 @@ import (
 )
 
 // errNoOptions is the answer to most calls of a steady client: four for each node.
-var errNoOptions = status.Error(codes.Unimplemented, "the group has no options of its own: the autoscaler's flags hold")
+var errNoOptions = status.Error(codes.Unimplemented, "The group has no options of its own: the autoscaler's flags hold")
 
 // NodeGroupGetOptions gives a group's own options over those of the client, all of them and in both generations of fields,
 // because the client takes zeros literally. Where nothing is overridden the client is left with its flags: an answer could

@@ -40,10 +40,10 @@ func TestOptionsOfAGroup(t *testing.T) {
 	next := gproto.Clone(newer).(*proto.NodeGroupAutoscalingOptions)
 	next.MaxNodeStartupDuration, next.AllowNonAtomicScaleUpToMax = durationpb.New(3*time.Minute), true
 	for name, defaults := range map[string]*proto.NodeGroupAutoscalingOptions{
-		"CA-C91 asked by a client from 1.29 to 1.34.1": older,
-		"CA-C91 asked by a client from 1.35 on":        newer,
-		"CA-C91 asked by a client from 1.34.2":         both,
-		"CA-C91 asked by a client of tomorrow":         next,
+		"asked by a client from 1.29 to 1.34.1 (CA-C91)": older,
+		"asked by a client from 1.35 on (CA-C91)":        newer,
+		"asked by a client from 1.34.2 (CA-C91)":         both,
+		"asked by a client of tomorrow (CA-C91)":         next,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stub{own: true, settings: want}
@@ -59,7 +59,7 @@ func TestOptionsOfAGroup(t *testing.T) {
 			}
 		})
 	}
-	t.Run("CA-C92 CA-C93 a client that gives no flags", func(t *testing.T) {
+	t.Run("a client that gives no flags (CA-C92, CA-C93)", func(t *testing.T) {
 		s := &stub{}
 		for _, r := range []*proto.NodeGroupAutoscalingOptionsRequest{{}, {Id: "g"}, {Id: "g", Defaults: &proto.NodeGroupAutoscalingOptions{ScaleDownUnneededTime: legacy(time.Minute)}}} {
 			if _, err := connect(t, s).NodeGroupGetOptions(t.Context(), r); status.Code(err) != codes.Unimplemented || s.defaults.ProvisionTime != 0 {
@@ -79,19 +79,19 @@ func TestPricing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, call := range map[string]func() (float64, error){
-		"CA-C107 of a node, in the older fields": func() (float64, error) {
+		"of a node, in the older fields (CA-C107)": func() (float64, error) {
 			r, err := c.PricingNodePrice(t.Context(), &proto.PricingNodePriceRequest{Node: &proto.ExternalGrpcNode{Name: "x"}, StartTime: timestamppb.New(start), EndTime: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"CA-C107 of a node, in the newer fields": func() (float64, error) {
+		"of a node, in the newer fields (CA-C107)": func() (float64, error) {
 			r, err := c.PricingNodePrice(t.Context(), &proto.PricingNodePriceRequest{Node: &proto.ExternalGrpcNode{Name: "x"}, StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"CA-C107 of a pod, in the older fields": func() (float64, error) {
+		"of a pod, in the older fields (CA-C107)": func() (float64, error) {
 			r, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{Pod: raw, StartTime: timestamppb.New(start), EndTime: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"CA-C107 of a pod, in the newer fields": func() (float64, error) {
+		"of a pod, in the newer fields (CA-C107)": func() (float64, error) {
 			r, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: raw, StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
@@ -118,13 +118,13 @@ func TestGPUsAreAlwaysAnswered(t *testing.T) {
 	s := &stub{gpuTypes: []string{"h100"}}
 	address, _ := serving(t, Options{Groups: s, Insecure: true, GPULabel: "gpu", GPUTypes: []string{"a100"}})
 	c := proto.NewCloudProviderClient(dial(t, address, nil))
-	t.Run("CA-C105 the types of the flags and of the groups", func(t *testing.T) {
+	t.Run("the types of the flags and of the groups (CA-C105)", func(t *testing.T) {
 		got, err := c.GetAvailableGPUTypes(t.Context(), &proto.GetAvailableGPUTypesRequest{})
 		if err != nil || len(got.GetGpuTypes()) != 2 || got.GetGpuTypes()["a100"] == nil || got.GetGpuTypes()["h100"] == nil {
 			t.Errorf("the types are %v, error %v", got, err)
 		}
 	})
-	t.Run("CA-C105 the label; a client asks for it when it starts", func(t *testing.T) {
+	t.Run("the label; a client asks for it when it starts (CA-C105)", func(t *testing.T) {
 		got, err := c.GPULabel(t.Context(), &proto.GPULabelRequest{})
 		if err != nil || got.GetLabel() != "gpu" || s.starts != 1 {
 			t.Errorf("the label is %v, error %v, %d starts", got, err, s.starts)
@@ -171,7 +171,7 @@ func TestACallWithoutADeadlineGetsOne(t *testing.T) {
 }
 
 func TestAnAnswerFitsTheClient(t *testing.T) {
-	t.Run("CA-C55 CA-C08 thirty thousand instances, a thousand of them with an error", func(t *testing.T) {
+	t.Run("thirty thousand instances, a thousand of them with an error (CA-C55, CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		for n := range 30_000 {
 			i := model.Instance{State: model.Running, ID: "openstack:///0d1c6e9e-7d3f-4b8e-9c39-000000000000"}

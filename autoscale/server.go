@@ -171,7 +171,7 @@ func (s *Server) awaited() (all []<-chan struct{}) {
 func (s *Server) serve(ctx context.Context, open []net.Listener) error {
 	address := open[0].Addr()
 	s.address.Store(&address)
-	ctrl.LoggerFrom(ctx).Info("serving node groups", "address", s.options.Address, "tls", !s.options.plain())
+	ctrl.LoggerFrom(ctx).Info("Serving node groups", "address", s.options.Address, "tls", !s.options.plain())
 	following, cancel := context.WithCancel(ctx)
 	var follower sync.WaitGroup
 	defer follower.Wait()
@@ -223,8 +223,8 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	began := s.options.Clock.Now()
 	defer func() {
 		if cause := recover(); cause != nil {
-			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("%v", cause), "a call panicked", "method", info.FullMethod, "stack", string(debug.Stack()))
-			resp, err = nil, status.Error(codes.Internal, "an error of drover's own; its log has the details")
+			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("%v", cause), "A call panicked", "method", info.FullMethod, "stack", string(debug.Stack()))
+			resp, err = nil, status.Error(codes.Internal, "An error of drover's own; its log has the details")
 		}
 		s.calls.took(info.FullMethod, status.Code(err), s.options.Clock.Since(began))
 	}()

@@ -125,9 +125,9 @@ func TestWhoMayCall(t *testing.T) {
 		creds credentials.TransportCredentials
 		want  codes.Code
 	}{
-		{"CA-C07 a client whose common name is allowed", ours.credentials("autoscaler", ours), codes.OK},
+		{"a client whose common name is allowed (CA-C07)", ours.credentials("autoscaler", ours), codes.OK},
 		{"a client whose DNS name is allowed", ours.credentials("other", ours), codes.OK},
-		{"CA-C07 a valid certificate of another name", ours.credentials("stranger", ours), codes.PermissionDenied},
+		{"a valid certificate of another name (CA-C07)", ours.credentials("stranger", ours), codes.PermissionDenied},
 		{"the allowed name of another authority", theirs.credentials("autoscaler", ours), codes.Unavailable},
 		{"no certificate", ours.trusted(), codes.Unavailable},
 		{"plaintext", nil, codes.Unavailable},
@@ -165,7 +165,7 @@ func TestAClientThatConnects(t *testing.T) {
 			answered <- err
 		}()
 	}
-	t.Run("CA-C36 the groups hear of it before its first call", func(t *testing.T) {
+	t.Run("the groups hear of it before its first call (CA-C36)", func(t *testing.T) {
 		if !eventually(t, 5*time.Second, func() bool { return groups.connected() == 1 }) || groups.lastID() != "" {
 			t.Errorf("%d connections, the last call was about %q", groups.connected(), groups.lastID())
 		}
@@ -184,7 +184,7 @@ func TestAClientThatConnects(t *testing.T) {
 }
 
 func TestCertificatesAreReadAnew(t *testing.T) {
-	t.Run("CA-C07 the server's and the authority's, without a restart", func(t *testing.T) {
+	t.Run("the server's and the authority's, without a restart (CA-C07)", func(t *testing.T) {
 		before, after := newAuthority(t), newAuthority(t)
 		dir := t.TempDir()
 		cert, key, ca := before.files(dir, "drover")
@@ -334,7 +334,7 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 		go func() { ended <- s.Start(ctx) }()
 		return s, ended
 	}
-	t.Run("CA-C01 one that is told to end before has never listened", func(t *testing.T) {
+	t.Run("one that is told to end before has never listened (CA-C01)", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		s, ended := start(t, ctx, make(chan struct{}))
@@ -342,7 +342,7 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 			t.Errorf("CA-C01 it listened on %v, error %v", s.Addr(), err)
 		}
 	})
-	t.Run("CA-C01 it waits for them, and opens then", func(t *testing.T) {
+	t.Run("it waits for them, and opens then (CA-C01)", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ready := make(chan struct{})
@@ -364,7 +364,7 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 }
 
 func TestACallThatHasBegunIsFinished(t *testing.T) {
-	t.Run("CA-C04 when the server stops", func(t *testing.T) {
+	t.Run("when the server stops (CA-C04)", func(t *testing.T) {
 		s := &stub{held: make(chan struct{}), started: make(chan struct{})}
 		address, stop := serving(t, Options{Groups: s, Insecure: true})
 		c := proto.NewCloudProviderClient(dial(t, address, nil))

@@ -41,13 +41,13 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"NodeGroups", func() (gproto.Message, error) { return c.NodeGroups(ctx, &proto.NodeGroupsRequest{}) },
 			&proto.NodeGroupsResponse{NodeGroups: []*proto.NodeGroup{group}}},
-		{"CA-C25 NodeGroupForNode with the bounds", func() (gproto.Message, error) {
+		{"NodeGroupForNode with the bounds (CA-C25)", func() (gproto.Message, error) {
 			return c.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: asked})
 		}, &proto.NodeGroupForNodeResponse{NodeGroup: group}},
 		{"NodeGroupTargetSize", func() (gproto.Message, error) {
 			return c.NodeGroupTargetSize(ctx, &proto.NodeGroupTargetSizeRequest{Id: id})
 		}, &proto.NodeGroupTargetSizeResponse{TargetSize: 3}},
-		{"CA-C48 NodeGroupNodes with states and classes", func() (gproto.Message, error) {
+		{"NodeGroupNodes with states and classes (CA-C48)", func() (gproto.Message, error) {
 			return c.NodeGroupNodes(ctx, &proto.NodeGroupNodesRequest{Id: id})
 		}, &proto.NodeGroupNodesResponse{Instances: []*proto.Instance{
 			{Id: "openstack:///1", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceRunning}},
@@ -58,7 +58,7 @@ func TestAnswers(t *testing.T) {
 			{Id: "MachineDeployment/x/a/machine/n", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceCreating,
 				ErrorInfo: &proto.InstanceErrorInfo{ErrorCode: "InvalidSpec", ErrorMessage: "typo", InstanceErrorClass: 99}}},
 		}}},
-		{"CA-C10 NodeGroupTemplateNodeInfo in both fields", func() (gproto.Message, error) {
+		{"NodeGroupTemplateNodeInfo in both fields (CA-C10)", func() (gproto.Message, error) {
 			return c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: id})
 		}, &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: []byte("node"), NodeBytes: []byte("node")}},
 		{"NodeGroupIncreaseSize", func() (gproto.Message, error) {
@@ -71,9 +71,9 @@ func TestAnswers(t *testing.T) {
 			return c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked}})
 		}, &proto.NodeGroupDeleteNodesResponse{}},
 		{"Refresh", func() (gproto.Message, error) { return c.Refresh(ctx, &proto.RefreshRequest{}) }, &proto.RefreshResponse{}},
-		{"CA-C03 Cleanup", func() (gproto.Message, error) { return c.Cleanup(ctx, &proto.CleanupRequest{}) }, &proto.CleanupResponse{}},
-		{"CA-C105 GPULabel", func() (gproto.Message, error) { return c.GPULabel(ctx, &proto.GPULabelRequest{}) }, &proto.GPULabelResponse{}},
-		{"CA-C105 GetAvailableGPUTypes", func() (gproto.Message, error) {
+		{"Cleanup (CA-C03)", func() (gproto.Message, error) { return c.Cleanup(ctx, &proto.CleanupRequest{}) }, &proto.CleanupResponse{}},
+		{"GPULabel (CA-C105)", func() (gproto.Message, error) { return c.GPULabel(ctx, &proto.GPULabelRequest{}) }, &proto.GPULabelResponse{}},
+		{"GetAvailableGPUTypes (CA-C105)", func() (gproto.Message, error) {
 			return c.GetAvailableGPUTypes(ctx, &proto.GetAvailableGPUTypesRequest{})
 		}, &proto.GetAvailableGPUTypesResponse{}},
 	} {
@@ -109,17 +109,17 @@ func TestWhatIsNotOffered(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"CA-C90 CA-C92 NodeGroupGetOptions", func() error {
+		{"NodeGroupGetOptions (CA-C90, CA-C92)", func() error {
 			_, err := c.NodeGroupGetOptions(ctx, &proto.NodeGroupAutoscalingOptionsRequest{Id: "g", Defaults: &proto.NodeGroupAutoscalingOptions{}})
 			return err
 		}},
-		{"CA-C106 PricingNodePrice", func() error { _, err := c.PricingNodePrice(ctx, &proto.PricingNodePriceRequest{}); return err }},
-		{"CA-C106 PricingPodPrice", func() error { _, err := c.PricingPodPrice(ctx, &proto.PricingPodPriceRequest{}); return err }},
-		{"CA-C98 a template without bytes", func() error {
+		{"PricingNodePrice (CA-C106)", func() error { _, err := c.PricingNodePrice(ctx, &proto.PricingNodePriceRequest{}); return err }},
+		{"PricingPodPrice (CA-C106)", func() error { _, err := c.PricingPodPrice(ctx, &proto.PricingPodPriceRequest{}); return err }},
+		{"a template without bytes (CA-C98)", func() error {
 			_, err := c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: "g"})
 			return err
 		}},
-		{"CA-C09 a method of a newer protocol", func() error {
+		{"a method of a newer protocol (CA-C09)", func() error {
 			address, _ := serving(t, Options{Groups: s, Insecure: true})
 			return dial(t, address, nil).Invoke(ctx, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/Tomorrow", &proto.RefreshRequest{}, &proto.RefreshResponse{})
 		}},
@@ -130,7 +130,7 @@ func TestWhatIsNotOffered(t *testing.T) {
 			}
 		})
 	}
-	t.Run("CA-C27 a foreign node has an empty group id", func(t *testing.T) {
+	t.Run("a foreign node has an empty group id (CA-C27)", func(t *testing.T) {
 		for _, n := range []*proto.ExternalGrpcNode{nil, {}, {Name: "x"}} {
 			got, err := c.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: n})
 			if err != nil || got.GetNodeGroup() == nil || got.GetNodeGroup().GetId() != "" {
@@ -172,7 +172,7 @@ func TestStatusCodes(t *testing.T) {
 }
 
 func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
-	t.Run("CA-C11 in any handler", func(t *testing.T) {
+	t.Run("in any handler (CA-C11)", func(t *testing.T) {
 		s := &stub{panics: true}
 		c := connect(t, s)
 		if _, err := c.Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Internal {
@@ -185,7 +185,7 @@ func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
 }
 
 func TestABigRequestIsTaken(t *testing.T) {
-	t.Run("CA-C08 up to 64 MiB", func(t *testing.T) {
+	t.Run("up to 64 MiB (CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		c := connect(t, s)
 		big := &proto.ExternalGrpcNode{Name: "n", Annotations: map[string]string{"a": string(make([]byte, 1<<20))}}

@@ -101,14 +101,14 @@ func admit(ctx context.Context, allowed []string) error {
 	}
 	c := connectionOf(ctx)
 	if c == nil {
-		return status.Error(codes.PermissionDenied, "the client has no certificate")
+		return status.Error(codes.PermissionDenied, "The client has no certificate")
 	}
 	if c.socket {
 		return nil
 	}
 	info, ok := c.AuthInfo.(credentials.TLSInfo)
 	if !ok || len(info.State.VerifiedChains) == 0 {
-		return status.Error(codes.PermissionDenied, "the client has no certificate")
+		return status.Error(codes.PermissionDenied, "The client has no certificate")
 	}
 	leaf := info.State.VerifiedChains[0][0]
 	names := append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)

@@ -33,30 +33,30 @@ func TestNamesAreBoundedOnCreation(t *testing.T) {
 
 // Each row changes a Machine that stands as goodMachine does, with "before" laid over it.
 var specChanges = []struct{ name, before, over, refusal string }{
-	{"MC-5 labels and annotations of the Machine itself", ``, `{metadata: {labels: {n: m}, annotations: {cluster.k8s.io/delete-machine: "yes"}}}`, ``},
-	{"MC-5 the name is filled with the Machine's own", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: good}}}`, ``},
-	{"MC-5 the name is filled where metadata was missing", `{spec: {metadata: null}}`, `{spec: {metadata: {name: good}}}`, ``},
-	{"MC-5 the name is filled with another", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: other}}}`, "only be filled with the Machine's own"},
-	{"MC-5 the name changes", `{spec: {metadata: {name: older}}}`, `{spec: {metadata: {name: good}}}`, "cannot change from 'older'"},
-	{"MC-5 the name goes", ``, `{spec: {metadata: {name: null}}}`, "spec.metadata.name cannot change"},
-	{"MC-5 the first provider ID", ``, `{spec: {providerID: "openstack:///1"}}`, ``},
-	{"MC-5 the first provider ID after an empty one", `{spec: {providerID: ""}}`, `{spec: {providerID: "openstack:///1"}}`, ``},
-	{"MC-5 another provider ID", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
-	{"MC-5 the provider ID of a joined server goes", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}}`, "it cannot change"},
-	{"MC-5 the provider ID and the node go at once", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}, status: null}`, "it cannot change"},
-	{"MC-49 the provider ID of a server that failed before it joined goes", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: null}}`, ``},
-	{"MC-5 the bypass annotation", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2", taints: null}}`, ``},
-	{"MC-5 a bypass annotation that says no", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "false"}}, spec: {taints: null}}`, "spec.taints of a Machine cannot change"},
-	{"MC-5 a typed writer's empty fields", `{spec: {metadata: null, versions: null, providerSpec: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
-	{"MC-5 the whole spec goes", ``, `{spec: null}`, "cannot change"},
-	{"MC-5 a spec comes", `{spec: null}`, `{spec: {versions: {kubelet: 1.36.2}}}`, "spec.versions of a Machine cannot change"},
-	{"MC-5 a flavor deep inside", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {flavor: m1.large}}}}}`, "spec.providerSpec of a Machine cannot change"},
-	{"MC-5 an unknown field deep inside", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {novel: true}}}}}`, "spec.providerSpec of a Machine cannot change"},
-	{"MC-5 the other spelling", ``, `{spec: {providerSpec: null, providerConfig: {value: {a: b}}}}`, "spec.providerSpec of a Machine cannot change"},
-	{"MC-5 a label that goes", ``, `{spec: {metadata: {labels: {zone: null}}}}`, "spec.metadata of a Machine cannot change"},
-	{"MC-5 an annotation that comes", ``, `{spec: {metadata: {annotations: {e: f}}}}`, "spec.metadata of a Machine cannot change"},
-	{"MC-5 a namespace in metadata", ``, `{spec: {metadata: {namespace: elsewhere}}}`, "spec.metadata of a Machine cannot change"},
-	{"MC-5 a config source", ``, `{spec: {configSource: {configMap: {name: a, namespace: b, kubeletConfigKey: c}}}}`, "spec.configSource"},
+	{"labels and annotations of the Machine itself (MC-5)", ``, `{metadata: {labels: {n: m}, annotations: {cluster.k8s.io/delete-machine: "yes"}}}`, ``},
+	{"the name is filled with the Machine's own (MC-5)", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: good}}}`, ``},
+	{"the name is filled where metadata was missing (MC-5)", `{spec: {metadata: null}}`, `{spec: {metadata: {name: good}}}`, ``},
+	{"the name is filled with another (MC-5)", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: other}}}`, "only be filled with the Machine's own"},
+	{"the name changes (MC-5)", `{spec: {metadata: {name: older}}}`, `{spec: {metadata: {name: good}}}`, "cannot change from 'older'"},
+	{"the name goes (MC-5)", ``, `{spec: {metadata: {name: null}}}`, "spec.metadata.name cannot change"},
+	{"the first provider ID (MC-5)", ``, `{spec: {providerID: "openstack:///1"}}`, ``},
+	{"the first provider ID after an empty one (MC-5)", `{spec: {providerID: ""}}`, `{spec: {providerID: "openstack:///1"}}`, ``},
+	{"another provider ID (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
+	{"the provider ID of a joined server goes (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}}`, "it cannot change"},
+	{"the provider ID and the node go at once (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}, status: null}`, "it cannot change"},
+	{"the provider ID of a server that failed before it joined goes (MC-49)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: null}}`, ``},
+	{"the bypass annotation (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2", taints: null}}`, ``},
+	{"a bypass annotation that says no (MC-5)", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "false"}}, spec: {taints: null}}`, "spec.taints of a Machine cannot change"},
+	{"a typed writer's empty fields (MC-5)", `{spec: {metadata: null, versions: null, providerSpec: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
+	{"the whole spec goes (MC-5)", ``, `{spec: null}`, "cannot change"},
+	{"a spec comes (MC-5)", `{spec: null}`, `{spec: {versions: {kubelet: 1.36.2}}}`, "spec.versions of a Machine cannot change"},
+	{"a flavor deep inside (MC-5)", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {flavor: m1.large}}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"an unknown field deep inside (MC-5)", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {novel: true}}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"the other spelling (MC-5)", ``, `{spec: {providerSpec: null, providerConfig: {value: {a: b}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"a label that goes (MC-5)", ``, `{spec: {metadata: {labels: {zone: null}}}}`, "spec.metadata of a Machine cannot change"},
+	{"an annotation that comes (MC-5)", ``, `{spec: {metadata: {annotations: {e: f}}}}`, "spec.metadata of a Machine cannot change"},
+	{"a namespace in metadata (MC-5)", ``, `{spec: {metadata: {namespace: elsewhere}}}`, "spec.metadata of a Machine cannot change"},
+	{"a config source (MC-5)", ``, `{spec: {configSource: {configMap: {name: a, namespace: b, kubeletConfigKey: c}}}}`, "spec.configSource"},
 	{"the provider spec of a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{spec: {providerSpec: null}}`, "spec.providerSpec of a Machine cannot change"},
 	{"the provider ID of a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}, spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
 	{"the bypass annotation on a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerSpec: null}}`, ``},
@@ -167,7 +167,7 @@ func TestAClassDoesNotChange(t *testing.T) {
 }
 
 func TestAdmissionCallsNobody(t *testing.T) {
-	t.Run("MC-7 it is schemas and policies of the control plane's own, without a webhook", func(t *testing.T) {
+	t.Run("it is schemas and policies of the control plane's own, without a webhook (MC-7)", func(t *testing.T) {
 		found, err := deploy.Objects("crds", "policies", "rbac")
 		if err != nil {
 			t.Fatal(err)

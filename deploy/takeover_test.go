@@ -49,7 +49,7 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 	})
 	// The API server itself forbids a negative size where there is a scale subresource, and forgives none: the write that
 	// removes a finalizer must mend the size.
-	t.Run("MC-6 MachineSet/negative", func(t *testing.T) {
+	t.Run("MachineSet/negative (MC-6)", func(t *testing.T) {
 		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
 	})

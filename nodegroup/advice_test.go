@@ -69,9 +69,9 @@ func TestASizeEditedByHand(t *testing.T) {
 		grows   model.Kind
 		shrinks model.Kind
 	}{
-		"CAPI-13 inside the bounds it is followed":                                 {4, "", "", ""},
-		"CAPI-13 above the maximum it is followed and told; it shrinks, no more":   {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
-		"CAPI-13 below the minimum it is followed and told; it grows, and no less": {1, "SizeOutOfBounds", "", model.FailedPrecondition},
+		"inside the bounds it is followed (CAPI-13)":                                 {4, "", "", ""},
+		"above the maximum it is followed and told; it shrinks, no more (CAPI-13)":   {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
+		"below the minimum it is followed and told; it grows, and no less (CAPI-13)": {1, "SizeOutOfBounds", "", model.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -99,7 +99,7 @@ func TestASizeEditedByHand(t *testing.T) {
 }
 
 func TestABadDeployment(t *testing.T) {
-	t.Run("CAPI-11 leaves the others as they are, and has a metric", func(t *testing.T) {
+	t.Run("leaves the others as they are, and has a metric (CAPI-11)", func(t *testing.T) {
 		for i, change := range []func(d *v1alpha1.MachineDeployment){
 			func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" },
 			func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" },

@@ -35,7 +35,7 @@ func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
 		}
 		return b.groups.DeleteNodes(t.Context(), p.ID(), nodes)
 	}
-	t.Run("CA-C72 once, in one write that renames the others", func(t *testing.T) {
+	t.Run("once, in one write that renames the others (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 0, 2)), "")
 		b.expect(p, 4)
 		list, _ := b.groups.Instances(p.ID())
@@ -44,7 +44,7 @@ func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
 			t.Errorf("%d writes, instances (-want +got):\n%s", b.patches.Load(), diff)
 		}
 	})
-	t.Run("CA-C72 the older names belong to the group, and change nothing", func(t *testing.T) {
+	t.Run("the older names belong to the group, and change nothing (CA-C72)", func(t *testing.T) {
 		for n := range int32(5) {
 			if g, ok := b.groups.ForNode(pools.Fake(pools.UnitID(p, 0, n), "unregistered")); !ok || g.ID != p.ID() {
 				t.Errorf("unit %d belongs to %v", n, g)
@@ -53,7 +53,7 @@ func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
 		}
 		b.expect(p, 4)
 	})
-	t.Run("CA-C72 two calls at once for one unit lower the size by one", func(t *testing.T) {
+	t.Run("two calls at once for one unit lower the size by one (CA-C72)", func(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 5 {
 			calls.Go(func() { wantKind(t, remove(pools.UnitID(p, 1, 1)), "") })
@@ -61,7 +61,7 @@ func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
 		calls.Wait()
 		b.expect(p, 3)
 	})
-	t.Run("CA-C72 all that are left go in one call, down to the minimum", func(t *testing.T) {
+	t.Run("all that are left go in one call, down to the minimum (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 2, 0), pools.UnitID(p, 2, 1)), "")
 		b.expect(p, 1)
 	})
@@ -165,14 +165,14 @@ func TestARemovalWaitsForNothing(t *testing.T) {
 	err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)})
 	stop()
 	ticking.Wait()
-	t.Run("CA-C78 with conflicts and a lost answer it is done within a second", func(t *testing.T) {
+	t.Run("with conflicts and a lost answer it is done within a second (CA-C78)", func(t *testing.T) {
 		wantKind(t, err, "")
 		if took := b.clock.Since(began); took >= time.Second || ours != 3 {
 			t.Errorf("it took %s", took)
 		}
 		b.expect(p, 2, "a-1")
 	})
-	t.Run("CA-C78 and nothing of the Machine has happened yet", func(t *testing.T) {
+	t.Run("and nothing of the Machine has happened yet (CA-C78)", func(t *testing.T) {
 		m := &v1alpha1.Machine{}
 		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: pools.Namespace, Name: "a-1"}, m); err != nil || m.DeletionTimestamp != nil {
 			t.Errorf("the Machine is %v, error %v", m.DeletionTimestamp, err)
@@ -189,7 +189,7 @@ func TestTakingBackBelowTheMinimum(t *testing.T) {
 		change(p)
 		return newBench(t, w), p
 	}
-	t.Run("CA-C87 stops there, is told in an Event, and what is left is awaited still", func(t *testing.T) {
+	t.Run("stops there, is told in an Event, and what is left is awaited still (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(*pools.Pool) {})
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -4), "")
 		b.expect(p, 3)
@@ -200,14 +200,14 @@ func TestTakingBackBelowTheMinimum(t *testing.T) {
 			t.Error(wrong)
 		}
 	})
-	t.Run("CA-C87 where nobody would make replacements nothing is taken back", func(t *testing.T) {
+	t.Run("where nobody would make replacements nothing is taken back (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) {
 			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
 		})
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 4)
 	})
-	t.Run("CA-C87 a size that is below the minimum already stays", func(t *testing.T) {
+	t.Run("a size that is below the minimum already stays (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](2) })
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 2)
@@ -253,7 +253,7 @@ func TestReadsWaitForNoWriter(t *testing.T) {
 		b.clock.Step(listingAge)
 		g.List()
 	}()
-	t.Run("CA-C110 while a change and a reading of the API server are under way every read is answered, and asks nobody", func(t *testing.T) {
+	t.Run("while a change and a reading of the API server are under way every read is answered, and asks nobody (CA-C110)", func(t *testing.T) {
 		select {
 		case <-read:
 		case <-time.After(10 * time.Second):

@@ -167,7 +167,7 @@ func (s *site) expect(name string, replicas int32, removals int) *v1alpha1.Machi
 
 func TestOnARealAPIServer(t *testing.T) {
 	s := newSite(t)
-	t.Run("CA-C66 ten parallel removals take exactly those ten", func(t *testing.T) {
+	t.Run("ten parallel removals take exactly those ten (CA-C66)", func(t *testing.T) {
 		nodes := s.pool("ten", 12)
 		id := membership.ID(metav1.NamespaceSystem, "ten")
 		var calls sync.WaitGroup
@@ -186,7 +186,7 @@ func TestOnARealAPIServer(t *testing.T) {
 			}
 		}
 	})
-	t.Run("CA-C59 no delta of two hundred parallel increases is lost, with somebody else writing", func(t *testing.T) {
+	t.Run("no delta of two hundred parallel increases is lost, with somebody else writing (CA-C59)", func(t *testing.T) {
 		s.pool("many", 0)
 		id := membership.ID(metav1.NamespaceSystem, "many")
 		busy, stop := context.WithCancel(t.Context())
@@ -204,7 +204,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		other.Wait()
 		s.expect("many", 200, 0)
 	})
-	t.Run("CA-C62 an increase whose answer was lost is made once", func(t *testing.T) {
+	t.Run("an increase whose answer was lost is made once (CA-C62)", func(t *testing.T) {
 		s.pool("lost", 0)
 		s.lossy.lose.Store(1)
 		if err := s.groups.IncreaseSize(t.Context(), membership.ID(metav1.NamespaceSystem, "lost"), 3); err != nil {
@@ -212,7 +212,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("lost", 3, 0)
 	})
-	t.Run("CA-C12 a removal whose answer was lost is made once", func(t *testing.T) {
+	t.Run("a removal whose answer was lost is made once (CA-C12)", func(t *testing.T) {
 		nodes := s.pool("lost-too", 2)
 		s.lossy.lose.Store(1)
 		if err := s.groups.DeleteNodes(t.Context(), membership.ID(metav1.NamespaceSystem, "lost-too"), nodes[:1]); err != nil {
@@ -220,7 +220,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("lost-too", 1, 1)
 	})
-	t.Run("CA-C12 a caller that goes away in the middle leaves a whole write", func(t *testing.T) {
+	t.Run("a caller that goes away in the middle leaves a whole write (CA-C12)", func(t *testing.T) {
 		s.pool("gone", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()

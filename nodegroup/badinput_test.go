@@ -26,30 +26,30 @@ func TestMalformedRequests(t *testing.T) {
 		kind model.Kind
 		call func() error
 	}{
-		{"CA-C56 growing by 0", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
-		{"CA-C56 growing by less than nothing", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
-		{"CA-C57 growing beyond all numbers", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
+		{"growing by 0 (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
+		{"growing by less than nothing (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
+		{"growing beyond all numbers (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
 		{"growing without an id", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
 		{"growing an unknown group", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
 		{"growing a placeholder", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
-		{"CA-C83 taking back 0", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
-		{"CA-C83 taking back a positive number", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
+		{"taking back 0 (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
+		{"taking back a positive number (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
 		{"taking back without an id", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
 		{"taking back in an unknown group", model.NotFound, func() error { return g.DecreaseTargetSize(ctx, "MachineSet/x/y", -1) }},
 		{"removing nothing", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
 		{"removing without an id", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
 		{"removing from an unknown group", model.NotFound, func() error { return g.DeleteNodes(ctx, "x", []membership.Node{pools.Asked(n)}) }},
-		{"CA-C74 removing a node that has no name", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
-		{"CA-C74 removing another group's node", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Asked(foreign)}) }},
-		{"CA-C74 removing another group's placeholder", model.FailedPrecondition, func() error {
+		{"removing a node that has no name (CA-C74)", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
+		{"removing another group's node (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Asked(foreign)}) }},
+		{"removing another group's placeholder (CA-C74)", model.FailedPrecondition, func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Fake(pools.UnitID(other, 0, 0), "unregistered")})
 		}},
-		{"CA-C74 removing by a provider ID that is none", model.FailedPrecondition, func() error {
+		{"removing by a provider ID that is none (CA-C74)", model.FailedPrecondition, func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {Name: "x", ProviderID: "://\xff/../"}})
 		}},
-		{"CA-C74 removing a template", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},
-		{"CA-C74 removing more nodes of nobody than any list holds", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
-		{"CA-C72 removing a unit beyond the size", "", func() error {
+		{"removing a template (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},
+		{"removing more nodes of nobody than any list holds (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
+		{"removing a unit beyond the size (CA-C72)", "", func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Fake(pools.UnitID(p, 0, 1<<31-1), "unregistered"), pools.Fake(pools.UnitID(p, 1<<31-1, 0), "unregistered")})
 		}},
 	} {

@@ -163,7 +163,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 		nodes = append(nodes, h.join(name))
 	}
 
-	t.Run("CA-C65 exactly the named Machine goes, and is not replaced", func(t *testing.T) {
+	t.Run("exactly the named Machine goes, and is not replaced (CA-C65)", func(t *testing.T) {
 		if err := h.groups.DeleteNodes(t.Context(), id, nodes[1:2]); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("machines %v are left, want %v", left, want)
 		}
 	})
-	t.Run("CA-C88 of new Machines exactly the promises taken back go", func(t *testing.T) {
+	t.Run("of new Machines exactly the promises taken back go (CA-C88)", func(t *testing.T) {
 		if err := h.groups.IncreaseSize(t.Context(), id, 2); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("CA-C85 the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("CA-C67 naming the first one again changes nothing", func(t *testing.T) {
+	t.Run("naming the first one again changes nothing (CA-C67)", func(t *testing.T) {
 		if err := h.groups.DeleteNodes(t.Context(), id, nodes[1:2]); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("CA-C68 one that somebody deletes, and whose replacement has joined, takes no other along", func(t *testing.T) {
+	t.Run("one that somebody deletes, and whose replacement has joined, takes no other along (CA-C68)", func(t *testing.T) {
 		dying := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: names[0]}}
 		held := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["drover-project.github.io/test"]}}`))
 		if err := errors.Join(h.client.Patch(t.Context(), dying, held), h.client.Delete(t.Context(), dying)); err != nil {

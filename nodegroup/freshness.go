@@ -106,7 +106,7 @@ func (f *freshness) probe(ctx context.Context) {
 		return
 	}
 	if f.behind.Swap(oldest.UnixNano()) == 0 {
-		ctrl.LoggerFrom(ctx).V(1).Info("a watch has not brought yet what the API server has")
+		ctrl.LoggerFrom(ctx).V(1).Info("A watch has not brought yet what the API server has")
 	}
 }
 

@@ -37,7 +37,7 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 	remove := func(b *bench, p *pools.Pool) error {
 		return b.groups.DeleteNodes(b.t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")})
 	}
-	t.Run("CA-C70 its Machine does not go as one that never joined", func(t *testing.T) {
+	t.Run("its Machine does not go as one that never joined (CA-C70)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
@@ -50,7 +50,7 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 1, "a-2")
 	})
-	t.Run("CA-C70 nor when somebody has deleted its Node and it has registered again", func(t *testing.T) {
+	t.Run("nor when somebody has deleted its Node and it has registered again (CA-C70)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.Status.NodeRef.UID = "earlier"
@@ -59,7 +59,7 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("CA-C70 nor when it registers while the call is under way", func(t *testing.T) {
+	t.Run("nor when it registers while the call is under way (CA-C70)", func(t *testing.T) {
 		b, p, n := unseen(t)
 		if err := b.client.Delete(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -72,7 +72,7 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("CA-C77 when it cannot be read nothing goes", func(t *testing.T) {
+	t.Run("when it cannot be read nothing goes (CA-C77)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		b.groups.live.target = unreadable{b.client}
 		wantKind(t, remove(b, p), model.Unavailable)
@@ -104,7 +104,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 		b.clock.Step(d)
 		b.probeOnce(b.t.Context())
 	}
-	t.Run("CA-C13 is seen by the Machines that name theirs", func(t *testing.T) {
+	t.Run("is seen by the Machines that name theirs (CA-C13)", func(t *testing.T) {
 		b, _, _ := unseen(t)
 		b.probeAll()
 		pass(b, staleAfter-time.Second)

@@ -33,13 +33,13 @@ func TestSettings(t *testing.T) {
 		// says is in the Events; several parts by |.
 		says string
 	}{
-		{name: "CA-C90 no annotation"},
+		{name: "no annotation (CA-C90)"},
 		{
-			name: "CA-C91 one is overridden, the others are echoed", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
+			name: "one is overridden, the others are echoed (CA-C91)", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
 			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
 		{
-			name: "CA-C91 all of them, under the other prefix",
+			name: "all of them, under the other prefix (CA-C91)",
 			annotations: map[string]string{
 				capi + "scaledownutilizationthreshold": "0.7", capi + "scaledowngpuutilizationthreshold": "0.8", capi + "scaledownunneededtime": "1m",
 				capi + "scaledownunreadytime": "2m", capi + "maxnodeprovisiontime": "40m", capi + "ignoredaemonsetsutilization": "true",
@@ -50,23 +50,23 @@ func TestSettings(t *testing.T) {
 			name: "our prefix wins", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
 			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
-		{name: "CA-C93 what cannot be read leaves the flag, and is told", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
-		{name: "CA-C91 a time of 0 is no time", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
+		{name: "what cannot be read leaves the flag, and is told (CA-C93)", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
+		{name: "a time of 0 is no time (CA-C91)", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
 		{name: "a share beyond 1", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
 		{name: "a share that is no number", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
 		{name: "an option that there is not", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
-		{name: "CA-C94 a startup time cannot be told to it", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be told"},
-		{name: "CA-C95 all-or-nothing scaling is refused", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
+		{name: "a startup time cannot be told to it (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be told"},
+		{name: "all-or-nothing scaling is refused (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
 		{
-			name: "CA-C95 unless it is enabled", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
+			name: "unless it is enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
 			want: new(with(func(s *model.Settings) { s.ZeroOrMax = true })),
 		},
 		{
-			name: "CA-C96 a provision time that leaves no room for a replacement", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
+			name: "a provision time that leaves no room for a replacement (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
 			options: Options{JoinTimeout: 10 * time.Minute}, says: "at least 12m0s",
 		},
 		{
-			name: "CA-C96 one that does", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
+			name: "one that does (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
 			want: new(with(func(s *model.Settings) { s.ProvisionTime = 12 * time.Minute })),
 		},
 	} {
@@ -112,23 +112,23 @@ func TestSettingsForWhomever(t *testing.T) {
 	p := w.Pool("a", 2, 1, 5)
 	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
 	b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
-	t.Run("CA-C92 an autoscaler up to 1.28, which says no provision time", func(t *testing.T) {
+	t.Run("an autoscaler up to 1.28, which says no provision time (CA-C92)", func(t *testing.T) {
 		if got, ok := b.groups.Settings(p.ID(), model.Settings{UnneededTime: time.Minute}); ok {
 			t.Errorf("it is told %+v", got)
 		}
 	})
-	t.Run("CA-C93 a group that is not there", func(t *testing.T) {
+	t.Run("a group that is not there (CA-C93)", func(t *testing.T) {
 		if got, ok := b.groups.Settings("nonsense", flags); ok {
 			t.Errorf("it is told %+v", got)
 		}
 	})
-	t.Run("CA-C93 while the API server is away", func(t *testing.T) {
+	t.Run("while the API server is away (CA-C93)", func(t *testing.T) {
 		b.clock.Step(time.Hour)
 		if _, ok := b.groups.Settings(p.ID(), flags); !ok {
 			t.Error("it fails")
 		}
 	})
-	t.Run("CA-C96 an autoscaler that waits too short is told of", func(t *testing.T) {
+	t.Run("an autoscaler that waits too short is told of (CA-C96)", func(t *testing.T) {
 		b.groups.Settings(p.ID(), with(func(s *model.Settings) { s.ProvisionTime = 11 * time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); !strings.Contains(said, "--max-node-provision-time") {

@@ -41,7 +41,7 @@ func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 }
 
 func TestNamedMachinesGoOnce(t *testing.T) {
-	t.Run("MC-71 MCM-87 MCM-88 CAPI-6 asked again, at once, of two replicas, in a rollout: those go, and one write lowers the size", func(t *testing.T) {
+	t.Run("asked again, at once, of two replicas, in a rollout: those go, and one write lowers the size (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		first, second := pair(t, w)
 		named := []membership.Node{nodes[1], nodes[4], nodes[1]}
@@ -58,7 +58,7 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 			t.Errorf("the version was %s and is %s: it was not one write", before, after)
 		}
 	})
-	t.Run("MCM-87 of those named some of which go already, the size falls by the others", func(t *testing.T) {
+	t.Run("of those named some of which go already, the size falls by the others (MCM-87)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		p.Remove(machineNamed(p, "a-1"))
 		p.Deployment.Spec.Replicas = ptr.To[int32](5)
@@ -69,7 +69,7 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("MC-71 MCM-89 CAPI-7 a node of another group, of none, or one too many for the minimum, and none goes", func(t *testing.T) {
+	t.Run("a node of another group, of none, or one too many for the minimum, and none goes (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		other := w.Pool("b", 1, 0, 5)
 		_, foreign := other.Node("b-1")
@@ -84,7 +84,7 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("MCM-89 CAPI-7 a failed one is accepted at the minimum, and kept", func(t *testing.T) {
+	t.Run("a failed one is accepted at the minimum, and kept (MCM-89, CAPI-7)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "no host"))
@@ -111,7 +111,7 @@ func TestSizeAndChoiceAreOneWrite(t *testing.T) {
 			Removals []v1alpha1.Removal
 		}
 	}
-	t.Run("CAPI-8 both stand in it, conditional on the version it was decided on; refused, it leaves nothing", func(t *testing.T) {
+	t.Run("both stand in it, conditional on the version it was decided on; refused, it leaves nothing (CAPI-8)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		b := newBench(t, w)
 		var sent []patch
@@ -158,7 +158,7 @@ func (s spy) Patch(ctx context.Context, o client.Object, p client.Patch, opts ..
 }
 
 func TestTwoWhoGrowAtOnce(t *testing.T) {
-	t.Run("CAPI-5 MCM-92 of two replicas, with a person writing too: a conflict is decided anew, and each delta counts once", func(t *testing.T) {
+	t.Run("of two replicas, with a person writing too: a conflict is decided anew, and each delta counts once (CAPI-5, MCM-92)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 1000)
 		first, second := pair(t, w)
@@ -182,7 +182,7 @@ func TestTwoWhoGrowAtOnce(t *testing.T) {
 		first.catchUp()
 		first.expect(p, 120)
 	})
-	t.Run("CAPI-4 beyond the maximum nothing changes, and the answer says current size, delta and maximum", func(t *testing.T) {
+	t.Run("beyond the maximum nothing changes, and the answer says current size, delta and maximum (CAPI-4)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 7, 0, 9)
 		b := newBench(t, w)
@@ -252,7 +252,7 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 		groups[name].Machine(name + "-1-late")
 	}
 	b := newBench(t, w)
-	t.Run("MCM-95 are not mixed: nodes, placeholders, sizes and removals", func(t *testing.T) {
+	t.Run("are not mixed: nodes, placeholders, sizes and removals (MCM-95)", func(t *testing.T) {
 		for name, p := range groups {
 			for _, n := range []membership.Node{
 				{Name: name + "-1-node"}, {ProviderID: pools.ProviderID(name + "-1-node")},
@@ -270,7 +270,7 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 		b.expect(groups["pool-1"], 3)
 		b.expect(groups["pool-1-a"], 2)
 	})
-	t.Run("MCM-95 an unknown node has no group, which is no error", func(t *testing.T) {
+	t.Run("an unknown node has no group, which is no error (MCM-95)", func(t *testing.T) {
 		for _, n := range []membership.Node{{Name: "pool"}, {Name: "pool-1-node-x"}, {ProviderID: pools.ProviderID("pool")}, {Name: "MachineDeployment/kube-system/poo/machine/l-1-late"}} {
 			if g, ok := b.groups.ForNode(n); ok {
 				t.Errorf("%s belongs to %s", n, g.ID)
@@ -280,7 +280,7 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 }
 
 func TestRemovedAndGrownAtOnce(t *testing.T) {
-	t.Run("MCM-97 the named Machine goes all the same, and one more is awaited", func(t *testing.T) {
+	t.Run("the named Machine goes all the same, and one more is awaited (MCM-97)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		_, n := p.Node("a-1")
@@ -303,7 +303,7 @@ func TestRemovedAndGrownAtOnce(t *testing.T) {
 }
 
 func TestOptionsFromAnnotations(t *testing.T) {
-	t.Run("MCM-99 each that can be read holds, the flag where one cannot", func(t *testing.T) {
+	t.Run("each that can be read holds, the flag where one cannot (MCM-99)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
@@ -313,7 +313,7 @@ func TestOptionsFromAnnotations(t *testing.T) {
 			t.Errorf("the options are %+v, want %+v", got, want)
 		}
 	})
-	t.Run("MCM-100 a provision time that is shorter than our own deadline is told, and when both act the size falls once", func(t *testing.T) {
+	t.Run("a provision time that is shorter than our own deadline is told, and when both act the size falls once (MCM-100)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		p.Node("a-1")

@@ -54,11 +54,11 @@ func TestPrices(t *testing.T) {
 		node         membership.Node
 		want         float64
 	}{
-		{"CA-C107 a flavor by its label", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
-		{"CA-C107 a template by its mark, by what it has", rates, template, 0.28},
-		{"CA-C107 a node of ours", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
-		{"CA-C107 a node that nobody knows costs as much as the dearest", list, membership.Node{Name: "x"}, 3},
-		{"CA-C107 the same where only rates are known", rates, membership.Node{Name: "x"}, 0.11},
+		{"a flavor by its label (CA-C107)", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
+		{"a template by its mark, by what it has (CA-C107)", rates, template, 0.28},
+		{"a node of ours (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
+		{"a node that nobody knows costs as much as the dearest (CA-C107)", list, membership.Node{Name: "x"}, 3},
+		{"the same where only rates are known (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, _ := priced(t, tc.prices)
@@ -71,21 +71,21 @@ func TestPrices(t *testing.T) {
 			}
 		})
 	}
-	t.Run("CA-C107 pods cost what they request", func(t *testing.T) {
+	t.Run("pods cost what they request (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		got, err := b.groups.PodPrice(podOf("500m", "2Gi"), pools.Noon, pools.Noon.Add(time.Hour))
 		if err != nil || math.Abs(got-0.07) > 1e-9 {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
 	})
-	t.Run("CA-C107 where only flavors have prices, pods that fill a node cost as much as the node", func(t *testing.T) {
+	t.Run("where only flavors have prices, pods that fill a node cost as much as the node (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, list)
 		got, err := b.groups.PodPrice(podOf("2", "8Gi"), pools.Noon, pools.Noon.Add(time.Hour))
 		if err != nil || math.Abs(got-0.4) > 1e-9 {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
 	})
-	t.Run("CA-C107 nothing is free, whatever is asked", func(t *testing.T) {
+	t.Run("nothing is free, whatever is asked (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		pod, err := b.groups.PodPrice(&corev1.Pod{}, time.Time{}, time.Time{})
 		node, other := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon.Add(-time.Hour))
@@ -109,7 +109,7 @@ func TestPricesThatCannotBeRead(t *testing.T) {
 			t.Errorf("%q: the error is %v, want one with %q", text, err, want)
 		}
 	}
-	t.Run("CA-C106 without prices every call is Unimplemented", func(t *testing.T) {
+	t.Run("without prices every call is Unimplemented (CA-C106)", func(t *testing.T) {
 		b := newBench(t, pools.NewWorld())
 		_, first := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon)
 		_, second := b.groups.PodPrice(&corev1.Pod{}, pools.Noon, pools.Noon)

@@ -57,6 +57,6 @@ func (p *prices) note(ctx context.Context, err error) {
 		text = err.Error()
 	}
 	if old := p.trouble.Swap(&text); (old == nil || *old != text) && err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "no new prices")
+		ctrl.LoggerFrom(ctx).Error(err, "No new prices")
 	}
 }

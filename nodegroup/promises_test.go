@@ -56,7 +56,7 @@ func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
 	wantKind(t, b.groups.IncreaseSize(t.Context(), a.ID(), 2), "")
 	wantKind(t, b.groups.DeleteNodes(t.Context(), a.ID(), []membership.Node{pools.Asked(first)}), "")
 	wantKind(t, b.groups.DecreaseTargetSize(t.Context(), z.ID(), -1), "")
-	t.Run("CA-C04 CA-C05 a server that has just started gives the same answers, without having been asked before", func(t *testing.T) {
+	t.Run("a server that has just started gives the same answers, without having been asked before (CA-C04, CA-C05)", func(t *testing.T) {
 		b.catchUp()
 		successor := &bench{t: t, client: b.client, clock: b.clock, recorder: b.recorder}
 		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, options: Options{Clock: b.clock, Discovery: b.options.Discovery, Reach: b.reach()}})
@@ -70,20 +70,20 @@ func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
 
 func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
 	for name, change := range map[string]func(p *pools.Pool){
-		"CA-C19 its template is not known any more": func(p *pools.Pool) { p.Deployment.Status.NodeTemplate = nil },
-		"CA-C19 its set has not been seen yet":      func(p *pools.Pool) { p.World.Sets = nil },
-		"CA-C19 the cloud is away": func(p *pools.Pool) {
+		"its template is not known any more (CA-C19)": func(p *pools.Pool) { p.Deployment.Status.NodeTemplate = nil },
+		"its set has not been seen yet (CA-C19)":      func(p *pools.Pool) { p.World.Sets = nil },
+		"the cloud is away (CA-C19)": func(p *pools.Pool) {
 			p.World.Machines[0].Status.ErrorReason = ptr.To(string(fault.CodeCloudUnavailable))
 		},
-		"CA-C19 a rollout begins":    func(p *pools.Pool) { p.Revision(2) },
-		"CA-C19 rollouts are paused": func(p *pools.Pool) { p.Deployment.Spec.Paused = true },
-		"CA-C19 it is frozen": func(p *pools.Pool) {
+		"a rollout begins (CA-C19)":    func(p *pools.Pool) { p.Revision(2) },
+		"rollouts are paused (CA-C19)": func(p *pools.Pool) { p.Deployment.Spec.Paused = true },
+		"it is frozen (CA-C19)": func(p *pools.Pool) {
 			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
 		},
-		"CA-C19 a writer has dropped the size": func(p *pools.Pool) {
+		"a writer has dropped the size (CA-C19)": func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](4)
 		},
-		"CA-C19 all its Machines are being replaced": func(p *pools.Pool) { pools.Deleting(p.World.Machines[0]) },
+		"all its Machines are being replaced (CA-C19)": func(p *pools.Pool) { pools.Deleting(p.World.Machines[0]) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -119,7 +119,7 @@ func TestTheCloudIsAwayForAnHour(t *testing.T) {
 		}
 		b.clock.Step(time.Minute)
 	}
-	t.Run("CA-C112 and orders are taken", func(t *testing.T) {
+	t.Run("and orders are taken (CA-C112)", func(t *testing.T) {
 		b.groups.freshness.reached()
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 	})
@@ -134,7 +134,7 @@ func TestWhatAWriteCosts(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"CA-C61 growing is one write, and waits for nothing", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
+		{"growing is one write, and waits for nothing (CA-C61)", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
 		{"removing is one write, and waits for nothing", func() error { return b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) }},
 		{"taking back is one write, and waits for nothing", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2) }},
 	} {
@@ -147,7 +147,7 @@ func TestWhatAWriteCosts(t *testing.T) {
 			}
 		})
 	}
-	t.Run("CA-C16 CAPI-3 MC-74 a Refresh asks nobody", func(t *testing.T) {
+	t.Run("a Refresh asks nobody (CA-C16, CAPI-3 MC-74)", func(t *testing.T) {
 		patches, gets := b.patches.Load(), b.gets.Load()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if b.patches.Load() != patches || b.gets.Load() != gets || b.lists.Load() != 0 {
@@ -162,11 +162,11 @@ func TestWhatIsPendingDoesNotLessenAnOrder(t *testing.T) {
 	p.Node("a-1")
 	p.Machine("a-2")
 	b := newBench(t, w)
-	t.Run("CA-C64 the delta comes on top", func(t *testing.T) {
+	t.Run("the delta comes on top (CA-C64)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 7)
 	})
-	t.Run("MC-70 MCM-93 the maximum holds, and shrinking leaves nodes alone", func(t *testing.T) {
+	t.Run("the maximum holds, and shrinking leaves nodes alone (MC-70, MCM-93)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 3), model.FailedPrecondition)
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -9), "")
 		b.expect(p, 1, "a-2")
@@ -182,8 +182,8 @@ func TestWhenASnapshotIsNotSound(t *testing.T) {
 	before := answers(t, b.groups, []membership.Node{pools.Asked(n)})
 	b.groups.store.flaw = func(*model.Snapshot) error { return errors.New("an instance is in two groups") }
 	b.groups.store.inbox.put(membership.Event{Object: p.Machine("a-2")})
-	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
-	t.Run("CA-C53 the last sound answers stay", func(t *testing.T) {
+	t.Run("Refresh fails (CA-C13)", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
+	t.Run("the last sound answers stay (CA-C53)", func(t *testing.T) {
 		if diff := cmp.Diff(before, answers(t, b.groups, []membership.Node{pools.Asked(n)})); diff != "" {
 			t.Errorf("the answers differ:\n%s", diff)
 		}

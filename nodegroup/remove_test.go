@@ -62,26 +62,26 @@ func both(fs ...func(p, other *pools.Pool)) func(p, other *pools.Pool) {
 }
 
 var deleteCalls = []call{
-	{name: "CA-C65 a node goes and the size with it", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
-	{name: "CA-C65 two nodes go in one write", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
-	{name: "CA-C75 a node named twice counts once", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
-	{name: "CA-C67 a node that is listed changes nothing", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "a node goes and the size with it (CA-C65)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "two nodes go in one write (CA-C65)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
+	{name: "a node named twice counts once (CA-C75)", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "a node that is listed changes nothing (CA-C67)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
-	{name: "CA-C67 a node whose Machine was listed and is gone changes nothing", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
+	{name: "a node whose Machine was listed and is gone changes nothing (CA-C67)", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
 		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
-	{name: "CA-C68 one that somebody else is deleting is listed, so that it is not replaced", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "one that somebody else is deleting is listed, so that it is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
-	{name: "CA-C68 at the minimum it is replaced instead", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
+	{name: "at the minimum it is replaced instead (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
 		setup: both(setMin("3"), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "CA-C68 whose replacement has a node already: no other goes", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "whose replacement has a node already: no other goes (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "CA-C68 two of them, one of which is replaced by a promise: that goes by name", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
+	{name: "two of them, one of which is replaced by a promise: that goes by name (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			pools.Deleting(machineNamed(p, "a-3"))
 			p.Machine("a-4")
 		})},
-	{name: "CA-C71 a surplus Machine that never joined goes, and lowers nothing: no node goes for it", size: 3, removals: []string{"new-1"},
+	{name: "a surplus Machine that never joined goes, and lowers nothing: no node goes for it (CA-C71)", size: 3, removals: []string{"new-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") },
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "new-1"), "unregistered")}
@@ -90,86 +90,86 @@ var deleteCalls = []call{
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
 		})},
-	{name: "CA-C80 a node that a rolling update has made surplus goes, and its replacement is not wanted either", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "a node that a rolling update has made surplus goes, and its replacement is not wanted either (CA-C80)", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
-	{name: "CA-C80 the last one that a rolling update has made surplus goes, and none of those that are up to date for it", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
+	{name: "the last one that a rolling update has made surplus goes, and none of those that are up to date for it (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
-	{name: "CA-C68 a node that we do not know yet is no replacement of another that the call names", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+	{name: "a node that we do not know yet is no replacement of another that the call names (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			p.Machine("a-4", pools.WithServer)
 			p.Node("a-5")
 		})},
-	{name: "CA-C73 a working node at the minimum is refused", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
-	{name: "CA-C73 CA-C77 two working nodes, one above the minimum: none goes", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
-	{name: "CA-C74 another group's node: none goes", kind: model.FailedPrecondition, size: 3,
+	{name: "a working node at the minimum is refused (CA-C73)", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
+	{name: "two working nodes, one above the minimum: none goes (CA-C73, CA-C77)", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
+	{name: "another group's node: none goes (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, other *pools.Pool) []membership.Node {
 			return append(nodes("a-1")(p, other), membership.Node{ProviderID: pools.ProviderID("b-1")})
 		}},
-	{name: "CA-C74 a foreign node: none goes", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
-	{name: "CA-C74 another group's placeholder", kind: model.FailedPrecondition, size: 3,
+	{name: "a foreign node: none goes (CA-C74)", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
+	{name: "another group's placeholder (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(_, other *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(other, 0, 0), "unregistered")}
 		}},
-	{name: "CA-C74 a template node", kind: model.FailedPrecondition, size: 3,
+	{name: "a template node (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node { return []membership.Node{pools.Fake(p.ID()+"/template", "")} }},
 	{name: "no node at all", kind: model.InvalidArgument, size: 3, nodes: nodes()},
 	{name: "a node without name and provider ID", kind: model.InvalidArgument, size: 3, nodes: func(*pools.Pool, *pools.Pool) []membership.Node { return []membership.Node{{}} }},
 
-	{name: "CA-C69 a failed Machine goes", size: 3, removals: []string{"a-4"},
+	{name: "a failed Machine goes (CA-C69)", size: 3, removals: []string{"a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
 		}},
-	{name: "CA-C69 at the minimum a failed Machine is accepted and stays", size: 4,
+	{name: "at the minimum a failed Machine is accepted and stays (CA-C69)", size: 4,
 		setup: both(setReplicas(4), setMin("4"), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
 		}},
-	{name: "CA-C70 a Machine that never joined goes", size: 3, removals: []string{"a-4"},
+	{name: "a Machine that never joined goes (CA-C70)", size: 3, removals: []string{"a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.WithServer) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "unregistered")}
 		}},
-	{name: "CA-C70 one that has joined meanwhile is refused", kind: model.FailedPrecondition, size: 3,
+	{name: "one that has joined meanwhile is refused (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
 		}},
-	{name: "CA-C70 also under its provider ID", kind: model.FailedPrecondition, size: 3,
+	{name: "also under its provider ID (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
 		}},
-	{name: "CA-C71 the placeholder of a Machine that was cancelled and is gone changes nothing", size: 3,
+	{name: "the placeholder of a Machine that was cancelled and is gone changes nothing (CA-C71)", size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-7"), "unregistered")}
 		}},
-	{name: "CA-C72 a replica without a Machine is taken back once, and the others get new names", size: 4, series: 1,
+	{name: "a replica without a Machine is taken back once, and the others get new names (CA-C72)", size: 4, series: 1,
 		setup: setReplicas(5), nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
-	{name: "CA-C72 two of them in one call", size: 3, series: 1, setup: setReplicas(5),
+	{name: "two of them in one call (CA-C72)", size: 3, series: 1, setup: setReplicas(5),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
-	{name: "CA-C71 CA-C72 one of an older series changes nothing", size: 5, series: 3,
+	{name: "one of an older series changes nothing (CA-C71, CA-C72)", size: 5, series: 3,
 		setup: both(setReplicas(5), func(p, _ *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](3) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 2, 0), "unregistered")}
 		}},
-	{name: "CA-C72 one that has become a Machine changes nothing", size: 3,
+	{name: "one that has become a Machine changes nothing (CA-C72)", size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "CA-C72 at the minimum it is accepted and stays", size: 5, setup: both(setReplicas(5), setMin("5")),
+	{name: "at the minimum it is accepted and stays (CA-C72)", size: 5, setup: both(setReplicas(5), setMin("5")),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "CA-C72 a unit that a rollout holds open stays under a new name", size: 4, series: 1,
+	{name: "a unit that a rollout holds open stays under a new name (CA-C72)", size: 4, series: 1,
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Set = p.Revision(2) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "CA-C80 in a rollout exactly the named node goes", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+	{name: "in a rollout exactly the named node goes (CA-C80)", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") }},
 	{name: "a full list of removals refuses more", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
 		removals: fullList(),
@@ -233,14 +233,14 @@ func TestAfterDeleteNodes(t *testing.T) {
 	if err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("CA-C76 the size is lower at once", func(*testing.T) { b.expect(p, 1, "a-1") })
-	t.Run("CA-C76 the instance is Deleting", func(t *testing.T) {
+	t.Run("the size is lower at once (CA-C76)", func(*testing.T) { b.expect(p, 1, "a-1") })
+	t.Run("the instance is Deleting (CA-C76)", func(t *testing.T) {
 		list, err := b.groups.Instances(p.ID())
 		if err != nil || len(list) != 2 || list[0].State != model.Deleting || list[1].State != model.Running {
 			t.Errorf("instances are %+v, error %v", list, err)
 		}
 	})
-	t.Run("CA-C34 its node has no group", func(t *testing.T) {
+	t.Run("its node has no group (CA-C34)", func(t *testing.T) {
 		if g, ok := b.groups.ForNode(pools.Asked(n)); ok {
 			t.Errorf("its group is %s", g.ID)
 		}
@@ -294,32 +294,32 @@ func TestDecreaseTargetSize(t *testing.T) {
 		removals []string
 		series   int32
 	}{
-		{"CA-C83 a delta of 0 is refused", func(*pools.Pool) {}, 0, model.InvalidArgument, 2, nil, 0},
-		{"CA-C83 a positive delta is refused", func(*pools.Pool) {}, 1, model.InvalidArgument, 2, nil, 0},
-		{"CA-C86 nothing to take back is OK and changes nothing", func(*pools.Pool) {}, -1, "", 2, nil, 0},
-		{"CA-C84 replicas without a Machine go first", func(p *pools.Pool) {
+		{"a delta of 0 is refused (CA-C83)", func(*pools.Pool) {}, 0, model.InvalidArgument, 2, nil, 0},
+		{"a positive delta is refused (CA-C83)", func(*pools.Pool) {}, 1, model.InvalidArgument, 2, nil, 0},
+		{"nothing to take back is OK and changes nothing (CA-C86)", func(*pools.Pool) {}, -1, "", 2, nil, 0},
+		{"replicas without a Machine go first (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3")
 		}, -2, "", 3, nil, 1},
-		{"CA-C84 then Machines without a server, then failed ones, then those without a node", func(p *pools.Pool) {
+		{"then Machines without a server, then failed ones, then those without a node (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](6)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
 			p.Machine("a-5", pools.WithServer, pools.Failed(fault.CodeNoValidHost, "no host"))
 		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
-		{"CA-C85 more than there is takes all promises and no node", func(p *pools.Pool) {
+		{"more than there is takes all promises and no node (CA-C85)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
 		}, -5, "", 2, []string{"a-3", "a-4"}, 1},
-		{"CA-C85 the most negative delta takes no node either", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
-		{"CA-C87 it stops at the minimum", func(p *pools.Pool) {
+		{"the most negative delta takes no node either (CA-C85)", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
+		{"it stops at the minimum (CA-C87)", func(p *pools.Pool) {
 			p.Deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = "3"
 			p.Deployment.Spec.Replicas = ptr.To[int32](4)
 			p.Machine("a-3")
 			p.Machine("a-4")
 		}, -2, "", 3, []string{"a-3"}, 0},
-		{"CA-C84 a unit that a rollout holds open is renamed, not taken back", func(p *pools.Pool) {
+		{"a unit that a rollout holds open is renamed, not taken back (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](3)
 			p.Set = p.Revision(2)
 		}, -1, "", 3, nil, 1},
@@ -344,7 +344,7 @@ func TestDecreaseTargetSize(t *testing.T) {
 }
 
 func TestDecreaseThenRemoveOfTheSamePlaceholder(t *testing.T) {
-	t.Run("CA-C71 CA-C89 the size goes down once", func(t *testing.T) {
+	t.Run("the size goes down once (CA-C71, CA-C89)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 4, 0, 10)
 		p.Node("a-1")

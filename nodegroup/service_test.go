@@ -25,12 +25,12 @@ func TestIncreaseSize(t *testing.T) {
 		kind  model.Kind
 		size  int32
 	}{
-		{"CA-C58 the delta is added", "", 2, "", 5},
-		{"CA-C57 up to the maximum", "", 7, "", 10},
-		{"CA-C57 beyond the maximum nothing is changed", "", 8, model.FailedPrecondition, 3},
-		{"CA-C57 a delta that overflows is refused", "", 1<<31 - 1, model.FailedPrecondition, 3},
-		{"CA-C56 a delta of 0 is refused", "", 0, model.InvalidArgument, 3},
-		{"CA-C56 a negative delta is refused", "", -1, model.InvalidArgument, 3},
+		{"the delta is added (CA-C58)", "", 2, "", 5},
+		{"up to the maximum (CA-C57)", "", 7, "", 10},
+		{"beyond the maximum nothing is changed (CA-C57)", "", 8, model.FailedPrecondition, 3},
+		{"a delta that overflows is refused (CA-C57)", "", 1<<31 - 1, model.FailedPrecondition, 3},
+		{"a delta of 0 is refused (CA-C56)", "", 0, model.InvalidArgument, 3},
+		{"a negative delta is refused (CA-C56)", "", -1, model.InvalidArgument, 3},
 		{"an unknown group", "MachineDeployment/x/y", 1, model.NotFound, 3},
 		{"garbage for a group", "\x00/../", 1, model.NotFound, 3},
 	} {
@@ -58,7 +58,7 @@ func TestIncreaseSize(t *testing.T) {
 }
 
 func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
-	t.Run("CA-C63 a group that was paused since the refresh is refused", func(t *testing.T) {
+	t.Run("a group that was paused since the refresh is refused (CA-C63)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -92,7 +92,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 			t.Errorf("%d groups are listed after the refresh", got)
 		}
 	})
-	t.Run("CA-C60 a size that somebody else has written is kept", func(t *testing.T) {
+	t.Run("a size that somebody else has written is kept (CA-C60)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -105,7 +105,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 8)
 	})
-	t.Run("CA-C36 CA-C39 the increase shows before the cache has seen it, and once it has", func(t *testing.T) {
+	t.Run("the increase shows before the cache has seen it, and once it has (CA-C36, CA-C39)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 10)
 		b := newBench(t, w)
@@ -125,7 +125,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 }
 
 func TestParallelCallsOnOneGroup(t *testing.T) {
-	t.Run("CA-C59 no delta of two hundred is lost", func(t *testing.T) {
+	t.Run("no delta of two hundred is lost (CA-C59)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 1000)
 		b := newBench(t, w)
@@ -140,7 +140,7 @@ func TestParallelCallsOnOneGroup(t *testing.T) {
 		calls.Wait()
 		b.expect(p, 200)
 	})
-	t.Run("CA-C82 increases and removals add up", func(t *testing.T) {
+	t.Run("increases and removals add up (CA-C82)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 10, 0, 1000)
 		var nodes []membership.Node
@@ -183,7 +183,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		}()
 		return ctx, stop
 	}
-	t.Run("CA-C62 one that has not landed is made", func(t *testing.T) {
+	t.Run("one that has not landed is made (CA-C62)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -198,7 +198,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(ctx, p.ID(), 2), "")
 		b.expect(p, 5)
 	})
-	t.Run("CA-C77 a refusal of the API server changes nothing", func(t *testing.T) {
+	t.Run("a refusal of the API server changes nothing (CA-C77)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -211,7 +211,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 			t.Errorf("it was tried %d times", b.patches.Load())
 		}
 	})
-	t.Run("CA-C12 a caller that went away while waiting has changed nothing", func(t *testing.T) {
+	t.Run("a caller that went away while waiting has changed nothing (CA-C12)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -233,8 +233,8 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 	_, n := p.Node("a-1")
 	b := newBench(t, w)
 	b.clock.Step(staleAfter)
-	t.Run("CA-C13 Refresh fails", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
-	t.Run("CA-C113 writes are refused", func(t *testing.T) {
+	t.Run("Refresh fails (CA-C13)", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
+	t.Run("writes are refused (CA-C113)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), model.Unavailable)
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), model.Unavailable)
@@ -242,7 +242,7 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 			t.Errorf("%d writes were made", b.patches.Load())
 		}
 	})
-	t.Run("CA-C13 the other reads go on", func(t *testing.T) {
+	t.Run("the other reads go on (CA-C13)", func(t *testing.T) {
 		if got := len(b.groups.List()); got != 1 {
 			t.Errorf("%d groups are listed", got)
 		}
@@ -255,7 +255,7 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 }
 
 func TestTheSetOfGroupsChangesAtARefresh(t *testing.T) {
-	t.Run("CA-C14 CA-C21 and at no other time, in a stable order", func(t *testing.T) {
+	t.Run("and at no other time, in a stable order (CA-C14, CA-C21)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)

@@ -50,7 +50,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("CA-C36 the size is %d (error %v), want %d", got, err, want)
 		}
 	}
-	t.Run("CA-C36 CA-C58 MC-74 its first Refresh reads the sizes once, and the order shows", func(t *testing.T) {
+	t.Run("its first Refresh reads the sizes once, and the order shows (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
 		p, _, second := grown(t)
 		size(t, second, p, 3)
 		for range 3 {
@@ -67,7 +67,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("CA-C39 the instances are %v, error %v", list, err)
 		}
 	})
-	t.Run("CA-C58 so does a new connection, before anything is asked", func(t *testing.T) {
+	t.Run("so does a new connection, before anything is asked (CA-C58)", func(t *testing.T) {
 		p, _, second := grown(t)
 		second.groups.Connected(t.Context())
 		size(t, second, p, 5)
@@ -76,7 +76,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("%d lists were made", got)
 		}
 	})
-	t.Run("CA-C62 an order that was decided on the size of before is refused, the next one is not", func(t *testing.T) {
+	t.Run("an order that was decided on the size of before is refused, the next one is not (CA-C62)", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.IncreaseSize(t.Context(), p.ID(), 2), model.Unavailable)
 		first.expect(p, 5)
@@ -84,7 +84,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		first.catchUp()
 		first.expect(p, 6)
 	})
-	t.Run("CA-C62 of two orders that come at once neither is written, on different groups", func(t *testing.T) {
+	t.Run("of two orders that come at once neither is written, on different groups (CA-C62)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := pools.NewWorld()
 			p, other := w.Pool("a", 3, 0, 10), w.Pool("b", 3, 0, 10)
@@ -105,7 +105,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			first.expect(other, 5)
 		})
 	})
-	t.Run("CA-C67 CA-C76 a removal is known, and named again it changes nothing", func(t *testing.T) {
+	t.Run("a removal is known, and named again it changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
 		p, first, second := grown(t)
 		n := membership.Node{Name: "a-2", ProviderID: pools.ProviderID("a-2")}
 		wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}), "")
@@ -126,7 +126,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, first.groups.Refresh(t.Context()), "")
 		size(t, first, p, 6)
 	})
-	t.Run("CA-C115 also when the clock has gone back", func(t *testing.T) {
+	t.Run("also when the clock has gone back (CA-C115)", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		wantKind(t, first.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
@@ -134,7 +134,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 6)
 	})
-	t.Run("CA-C13 while the sizes cannot be read Refresh and changes fail, other reads do not", func(t *testing.T) {
+	t.Run("while the sizes cannot be read Refresh and changes fail, other reads do not (CA-C13)", func(t *testing.T) {
 		p, first, second := grown(t)
 		second.unlistable = errors.New("connection refused")
 		wantKind(t, second.groups.Refresh(t.Context()), model.Unavailable)

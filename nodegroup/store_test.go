@@ -25,7 +25,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		}
 		return b, p, answer
 	}
-	t.Run("CA-C115 an object that has gone meanwhile does not come back, and no watch is taken for late", func(t *testing.T) {
+	t.Run("an object that has gone meanwhile does not come back, and no watch is taken for late (CA-C115)", func(t *testing.T) {
 		b, p, answer := begin(t)
 		b.catchUp()
 		b.groups.store.adopt(answer)
@@ -36,7 +36,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 			t.Errorf("%s is still listed: %+v", p.ID(), list)
 		}
 	})
-	t.Run("CA-C115 nor in the place of another that has its name now", func(t *testing.T) {
+	t.Run("nor in the place of another that has its name now (CA-C115)", func(t *testing.T) {
 		b, p, answer := begin(t)
 		b.catchUp()
 		another := answer.DeepCopy()
@@ -59,7 +59,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.clock.Step(time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("CA-C13 a write whose object was deleted and made anew while the watch was away is no sign of a watch that is late", func(t *testing.T) {
+	t.Run("a write whose object was deleted and made anew while the watch was away is no sign of a watch that is late (CA-C13)", func(t *testing.T) {
 		b, _, answer := begin(t)
 		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()

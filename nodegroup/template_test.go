@@ -25,7 +25,7 @@ func TestTemplateNode(t *testing.T) {
 			t.Errorf("the bytes are %q, the groups %v", raw, b.groups.List())
 		}
 	})
-	t.Run("CA-C98 one without memory is unknown", func(t *testing.T) {
+	t.Run("one without memory is unknown (CA-C98)", func(t *testing.T) {
 		p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
 		delete(p.Deployment.Status.NodeTemplate.Allocatable, corev1.ResourceMemory)
 		_, err := newBench(t, w).groups.TemplateNode(p.ID())
@@ -40,7 +40,7 @@ func TestTemplateNode(t *testing.T) {
 	if err := node.Unmarshal(raw); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("CA-C97 it has a name, resources, and is Ready", func(t *testing.T) {
+	t.Run("it has a name, resources, and is Ready (CA-C97)", func(t *testing.T) {
 		ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		})
@@ -48,13 +48,13 @@ func TestTemplateNode(t *testing.T) {
 			t.Errorf("the node is %+v", node)
 		}
 	})
-	t.Run("CA-C100 CA-C101 labels, host name and taints are there", func(t *testing.T) {
+	t.Run("labels, host name and taints are there (CA-C100, CA-C101)", func(t *testing.T) {
 		if node.Labels["f"] != "f" || node.Labels[corev1.LabelHostname] != node.Name || node.Status.NodeInfo.Architecture != "arm64" ||
 			len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated" {
 			t.Errorf("the node is %+v", node)
 		}
 	})
-	t.Run("CA-C102 the group's id is an annotation and a provider ID, no label", func(t *testing.T) {
+	t.Run("the group's id is an annotation and a provider ID, no label (CA-C102)", func(t *testing.T) {
 		if slices.Contains(slices.Collect(maps.Values(node.Labels)), p.ID()) || node.Annotations[v1alpha1.AnnotationNodeGroup] != p.ID() {
 			t.Errorf("labels are %v, annotations %v", node.Labels, node.Annotations)
 		}
@@ -62,7 +62,7 @@ func TestTemplateNode(t *testing.T) {
 			t.Errorf("CA-C29 the provider ID %s belongs to %v", node.Spec.ProviderID, g)
 		}
 	})
-	t.Run("CA-C104 the same template gives the same bytes, at most 16 KiB", func(t *testing.T) {
+	t.Run("the same template gives the same bytes, at most 16 KiB (CA-C104)", func(t *testing.T) {
 		for range 20 {
 			p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
 			if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); !bytes.Equal(raw, again) || len(raw) > 16<<10 {
@@ -70,7 +70,7 @@ func TestTemplateNode(t *testing.T) {
 			}
 		}
 	})
-	t.Run("CA-C103 another template shows at once", func(t *testing.T) {
+	t.Run("another template shows at once (CA-C103)", func(t *testing.T) {
 		p.Deployment.Status.NodeTemplate.Labels["f"] = "g"
 		if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); bytes.Equal(raw, again) {
 			t.Error("the bytes are the same")

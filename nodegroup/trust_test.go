@@ -78,7 +78,7 @@ func TestOrdersNeedALeader(t *testing.T) {
 }
 
 func TestAWatchThatIsBehind(t *testing.T) {
-	t.Run("CA-C13 CA-C113 a write of our own does not come back", func(t *testing.T) {
+	t.Run("a write of our own does not come back (CA-C13, CA-C113)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
 		b := newBench(t, w)
@@ -90,7 +90,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
-		t.Run("CA-C36 nor does an older version that comes late hide it", func(t *testing.T) {
+		t.Run("nor does an older version that comes late hide it (CA-C36)", func(t *testing.T) {
 			b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
@@ -100,7 +100,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("CA-C13 a change of somebody else does not come", func(t *testing.T) {
+	t.Run("a change of somebody else does not come (CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
 		m := p.Machine("a-1")
@@ -227,17 +227,17 @@ func TestAFrozenGroup(t *testing.T) {
 	_, n := p.Node("a-1")
 	p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue, Reason: "TooManyFailed", Message: "half of the machines failed"}}
 	b := newBench(t, w)
-	t.Run("CA-C63 takes no orders", func(t *testing.T) {
+	t.Run("takes no orders (CA-C63)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("CA-C19 CA-C24 stays on the list, and says what it is", func(t *testing.T) {
+	t.Run("stays on the list, and says what it is (CA-C19, CA-C24)", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if got := b.groups.List(); len(got) != 1 || got[0].Debug != p.ID()+" (min 0, max 10, target 3, frozen)" {
 			t.Errorf("CA-C24 the groups are %+v", got)
 		}
 	})
-	t.Run("CA-C72 CA-C84 a unit that it holds back is not taken back, and gets a new name", func(t *testing.T) {
+	t.Run("a unit that it holds back is not taken back, and gets a new name (CA-C72, CA-C84)", func(t *testing.T) {
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.UnitID(p, 1, 0), "unregistered")}), "")
 		b.expect(p, 3)
@@ -328,7 +328,7 @@ func TestABareSetIsAGroup(t *testing.T) {
 			t.Errorf("replicas are %d", got)
 		}
 	})
-	t.Run("CA-C65 its removals stand in the same field", func(t *testing.T) {
+	t.Run("its removals stand in the same field (CA-C65)", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), id, []membership.Node{pools.Asked(n), pools.Fake(id+"/0/0", "unregistered")}), "")
 		if s := read(); *s.Spec.Replicas != 2 || len(s.Spec.Removals) != 1 || s.Spec.Removals[0].Name != "bare-1" || *s.Spec.PlaceholderSeries != 1 {
 			t.Errorf("the spec is %+v", s.Spec)
@@ -348,7 +348,7 @@ func TestAShortageThatWasActedUpon(t *testing.T) {
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("CA-C69 once acted upon at the minimum, not again before the next failure", func(t *testing.T) {
+	t.Run("once acted upon at the minimum, not again before the next failure (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

@@ -21,7 +21,7 @@ import (
 )
 
 func TestTheOrderOfTheList(t *testing.T) {
-	t.Run("CA-C22 by id, at every Refresh, whatever happens in between, and on every replica", func(t *testing.T) {
+	t.Run("by id, at every Refresh, whatever happens in between, and on every replica (CA-C22)", func(t *testing.T) {
 		w := pools.NewWorld()
 		names := rand.Perm(30)
 		for _, n := range names {
@@ -60,7 +60,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	_, n := p.Node("a-1")
 	n.Spec.ProviderID = ""
 	b := newBench(t, w)
-	t.Run("CA-C42 is awaited under its placeholder, and belongs to its group", func(t *testing.T) {
+	t.Run("is awaited under its placeholder, and belongs to its group (CA-C42)", func(t *testing.T) {
 		list, err := b.groups.Instances(p.ID())
 		if err != nil || len(list) != 1 || list[0] != (model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating}) {
 			t.Errorf("the instances are %v, error %v", list, err)
@@ -69,7 +69,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 			t.Errorf("its group is %v", g)
 		}
 	})
-	t.Run("CA-C42 is not deleted as one that never registered, however long that takes", func(t *testing.T) {
+	t.Run("is not deleted as one that never registered, however long that takes (CA-C42)", func(t *testing.T) {
 		for range 30 {
 			b.clock.Step(time.Minute)
 			b.groups.freshness.reached()
@@ -77,7 +77,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 		}
 		b.expect(p, 1)
 	})
-	t.Run("CA-C42 runs under the provider ID once it has one, in whatever form", func(t *testing.T) {
+	t.Run("runs under the provider ID once it has one, in whatever form (CA-C42)", func(t *testing.T) {
 		n := n.DeepCopy()
 		n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		b.groups.store.inbox.put(membership.Event{Object: n})
@@ -142,7 +142,7 @@ func TestAServerThatVanishes(t *testing.T) {
 		wantKind(t, b.groups.store.renew(false), "")
 	}
 	shows(t, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running})
-	t.Run("CA-C52 its Node goes, and the id of the server is listed no more", func(t *testing.T) {
+	t.Run("its Node goes, and the id of the server is listed no more (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: n, Gone: true})
 		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating})
 		if _, ok := b.groups.ForNode(pools.Fake(pools.ProviderID("a-1"), "unregistered")); !ok {
@@ -151,15 +151,15 @@ func TestAServerThatVanishes(t *testing.T) {
 	})
 	going := m.DeepCopy()
 	pools.Deleting(going)
-	t.Run("CA-C52 its Machine is replaced: the size stays", func(t *testing.T) {
+	t.Run("its Machine is replaced: the size stays (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: going})
 		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Deleting}, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})
-	t.Run("CA-C52 and is gone", func(t *testing.T) {
+	t.Run("and is gone (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: going, Gone: true})
 		shows(t, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})
-	t.Run("CA-C52 CA-C71 what the autoscaler removes of it late lowers nothing", func(t *testing.T) {
+	t.Run("what the autoscaler removes of it late lowers nothing (CA-C52, CA-C71)", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.ProviderID("a-1"), "unregistered"), pools.Fake(pools.MachineID(p, "a-1"), "unregistered")}), "")
 		b.expect(p, 1)
 	})

@@ -188,7 +188,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 	}
 	if c.None() {
 		w.store.adopt(g.Owner.Object, c.Kept...)
-		log.Info("nothing to change", "size", g.Target)
+		log.Info("Nothing to change", "size", g.Target)
 		return nil
 	}
 	after, err := w.commit(ctx, c)
@@ -199,7 +199,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 	w.store.adopt(after, c.Kept...)
 	w.metrics.changed(g.ID, r.reason, g.Target, c.Replicas, w.clock.Now())
 	w.recorder.Eventf(after, nil, corev1.EventTypeNormal, r.reason, "Scale", "Size %d -> %d for the autoscaler%s", g.Target, c.Replicas, c.Naming())
-	log.Info("changed a node group", "before", g.Target, "after", c.Replicas, "removed", len(c.Remove))
+	log.Info("Changed a node group", "before", g.Target, "after", c.Replicas, "removed", len(c.Remove))
 	return nil
 }
 

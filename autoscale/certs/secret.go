@@ -51,7 +51,7 @@ func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func
 		if err != nil {
 			return fmt.Errorf("writing the Secret %s: %w", name, err)
 		}
-		ctrl.LoggerFrom(ctx).Info("certificates of gRPC were made and stored", "secret", name.String(), "changes", strings.Join(reasons, "; "))
+		ctrl.LoggerFrom(ctx).Info("Certificates of gRPC were made and stored", "secret", name.String(), "changes", strings.Join(reasons, "; "))
 		return nil
 	}
 	return fmt.Errorf("writing the Secret %s: somebody else has written it %d times in a row", name, attempts)

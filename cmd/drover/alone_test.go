@@ -58,7 +58,7 @@ func TestOneDroverAlone(t *testing.T) {
 	health := freePort(t)
 	p.replica("alone", "--leader-elect=false", "--health-address="+health)
 	t.Run("the seed's manifest, unchanged, on a newer control plane: no server, and a condition with the versions that may be", func(t *testing.T) { p.skewed(t) })
-	t.Run("MC-77 neither the API server nor the cloud is needed to be alive, and nodes are not listed to be ready", func(t *testing.T) {
+	t.Run("neither the API server nor the cloud is needed to be alive, and nodes are not listed to be ready (MC-77)", func(t *testing.T) {
 		p.until("it is ready", func() bool { return status(t, "http://"+health+"/readyz") == http.StatusOK })
 		before := p.nodeLists()
 		for range 10 {

@@ -186,8 +186,8 @@ func TestALeaderThatStandsStillInTheMiddleOfIt(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGCONT))
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
 
-	t.Run("MC-78 MCM-109 there is one server and one port for each Machine, and no other server was ever asked for", func(t *testing.T) { p.once(t, n) })
-	t.Run("MC-78 before it led the second one had written nothing, and nobody asked the cloud anything while nobody led", func(t *testing.T) {
+	t.Run("there is one server and one port for each Machine, and no other server was ever asked for (MC-78, MCM-109)", func(t *testing.T) { p.once(t, n) })
+	t.Run("before it led the second one had written nothing, and nobody asked the cloud anything while nobody led (MC-78)", func(t *testing.T) {
 		if w := p.wrote("second", time.Time{}, taken); len(w) > 0 {
 			t.Errorf("it wrote %q", w)
 		}
@@ -198,7 +198,7 @@ func TestALeaderThatStandsStillInTheMiddleOfIt(t *testing.T) {
 			}
 		}
 	})
-	t.Run("CAPI-56 the second one went on within seconds of leading", func(t *testing.T) { p.resumed(t, taken) })
+	t.Run("the second one went on within seconds of leading (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
 }
 
 // handOver takes the lease from whoever has it, and says when the other one took it.
@@ -246,7 +246,7 @@ func TestALeaderThatIsStoppedInTheMiddleOfIt(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGTERM))
 	must(t, first.Wait())
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
-	t.Run("CAPI-56 its successor has gone on within seconds, and no server was ordered twice", func(t *testing.T) {
+	t.Run("its successor has gone on within seconds, and no server was ordered twice (CAPI-56)", func(t *testing.T) {
 		p.resumed(t, p.lease().Spec.AcquireTime.Time)
 		p.once(t, n)
 	})

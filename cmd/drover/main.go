@@ -44,7 +44,7 @@ func command() *cobra.Command {
 			}
 			setLoggers(o.verbosity)
 			build := version.Get()
-			ctrl.Log.Info("drover", "version", build.Version, "commit", build.Commit, "go", build.Go)
+			ctrl.Log.Info("Drover", "version", build.Version, "commit", build.Commit, "go", build.Go)
 			if userless(o, credentials) {
 				ctrl.Log.Info("The configured cloud names no user: only Machines with credentials of their own get servers", "file", o.cloudsYAML, "cloud", o.cloud)
 			}

@@ -131,6 +131,6 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	o.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(map[string]any{"observing": true, "decisions": all}); err != nil {
-		o.log.Info("the decisions could not be sent", "cause", err.Error())
+		o.log.Info("The decisions could not be sent", "cause", err.Error())
 	}
 }

@@ -61,8 +61,8 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"negative drain", func(o *options) { o.drainTimeout = -time.Second }, "--drain-timeout -1s"},
 		{"no time to join", func(o *options) { o.joinTimeout = 0 }, "--join-timeout 0s"},
 		{"nobody works", func(o *options) { o.workers = 0 }, "--workers 0"},
-		{"MCM-112 profiles for everybody", func(o *options) { o.pprofAddress = ":6060" }, "--pprof-address :6060"},
-		{"MCM-112 profiles for this machine", func(o *options) { o.pprofAddress = "[::1]:6060" }, ""},
+		{"profiles for everybody (MCM-112)", func(o *options) { o.pprofAddress = ":6060" }, "--pprof-address :6060"},
+		{"profiles for this machine (MCM-112)", func(o *options) { o.pprofAddress = "[::1]:6060" }, ""},
 		{"a name that no label can have", func(o *options) { o.machines.name = "a b" }, `--name "a b": `},
 		{"a startup taint of others that no taint can be (F-47)", func(o *options) {
 			o.machines.otherStartupTaints = []string{"node.cilium.io/agent-not-ready", "a=b:NoSchedule"}

@@ -90,7 +90,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err := errors.Join(addHealth(mgr, w.target, server), mgr.Add(newTrimmer(clock.RealClock{})), metrics.Registry.Register(version.Metric())); err != nil {
 		return fmt.Errorf("adding health checks, the trimming of memory and the metric of the build: %w", err)
 	}
-	ctrl.Log.Info("starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
+	ctrl.Log.Info("Starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
 	if err := stopInTime(ctx, mgr.Start); err != nil {
 		return fmt.Errorf("running: %w", err)
 	}

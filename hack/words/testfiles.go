@@ -13,7 +13,7 @@ import (
 
 var (
 	// freeNames are names of test files that belong to no source file.
-	freeNames = regexp.MustCompile(`^(scenario_.*|harness|main|example|export|fuzz|bench)$`)
+	freeNames = regexp.MustCompile(`^(scenario_.*|harness(_.*)?|main|example|export|fuzz|bench)$`)
 	// kindOfTest matches the end of a test file's name that follows the source file's: what kind of test it is, or on what it runs.
 	kindOfTest = regexp.MustCompile(`_(bench|fuzz|example|linux|amd64|arm64)$`)
 )

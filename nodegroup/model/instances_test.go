@@ -24,19 +24,19 @@ func TestInstances(t *testing.T) {
 		size  int32
 		want  func(p *pools.Pool) []Instance
 	}{
-		{"CA-C39 replicas without a Machine have placeholders", func(*pools.Pool) {}, 2, func(p *pools.Pool) []Instance {
+		{"replicas without a Machine have placeholders (CA-C39)", func(*pools.Pool) {}, 2, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 0, 0), State: Creating}, {ID: pools.UnitID(p, 0, 1), State: Creating}}
 		}},
-		{"CA-C39 their placeholders bear the series", func(p *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
+		{"their placeholders bear the series (CA-C39)", func(p *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
 		{"they keep the series while a client has dropped it from the spec (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
-		{"CA-C40 CA-C45 a Machine without a server is creating under a placeholder", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine without a server is creating under a placeholder (CA-C40, CA-C45)", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"CA-C41 a server without a node keeps the placeholder", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
+		{"a server without a node keeps the placeholder (CA-C41)", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
 		{"a node without a provider ID keeps the placeholder", func(p *pools.Pool) {
@@ -45,48 +45,48 @@ func TestInstances(t *testing.T) {
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"CA-C43 CA-C44 a node runs under its provider ID, to the letter", func(p *pools.Pool) {
+		{"a node runs under its provider ID, to the letter (CA-C43, CA-C44)", func(p *pools.Pool) {
 			_, n := p.Node("a-1")
 			n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		}, 1, func(*pools.Pool) []Instance {
 			return []Instance{{ID: "openstack://RegionOne/" + pools.ServerOf("a-1"), State: Running}}
 		}},
-		{"CA-C44 CA-C50 an error on a Machine with a node is not shown", func(p *pools.Pool) {
+		{"an error on a Machine with a node is not shown (CA-C44, CA-C50)", func(p *pools.Pool) {
 			p.Node("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
 		}, 1, func(*pools.Pool) []Instance {
 			return []Instance{{ID: pools.ProviderID("a-1"), State: Running}}
 		}},
-		{"CA-C46 CA-C48 a quota error is shown at once, as out of resources", func(p *pools.Pool) {
+		{"a quota error is shown at once, as out of resources (CA-C46, CA-C48)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: quota}}
 		}},
-		{"CA-C46 an unknown flavor is shown at once, as another error", func(p *pools.Pool) {
+		{"an unknown flavor is shown at once, as another error (CA-C46)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeFlavorNotFound, "no flavor x"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "FlavorNotFound", Message: "no flavor x"}}}
 		}},
-		{"CA-C47 a failure that may pass is not shown before five minutes", func(p *pools.Pool) {
+		{"a failure that may pass is not shown before five minutes (CA-C47)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
 				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-4 * time.Minute))
 			})
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"CA-C47 and is shown after them", func(p *pools.Pool) {
+		{"and is shown after them (CA-C47)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
 				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-5 * time.Minute))
 			})
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "CloudUnavailable", Message: "503"}}}
 		}},
-		{"CA-C47 the cloud's rate limit is never shown", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
+		{"the cloud's rate limit is never shown (CA-C47)", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"CA-C37 CA-C51 a Machine that is being deleted is Deleting and its replacement awaited", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine that is being deleted is Deleting and its replacement awaited (CA-C37, CA-C51)", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.ProviderID("a-1"), State: Deleting}, {ID: pools.UnitID(p, 0, 0), State: Creating}}
 		}},
-		{"CA-C50 a listed Machine is Deleting, and shows no error", func(p *pools.Pool) {
+		{"a listed Machine is Deleting, and shows no error (CA-C50)", func(p *pools.Pool) {
 			p.Remove(p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores")))
 		}, 0, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Deleting}}
@@ -97,7 +97,7 @@ func TestInstances(t *testing.T) {
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"CA-C52 a Machine whose node is gone is awaited under its placeholder", func(p *pools.Pool) {
+		{"a Machine whose node is gone is awaited under its placeholder (CA-C52)", func(p *pools.Pool) {
 			p.Node("a-1")
 			p.World.Nodes = nil
 		}, 1, func(p *pools.Pool) []Instance {
@@ -135,7 +135,7 @@ func TestAnErrorThatWasActedUponIsNotShownAgain(t *testing.T) {
 }
 
 func TestMessagesAreShort(t *testing.T) {
-	t.Run("CA-C54 one line of at most 256 bytes", func(t *testing.T) {
+	t.Run("one line of at most 256 bytes (CA-C54)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "first line\nsecond\t"+strings.Repeat("ü", 400)))
@@ -147,7 +147,7 @@ func TestMessagesAreShort(t *testing.T) {
 }
 
 func TestAnAnswerStaysSmall(t *testing.T) {
-	t.Run("CA-C55 CA-C08 thirty thousand failed Machines", func(t *testing.T) {
+	t.Run("thirty thousand failed Machines (CA-C55, CA-C08)", func(t *testing.T) {
 		const machines, limit = 30_000, 4 << 20
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", machines, 0, machines)
@@ -172,8 +172,8 @@ func TestTargetSize(t *testing.T) {
 		change func(p *pools.Pool)
 		want   int32
 	}{
-		{"CA-C36 it is spec.replicas", func(*pools.Pool) {}, 3},
-		{"CA-C37 what is being deleted is not counted", func(p *pools.Pool) {
+		{"it is spec.replicas (CA-C36)", func(*pools.Pool) {}, 3},
+		{"what is being deleted is not counted (CA-C37)", func(p *pools.Pool) {
 			for _, name := range []string{"a-1", "a-2", "a-3"} {
 				p.Node(name)
 			}

@@ -36,32 +36,32 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 		node membership.Node
 		want string
 	}{
-		{"CA-C25 by provider ID", pools.Asked(n), id},
+		{"by provider ID (CA-C25)", pools.Asked(n), id},
 		{"CA-C25 by provider ID alone, CA-C35 without labels", membership.Node{ProviderID: n.Spec.ProviderID}, id},
-		{"CA-C25 by a provider ID with a region where the Machine's has none", pools.Asked(regional), id},
-		{"CA-C25 by a provider ID without the region that the node's has", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
-		{"CA-C25 another group's node", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
-		{"CA-C26 by name, through nodeRef, without a provider ID", pools.Asked(bareNode), id},
-		{"CA-C26 by owner label", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
-		{"CA-C26 by annotation", membership.Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: pools.Namespace + "/a-3"}}, id},
-		{"CA-C27 a control plane node", membership.Node{Name: "control-plane-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
-		{"CA-C27 a foreign node", membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
-		{"CA-C27 a foreign server with the name of one of ours", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
+		{"by a provider ID with a region where the Machine's has none (CA-C25)", pools.Asked(regional), id},
+		{"by a provider ID without the region that the node's has (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
+		{"another group's node (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
+		{"by name, through nodeRef, without a provider ID (CA-C26)", pools.Asked(bareNode), id},
+		{"by owner label (CA-C26)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
+		{"by annotation (CA-C26)", membership.Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: pools.Namespace + "/a-3"}}, id},
+		{"a control plane node (CA-C27)", membership.Node{Name: "control-plane-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
+		{"a foreign node (CA-C27)", membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
+		{"a foreign server with the name of one of ours (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
 		{"CA-C27 another provider's ID that ends like that of one of ours (F-20)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
 		{"CA-C25 by provider ID in capital letters (F-20)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
-		{"CA-C27 nothing at all", membership.Node{}, ""},
-		{"CA-C28 the placeholder of a Machine", pools.Fake(pools.MachineID(p, pending.Name), "unregistered"), id},
-		{"CA-C28 the placeholder of a Machine that is gone", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
-		{"CA-C28 the placeholder of a Machine that has its node now", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
-		{"CA-C28 the placeholder of a replica, of an older series", pools.Fake(pools.UnitID(p, 0, 7), "unregistered"), id},
-		{"CA-C29 a template node", membership.Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
-		{"CA-C29 a template node by its provider ID", membership.Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
-		{"CA-C29 a template node without a marker", membership.Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
-		{"CA-C29 a template node of a group that is no more", membership.Node{Name: "template-node-for-x-1", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: "MachineDeployment/x/y"}}, ""},
-		{"CA-C31 the node of a Machine that is being deleted", pools.Asked(goingNode), ""},
-		{"CA-C31 the node of a Machine that is being deleted, by owner label", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
-		{"CA-C31 CA-C34 the node of a listed Machine", pools.Asked(listedNode), ""},
-		{"CA-C33 a second Node of the same server", pools.Asked(twin), id},
+		{"nothing at all (CA-C27)", membership.Node{}, ""},
+		{"the placeholder of a Machine (CA-C28)", pools.Fake(pools.MachineID(p, pending.Name), "unregistered"), id},
+		{"the placeholder of a Machine that is gone (CA-C28)", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
+		{"the placeholder of a Machine that has its node now (CA-C28)", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
+		{"the placeholder of a replica, of an older series (CA-C28)", pools.Fake(pools.UnitID(p, 0, 7), "unregistered"), id},
+		{"a template node (CA-C29)", membership.Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
+		{"a template node by its provider ID (CA-C29)", membership.Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
+		{"a template node without a marker (CA-C29)", membership.Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
+		{"a template node of a group that is no more (CA-C29)", membership.Node{Name: "template-node-for-x-1", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: "MachineDeployment/x/y"}}, ""},
+		{"the node of a Machine that is being deleted (CA-C31)", pools.Asked(goingNode), ""},
+		{"the node of a Machine that is being deleted, by owner label (CA-C31)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
+		{"the node of a listed Machine (CA-C31, CA-C34)", pools.Asked(listedNode), ""},
+		{"a second Node of the same server (CA-C33)", pools.Asked(twin), id},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
@@ -81,7 +81,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 		build  func(w *pools.World) *pools.Pool
 		hidden string
 	}{
-		{"CA-C32 the old node goes once the new one is registered", func(w *pools.World) *pools.Pool {
+		{"the old node goes once the new one is registered (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old-1")
 			p.Node("old-2")
@@ -89,7 +89,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 			p.Node("new-1")
 			return p
 		}, "old-1"},
-		{"CA-C32 a new Machine without a node is hidden before any node that works", func(w *pools.World) *pools.Pool {
+		{"a new Machine without a node is hidden before any node that works (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old-1")
 			p.Node("old-2")
@@ -97,13 +97,13 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 			p.Machine("new-1")
 			return p
 		}, "new-1"},
-		{"CA-C32 after kubectl scale the marked node is hidden", func(w *pools.World) *pools.Pool {
+		{"after kubectl scale the marked node is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Node("a-1")
 			p.Node("a-2", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"} })
 			return p
 		}, "a-2"},
-		{"CA-C32 of two promises the one without a server is hidden", func(w *pools.World) *pools.Pool {
+		{"of two promises the one without a server is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Machine("a-1", pools.WithServer)
 			p.Machine("a-2")
@@ -153,18 +153,18 @@ func TestWhatIsANodeGroup(t *testing.T) {
 		listed bool
 	}{
 		{"a deployment with both bounds", func(*v1alpha1.MachineDeployment) {}, true},
-		{"CA-C17 one without a maximum is none", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) }, false},
-		{"CA-C17 one with a maximum of 0 is none", func(d *v1alpha1.MachineDeployment) {
+		{"one without a maximum is none (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) }, false},
+		{"one with a maximum of 0 is none (CA-C17)", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations[v1alpha1.AnnotationsMinSize[0]], d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "0", "0"
 		}, false},
-		{"CA-C17 one whose minimum is above its maximum is none", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" }, false},
-		{"CA-C17 one with a bound that is no number is none", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" }, false},
-		{"CA-C17 the minimum may be missing", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMinSize[0]) }, true},
-		{"CA-C18 one that is being deleted is none", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: pools.Noon} }, false},
-		{"CA-C18 one that is paused by annotation is none", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
-		{"CA-C18 nor by the annotation of Cluster API", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
+		{"one whose minimum is above its maximum is none (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" }, false},
+		{"one with a bound that is no number is none (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" }, false},
+		{"the minimum may be missing (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMinSize[0]) }, true},
+		{"one that is being deleted is none (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: pools.Noon} }, false},
+		{"one that is paused by annotation is none (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
+		{"nor by the annotation of Cluster API (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
 		{"whatever its value, as for a Machine: false pauses too (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
-		{"CA-C18 spec.paused stops rollouts only", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
+		{"spec.paused stops rollouts only (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()

@@ -51,7 +51,7 @@ func surging(r *rapid.T) (*pools.World, *pools.Pool, *v1alpha1.MachineSet) {
 
 func TestWhatARolloutTakesNextIsHiddenBefore(t *testing.T) {
 	taken := 0
-	t.Run("CA-C32 as many nodes have a group as the size says, and those that go are not among them", func(t *testing.T) {
+	t.Run("as many nodes have a group as the size says, and those that go are not among them (CA-C32)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w, p, old := surging(r)
 			s := build(w, Discovery{})

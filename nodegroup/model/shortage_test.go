@@ -73,7 +73,7 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 	if got := shown(s); got != pools.MachineID(p, "a-2")+" " {
 		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
 	}
-	t.Run("CA-C49 it stays as it is until the next attempt, also when the cloud may be asked again", func(t *testing.T) {
+	t.Run("it stays as it is until the next attempt, also when the cloud may be asked again (CA-C49)", func(t *testing.T) {
 		for _, later := range []time.Duration{59 * time.Second, time.Minute, time.Hour} {
 			if got := shown(s.Apply(nil, pools.Noon.Add(later))); got != pools.MachineID(p, "a-2")+" " {
 				t.Errorf("CA-C49 after %s it is shown for %q", later, got)
@@ -87,7 +87,7 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 			t.Errorf("the error is shown for %q", got)
 		}
 	})
-	t.Run("CA-C49 a server that comes ends it", func(t *testing.T) {
+	t.Run("a server that comes ends it (CA-C49)", func(t *testing.T) {
 		p.Deployment.Status.Backoffs = nil
 		if got := shown(snapshotOf(t, w)); got != "" {
 			t.Errorf("it is shown still for %q", got)

@@ -178,7 +178,7 @@ func (c *churn) everything(d Discovery) *Snapshot {
 
 // TestEventsOneByOneGiveWhatAllAtOnceGive is what lets a snapshot be made from the one before.
 func TestEventsOneByOneGiveWhatAllAtOnceGive(t *testing.T) {
-	t.Run("CA-C115 in any order, with late and lost ones", func(t *testing.T) {
+	t.Run("in any order, with late and lost ones (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
 			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}
@@ -238,12 +238,12 @@ func TestCheckFindsWhatDoesNotAddUp(t *testing.T) {
 		name   string
 		groups map[string]*Group
 	}{
-		{"CA-C38 fewer units than the target", map[string]*Group{"a": {ID: "a", Target: 1}}},
-		{"CA-C40 one id twice", map[string]*Group{
+		{"fewer units than the target (CA-C38)", map[string]*Group{"a": {ID: "a", Target: 1}}},
+		{"one id twice (CA-C40)", map[string]*Group{
 			"a": {ID: "a", Target: 1, instances: []Instance{instance("i", Running, nil)}},
 			"b": {ID: "b", Target: 1, instances: []Instance{instance("i", Running, nil)}},
 		}},
-		{"CA-C50 a running instance with an error", map[string]*Group{
+		{"a running instance with an error (CA-C50)", map[string]*Group{
 			"a": {ID: "a", Target: 1, instances: []Instance{instance("i", Running, &InstanceError{Code: "x"})}},
 		}},
 	} {
@@ -258,7 +258,7 @@ func TestCheckFindsWhatDoesNotAddUp(t *testing.T) {
 // TestEverySnapshotIsSound makes worlds at random, events out of order included: sets, Machines and Nodes that are
 // missing, doubled, going or listed.
 func TestEverySnapshotIsSound(t *testing.T) {
-	t.Run("CA-C30 CA-C38 CA-C115 whatever is missing, doubled or late", func(t *testing.T) {
+	t.Run("whatever is missing, doubled or late (CA-C30, CA-C38, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()
 			var all []*pools.Pool

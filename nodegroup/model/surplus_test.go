@@ -64,7 +64,7 @@ func (c *crowd) change() membership.Event {
 }
 
 func TestSurplusAfterEventsIsThatOfANewSnapshot(t *testing.T) {
-	t.Run("CA-C32 CA-C115 whatever happens, it is as if it were put in order anew", func(t *testing.T) {
+	t.Run("whatever happens, it is as if it were put in order anew (CA-C32, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()
 			c := &crowd{T: r, world: w, pool: w.Pool("a", 20, 0, 50)}

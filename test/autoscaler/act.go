@@ -4,7 +4,8 @@ import (
 	"context"
 )
 
-// revertLate takes back scale-ups that were not fulfilled in time: the whole of each, also when most of its nodes came.
+// revertLate takes back scale-ups that were not fulfilled in time. It takes back the whole increase, even when most of its nodes
+// registered.
 func (a *Autoscaler) revertLate(ctx context.Context, v *View) {
 	for i := range v.Groups {
 		g := &v.Groups[i]
@@ -15,19 +16,19 @@ func (a *Autoscaler) revertLate(ctx context.Context, v *View) {
 		a.o.Log.Info("Scale-up timed out", "group", g.ID, "increase", increase)
 		a.backOff(v, g)
 		if err := a.provider.decrease(ctx, g.ID, increase); err != nil {
-			a.o.Log.Error(err, "Taking a scale-up back failed", "group", g.ID)
+			a.o.Log.Error(err, "Failed to take back a scale-up", "group", g.ID)
 		}
 	}
 }
 
-// backOff makes a group back off. Of a group without a template the original cannot remember it.
+// backOff makes a group back off. The original does not record the back-off of a group without a template.
 func (a *Autoscaler) backOff(v *View, g *GroupView) {
 	if g.Template != nil {
 		a.memory.stumbled(g.ID, v.Now, a.o)
 	}
 }
 
-// backOffFailed makes groups whose scale-up has new failures back off.
+// backOffFailed makes groups back off whose scale-up has new failed instances.
 func (a *Autoscaler) backOffFailed(v *View) {
 	fresh := a.memory.newlyFailed(v)
 	for i := range v.Groups {
@@ -42,11 +43,11 @@ func (a *Autoscaler) backOffFailed(v *View) {
 	}
 }
 
-// fixSizes lowers targets whose nodes never came. An error ends the loop for all groups, as in the original.
+// fixSizes lowers target sizes whose nodes never registered. As in the original, an error ends the loop for all groups.
 func (a *Autoscaler) fixSizes(ctx context.Context, v *View) (bool, error) {
 	fixed := false
 	for _, c := range corrections(v, a.memory) {
-		a.o.Log.Info("Lowering a target whose nodes never came", "group", c.Group, "by", c.Delta)
+		a.o.Log.Info("Lowering a target size whose nodes never registered", "group", c.Group, "by", c.Delta)
 		if err := a.provider.decrease(ctx, c.Group, c.Delta); err != nil {
 			return fixed, err
 		}
@@ -55,7 +56,7 @@ func (a *Autoscaler) fixSizes(ctx context.Context, v *View) (bool, error) {
 	return fixed, nil
 }
 
-// grow makes one group larger for pods that fit nowhere, and all groups as large as their minimum when told to.
+// grow increases one group for pods that fit nowhere, and with EnforceMinSize all groups to their minimum.
 func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
 	wanted, err := a.wanted(ctx, v)
 	if err != nil {
@@ -70,9 +71,9 @@ func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
 		a.o.Log.Info("Scaled up", "group", w.Group, "by", w.Delta, "reason", w.Reason)
 		grown = true
 		a.instances.invalidate(w.Group)
-		// The original asks for the provision time here; when that fails, it forgets that it has scaled up.
+		// The original reads the provisioning time here. When that fails, it does not record the scale-up.
 		if _, err := a.settings(ctx, w.Group); err != nil {
-			a.o.Log.Error(err, "A scale-up is forgotten", "group", w.Group)
+			a.o.Log.Error(err, "Failed to read the options of a group: its scale-up is not recorded", "group", w.Group)
 			continue
 		}
 		a.memory.grew(w.Group, w.Delta, v.Now)
@@ -80,7 +81,7 @@ func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
 	return grown, nil
 }
 
-// wanted is which groups are to grow, and by how much.
+// wanted returns the groups to increase, and by how much.
 func (a *Autoscaler) wanted(ctx context.Context, v *View) ([]Increase, error) {
 	g := growth{view: v, memory: a.memory, balance: a.o.BalanceSimilar, ignored: a.o.BalancingIgnore}
 	if len(v.Pending) > 0 {
@@ -102,7 +103,7 @@ func (a *Autoscaler) wanted(ctx context.Context, v *View) ([]Increase, error) {
 	return nil, nil
 }
 
-// sizesOf asks for the sizes of a way's groups once more. An error ends the scale-up.
+// sizesOf reads the sizes of the groups of a way again. An error ends the scale-up.
 func (a *Autoscaler) sizesOf(ctx context.Context, w way) (map[string]int, error) {
 	sizes := map[string]int{}
 	for _, g := range append([]*GroupView{w.group}, w.peers...) {
@@ -115,7 +116,8 @@ func (a *Autoscaler) sizesOf(ctx context.Context, w way) (map[string]int, error)
 	return sizes, nil
 }
 
-// atOnce asks each group, twice, whether it is either empty or full. One that cannot say is not.
+// atOnce returns the groups whose option ZeroOrMaxNodeScaling is set. It asks for the options of each group twice; a group whose
+// call fails is left out.
 func (a *Autoscaler) atOnce(ctx context.Context, v *View) map[string]bool {
 	out := map[string]bool{}
 	for range 2 {
@@ -128,7 +130,7 @@ func (a *Autoscaler) atOnce(ctx context.Context, v *View) map[string]bool {
 	return out
 }
 
-// shrink removes nodes that have been unneeded for long enough, unless the cluster has just grown, or a removal failed.
+// shrink removes nodes that have been unneeded for long enough, unless the cluster has just grown or a removal has just failed.
 func (a *Autoscaler) shrink(ctx context.Context, v *View) (bool, error) {
 	sizes, settings, err := a.candidates(ctx, v)
 	if err != nil {
@@ -153,8 +155,8 @@ func (a *Autoscaler) shrink(ctx context.Context, v *View) (bool, error) {
 	return acted, nil
 }
 
-// candidates asks again for what scale-down looks at: the groups' sizes, twice, and each node's group and options. A
-// group or node that fails is left out.
+// candidates reads again what scale-down needs: the groups' sizes, twice, and the group and options of each node. It leaves out
+// groups and nodes whose calls fail.
 func (a *Autoscaler) candidates(ctx context.Context, v *View) (map[string]int, map[string]Settings, error) {
 	sizes, settings := map[string]int{}, map[string]Settings{}
 	for range 2 {

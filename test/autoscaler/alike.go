@@ -6,20 +6,20 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Groups that differ in more than this are not alike: in the memory of their nodes, and in what they have for pods.
+// Groups whose nodes differ by more than this are not similar: in memory, and in what is allocatable and free.
 const (
 	memoryTolerance      = 0.015
 	allocatableTolerance = 0.05
 )
 
-// placeLabels are the labels in which nodes of groups that are alike may differ.
+// placeLabels are the labels in which the nodes of similar groups may differ.
 var placeLabels = []string{
 	corev1.LabelHostname, corev1.LabelFailureDomainBetaZone, corev1.LabelFailureDomainBetaRegion,
 	corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 }
 
-// alike tells whether two templates are of the same kind: the same resources, nearly, and the same labels but for those of
-// place and the ignored ones.
+// alike reports whether two templates are similar: they have nearly the same resources, and the same labels apart from
+// placeLabels and the ignored ones.
 func alike(a, b *corev1.Node, ignored []string) bool {
 	return sameAmounts(a.Status.Capacity, b.Status.Capacity, func(name corev1.ResourceName) float64 {
 		if name == corev1.ResourceMemory {

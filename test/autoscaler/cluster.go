@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// cluster reads nodes and pods from watch caches.
+// cluster reads nodes and pods from informer caches.
 type cluster struct {
 	nodes corelisters.NodeLister
 	pods  corelisters.PodLister
-	// unschedulable is signalled when a pod turns out to fit nowhere.
+	// unschedulable is signalled when the scheduler marks a pod as unschedulable.
 	unschedulable chan struct{}
 }
 
@@ -52,20 +52,20 @@ func newCluster(ctx context.Context, client kubernetes.Interface) (*cluster, err
 	factory.Start(ctx.Done())
 	for _, synced := range factory.WaitForCacheSync(ctx.Done()) {
 		if !synced {
-			return nil, errors.New("reading nodes and pods: the caches did not fill")
+			return nil, errors.New("reading nodes and pods: the informer caches did not sync")
 		}
 	}
 	return c, nil
 }
 
-// isUnschedulable: the scheduler has said that the pod fits nowhere.
+// isUnschedulable reports whether the scheduler found no node for the pod.
 func isUnschedulable(p *corev1.Pod) bool {
 	return p.Spec.NodeName == "" && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse && c.Reason == corev1.PodReasonUnschedulable
 	})
 }
 
-// read gives the nodes by name, the pods on each, and the pods that fit nowhere, oldest first.
+// read returns the nodes by name, the pods on each node, and the unschedulable pods, oldest first.
 func (c *cluster) read() ([]*corev1.Node, map[string][]*corev1.Pod, []*corev1.Pod, error) {
 	nodes, err := c.nodes.List(labels.Everything())
 	if err != nil {

@@ -14,15 +14,15 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// CloudConfig is the file that cluster-autoscaler's --cloud-config names.
+// CloudConfig is the content of the file that cluster-autoscaler reads with --cloud-config.
 type CloudConfig struct {
-	// Address is host:port; the host is the name that the server's certificate must bear.
+	// Address is host:port. The server's certificate must be valid for the host.
 	Address string `json:"address"`
-	// Key, Cert and CACert are paths. Without Cert the connection is in the clear.
+	// Key, Cert and CACert are paths. Without Cert the connection is not encrypted.
 	Key    string `json:"key,omitempty"`
 	Cert   string `json:"cert,omitempty"`
 	CACert string `json:"cacert,omitempty"`
-	// Timeout is the deadline of every call. Default: 5s.
+	// Timeout is the deadline of each call. The default is 5s.
 	Timeout string `json:"grpc_timeout,omitempty"`
 }
 
@@ -54,7 +54,7 @@ func (c CloudConfig) timeout() (time.Duration, error) {
 	return time.ParseDuration(c.Timeout)
 }
 
-// Dial prepares the connection; nothing is sent before the first call.
+// Dial returns a connection. Nothing is sent before the first call.
 func (c CloudConfig) Dial() (*grpc.ClientConn, error) {
 	secure, err := c.credentials()
 	if err != nil {

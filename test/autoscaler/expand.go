@@ -9,29 +9,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// growth decides which groups grow so that pending pods find a place.
+// growth decides which groups grow so that pending pods can be scheduled.
 type growth struct {
 	view   *View
 	memory *memory
-	// atOnce are the groups that are either empty or full.
+	// atOnce holds the groups that scale only between zero and their maximum.
 	atOnce map[string]bool
-	// balance: groups that are alike grow evenly; ignored are labels, beside those of place, in which they may differ.
+	// balance makes similar groups grow evenly. ignored are labels, besides placeLabels, in which they may differ.
 	balance bool
 	ignored []string
 }
 
-// way is how one group, with those that are like it, would help pending pods.
+// way is a possible scale-up: one group, with those similar to it, that can take pending pods.
 type way struct {
 	group *GroupView
-	// peers are the groups like it that would help the same pods.
+	// peers are the similar groups that could take the same pods.
 	peers []*GroupView
 	nodes int
 	pods  []*corev1.Pod
-	// of is how many pods need help.
+	// of is the number of pods that need a node.
 	of int
 }
 
-// ways are the groups that help, by their names. None: no pod needs help, or no group can give it.
+// ways returns the possible scale-ups, sorted by group name. It is empty when no pod is pending or no group can take one.
 func (g growth) ways() []way {
 	left := firstFit(g.view.Pending, standing(g.view, g.memory))
 	if len(left) == 0 {
@@ -65,7 +65,7 @@ func (g growth) mayGrow(group *GroupView) bool {
 	return group.Template != nil && group.Target < group.Max && !g.memory.backedOff(group.ID, g.view.Now)
 }
 
-// like are the other groups with nodes of the same kind that may grow and help the same pods.
+// like returns the other groups with similar nodes that may grow and could take the same pods.
 func (g growth) like(group *GroupView, pods []*corev1.Pod) []*GroupView {
 	var out []*GroupView
 	for _, other := range sortedByID(g.view.Groups) {
@@ -82,8 +82,8 @@ func helpSame(a, b *GroupView, pods []*corev1.Pod) bool {
 	})
 }
 
-// mostHelpful is the way that helps most pods, then the one that needs fewest nodes, then the one that wastes least, then the
-// first; nil: there is none.
+// mostHelpful returns the way that takes the most pods, then the one with the fewest nodes, then the one with the least waste,
+// then the first one; nil if there is none.
 func mostHelpful(ways []way) *way {
 	if len(ways) == 0 {
 		return nil
@@ -94,7 +94,7 @@ func mostHelpful(ways []way) *way {
 	return &best
 }
 
-// waste is which shares of its nodes' cpu and memory nobody asks for, added up.
+// waste returns the unrequested share of the nodes' cpu plus that of their memory.
 func (w way) waste() float64 {
 	sum := 0.0
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -112,12 +112,12 @@ func (w way) waste() float64 {
 	return sum
 }
 
-// cost is what a way costs in an hour: one of its nodes, and all its pods on nodes that suited them perfectly.
+// cost is the price of a way per hour: that of one of its nodes, and that of all its pods on nodes that fit them perfectly.
 type cost struct{ node, pods float64 }
 
-// cheapest is the way with the best ratio of what is paid to what is needed; small is the price of a small pod, which
-// evens out ratios of little things. Nodes far from the size that suits a cluster of so many nodes count as dearer. A way
-// of which nobody knows the cost is none: without prices nothing ever grows (CA-C106).
+// cheapest returns the way with the best ratio of the price paid to the price needed. small is the price of a small pod, which
+// evens out the ratios of small amounts. Nodes whose size is far from the one that suits a cluster of so many nodes count as more
+// expensive. A way without a cost is left out: without prices no group ever grows (CA-C106).
 func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way {
 	var best *way
 	least := math.Inf(1)
@@ -137,7 +137,7 @@ func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way 
 	return best
 }
 
-// suitable is how many cores the nodes of a cluster of that many should have.
+// suitable returns how many cores the nodes of a cluster of that many nodes should have.
 func suitable(nodes int) float64 {
 	cores := 1.0
 	for _, upTo := range []int{2, 6, 20, 60, 200} {
@@ -148,8 +148,8 @@ func suitable(nodes int) float64 {
 	return cores
 }
 
-// increases share a way's nodes out: each goes to the smallest of its groups, and none beyond its maximum. Sizes are as they
-// were just asked for.
+// increases distributes the nodes of a way: each goes to the smallest group, and no group exceeds its maximum. sizes are the
+// sizes just read.
 func (w way) increases(sizes map[string]int) []Increase {
 	groups := append([]*GroupView{w.group}, w.peers...)
 	now := map[string]int{}
@@ -167,7 +167,7 @@ func (w way) increases(sizes map[string]int) []Increase {
 	var out []Increase
 	for _, g := range groups {
 		if delta := now[g.ID] - sizes[g.ID]; delta > 0 {
-			out = append(out, Increase{Group: g.ID, Delta: delta, Reason: fmt.Sprintf("%d of %d pending pods fit there", len(w.pods), w.of)})
+			out = append(out, Increase{Group: g.ID, Delta: delta, Reason: fmt.Sprintf("%d of %d pending pods fit on its nodes", len(w.pods), w.of)})
 		}
 	}
 	return out

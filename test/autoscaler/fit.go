@@ -11,16 +11,16 @@ import (
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 )
 
-// onePod is the pod place that each pod takes.
+// onePod is the amount of the resource "pods" that each pod takes.
 var onePod = resource.MustParse("1")
 
-// bin is a node, real or to be made, and what is left of it.
+// bin is the free capacity of a node, which exists or would be created.
 type bin struct {
 	node *corev1.Node
 	free corev1.ResourceList
 }
 
-// newBin is a node with these pods on it.
+// newBin returns the bin of a node with these pods on it.
 func newBin(n *corev1.Node, pods []*corev1.Pod) *bin {
 	b := &bin{node: n, free: n.Status.Allocatable.DeepCopy()}
 	for _, p := range pods {
@@ -29,7 +29,7 @@ func newBin(n *corev1.Node, pods []*corev1.Pod) *bin {
 	return b
 }
 
-// requests are what a pod asks of a node; each pod also takes one of its pod places.
+// requests returns the resources that a pod requests, including one of the resource "pods".
 func requests(p *corev1.Pod) corev1.ResourceList {
 	return podresource.PodRequests(p, podresource.PodResourcesOptions{})
 }
@@ -45,7 +45,7 @@ func (b *bin) place(p *corev1.Pod) {
 	b.free[corev1.ResourcePods] = left
 }
 
-// takes tells whether a pod could run there: resources, node selector and affinity, taints.
+// takes reports whether a pod could run on the node, by resources, node selector, affinity and taints.
 func (b *bin) takes(p *corev1.Pod) bool {
 	for name, q := range requests(p) {
 		left := b.free[name]
@@ -68,7 +68,7 @@ func repels(t *corev1.Taint) bool {
 	return t.Effect == corev1.TaintEffectNoSchedule || t.Effect == corev1.TaintEffectNoExecute
 }
 
-// firstFit puts each pod into the first bin that takes it and gives those that no bin took.
+// firstFit puts each pod into the first bin that takes it, and returns the pods that no bin took.
 func firstFit(pods []*corev1.Pod, bins []*bin) (left []*corev1.Pod) {
 	for _, p := range pods {
 		i := slices.IndexFunc(bins, func(b *bin) bool { return b.takes(p) })
@@ -81,7 +81,7 @@ func firstFit(pods []*corev1.Pod, bins []*bin) (left []*corev1.Pod) {
 	return left
 }
 
-// pack puts pods into as few new nodes of a template as first-fit needs, at most limit.
+// pack puts pods onto as few new nodes of a template as first-fit needs, at most limit.
 func pack(pods []*corev1.Pod, template *corev1.Node, limit int) (nodes int, placed []*corev1.Pod) {
 	var bins []*bin
 	for _, p := range pods {

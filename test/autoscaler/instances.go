@@ -11,10 +11,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// instancesEvery is how often all instance lists are read in the background.
+// instancesEvery is the period at which all instance lists are read in the background.
 const instancesEvery = 2 * time.Minute
 
-// instanceCache holds the groups' instance lists: as old as two minutes, unless something has made one invalid.
+// instanceCache holds the instance lists of the groups. They are up to two minutes old unless they were invalidated.
 type instanceCache struct {
 	clock    clock.WithTicker
 	log      logr.Logger
@@ -28,7 +28,7 @@ func newInstanceCache(c clock.WithTicker, log logr.Logger, p *provider) *instanc
 	return &instanceCache{clock: c, log: log, provider: p, lists: map[string][]Instance{}}
 }
 
-// get gives a group's list, and asks for it when there is none.
+// get returns the list of a group, and reads it when the cache has none.
 func (c *instanceCache) get(ctx context.Context, group string) ([]Instance, error) {
 	c.mu.Lock()
 	list, ok := c.lists[group]
@@ -76,8 +76,7 @@ func (c *instanceCache) follow(ctx context.Context) {
 	}
 }
 
-// readAll reads every list. Where that fails the group looks as if it had no instances: the original stores nothing for
-// the answer.
+// readAll reads the lists of all groups. A group whose call fails has an empty list: the original stores the empty response.
 func (c *instanceCache) readAll(ctx context.Context) {
 	groups, err := c.provider.list(ctx)
 	if err != nil {
@@ -86,7 +85,7 @@ func (c *instanceCache) readAll(ctx context.Context) {
 	for _, g := range groups {
 		list, err := c.provider.instances(ctx, g.ID)
 		if err != nil {
-			c.log.Error(err, "Instances are unknown until the next time", "group", g.ID)
+			c.log.Error(err, "Failed to list instances: the group counts as empty until the next round", "group", g.ID)
 		}
 		if ctx.Err() == nil {
 			c.put(g.ID, list)

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Autoscaler is the stand-in. Make it with [New].
+// Autoscaler is the stand-in for cluster-autoscaler. Create it with [New].
 type Autoscaler struct {
 	o         Options
 	provider  *provider
@@ -16,12 +16,12 @@ type Autoscaler struct {
 	memory    *memory
 	remover   *remover
 	instances *instanceCache
-	// templates are the last real nodes that showed what a group's nodes are like; they outlive the nodes.
+	// templates holds for each group the last real node that served as its template. An entry outlives its node.
 	templates map[string]*corev1.Node
 	started   bool
 }
 
-// New makes the stand-in and waits until it has read the cluster.
+// New creates the stand-in and waits until its informer caches are synced.
 func New(ctx context.Context, o Options) (*Autoscaler, error) {
 	o = o.withDefaults()
 	c, err := newCluster(ctx, o.Client)
@@ -36,8 +36,8 @@ func New(ctx context.Context, o Options) (*Autoscaler, error) {
 	}, nil
 }
 
-// Run loops until ctx ends: every scan interval, at once when a pod fits nowhere, and at once after a loop that did
-// something. Beside it the instance lists are read every two minutes.
+// Run runs loops until ctx ends: one every scan interval, one when a pod becomes unschedulable, and one after a loop that changed
+// something. In the background it reads the instance lists every two minutes.
 func (a *Autoscaler) Run(ctx context.Context) error {
 	var background sync.WaitGroup
 	background.Go(func() { a.instances.follow(ctx) })
@@ -46,7 +46,7 @@ func (a *Autoscaler) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		acted, err := a.RunOnce(ctx)
 		if err != nil && ctx.Err() == nil {
-			a.o.Log.Error(err, "Loop ended early")
+			a.o.Log.Error(err, "Loop ended with an error")
 		}
 		if !acted || err != nil || a.o.NoFrequentLoops {
 			a.pause(ctx)
@@ -55,7 +55,7 @@ func (a *Autoscaler) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause waits for the next loop.
+// pause blocks until the next loop is due.
 func (a *Autoscaler) pause(ctx context.Context) {
 	wake := a.cluster.unschedulable
 	if a.o.NoFrequentLoops {
@@ -70,10 +70,10 @@ func (a *Autoscaler) pause(ctx context.Context) {
 	}
 }
 
-// errUnhealthy ends a loop in which too many nodes are unready.
-var errUnhealthy = errors.New("too many nodes are unready: nothing is scaled")
+// errUnhealthy ends a loop while too many nodes are unready.
+var errUnhealthy = errors.New("too many nodes are unready: no group is scaled")
 
-// RunOnce is one loop, in the original's order. It tells whether it changed something.
+// RunOnce runs one loop, in the original's order. It reports whether the loop changed something.
 func (a *Autoscaler) RunOnce(ctx context.Context) (bool, error) {
 	nodes, on, pending, err := a.cluster.read()
 	if err != nil {
@@ -100,7 +100,7 @@ func (a *Autoscaler) RunOnce(ctx context.Context) (bool, error) {
 	if fixed, err := a.fixSizes(ctx, v); fixed || err != nil {
 		return fixed, err
 	}
-	// Since 1.35 whoever is asked for each node's group here must answer, or nothing is scaled in this loop.
+	// Since 1.35 the provider must return the group of each node here, or the loop ends without scaling.
 	if err := a.countUsage(ctx, v); err != nil {
 		return false, err
 	}
@@ -110,7 +110,7 @@ func (a *Autoscaler) RunOnce(ctx context.Context) (bool, error) {
 	return a.shrink(ctx, v)
 }
 
-// beforeRefresh are the calls that come before the first Refresh of a process, and of every loop.
+// beforeRefresh makes the calls that precede the first Refresh of a process, and those that precede the Refresh of each loop.
 func (a *Autoscaler) beforeRefresh(ctx context.Context, nodes []*corev1.Node) {
 	if !a.started {
 		a.cleanUp(ctx, nodes)
@@ -121,7 +121,7 @@ func (a *Autoscaler) beforeRefresh(ctx context.Context, nodes []*corev1.Node) {
 			a.provider.gpuLabel(ctx)
 		}
 	}
-	// What looks for nodes with devices asks whose each one is; an error is passed over.
+	// The processor for nodes with devices asks for the group of each node, and ignores errors.
 	for _, n := range nodes {
 		if readyNode(n, a.o.StartupTaints) {
 			_, _ = a.provider.forNode(ctx, n)
@@ -129,8 +129,8 @@ func (a *Autoscaler) beforeRefresh(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// cleanUp takes back the marks of an earlier process that died between the taint and the delete. It is done once: a node
-// whose group could not be told keeps its mark for ever.
+// cleanUp removes the deletion taints of an earlier process that died between tainting and deleting. It runs once: a node whose
+// group cannot be read keeps its taint until the next start.
 func (a *Autoscaler) cleanUp(ctx context.Context, nodes []*corev1.Node) {
 	for _, n := range nodes {
 		g, err := a.provider.forNode(ctx, n)
@@ -138,12 +138,12 @@ func (a *Autoscaler) cleanUp(ctx context.Context, nodes []*corev1.Node) {
 			err = untaint(ctx, a.o.Client, n.Name)
 		}
 		if err != nil {
-			a.o.Log.Error(err, "A mark of an earlier process may stay", "node", n.Name)
+			a.o.Log.Error(err, "Failed to remove the deletion taint of an earlier process", "node", n.Name)
 		}
 	}
 }
 
-// countUsage asks for the group of every node, and of every node that is to come, to hold quotas against them.
+// countUsage asks for the group of every node, and of every upcoming node, to check resource quotas.
 func (a *Autoscaler) countUsage(ctx context.Context, v *View) error {
 	for _, n := range v.Nodes {
 		if _, err := a.provider.forNode(ctx, n.Node); err != nil {
@@ -164,7 +164,7 @@ func (a *Autoscaler) countUsage(ctx context.Context, v *View) error {
 	return nil
 }
 
-// settings asks for a group's options.
+// settings returns the options of a group.
 func (a *Autoscaler) settings(ctx context.Context, group string) (Settings, error) {
 	return a.provider.options(ctx, group, Settings{
 		Threshold: a.o.UtilizationThreshold, UnneededTime: a.o.ScaleDownUnneededTime, UnreadyTime: a.o.ScaleDownUnreadyTime,

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// oneGroup answers as a provider of one group would, and writes down what it was asked.
+// oneGroup is a fake provider with one group that records its calls.
 type oneGroup struct {
 	proto.CloudProviderClient
 
@@ -178,7 +178,7 @@ func TestAFailedRefreshEndsTheLoop(t *testing.T) {
 	}
 }
 
-func TestAPendingPodMakesTheGroupGrowOnce(t *testing.T) {
+func TestAPendingPodScalesTheGroupUpOnce(t *testing.T) {
 	g := &oneGroup{template: readyOf("t", "g").Node}
 	a, _ := started(t, g, unschedulable("p", "1"))
 	if !loop(t, a) || g.target != 1 {
@@ -186,7 +186,7 @@ func TestAPendingPodMakesTheGroupGrowOnce(t *testing.T) {
 	}
 	g.instances = []*proto.Instance{{Id: "new", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceCreating}}}
 	if loop(t, a) || g.target != 1 {
-		t.Errorf("with that node on its way: target %d, want 1", g.target)
+		t.Errorf("target size with that node upcoming = %d, want 1", g.target)
 	}
 }
 
@@ -205,23 +205,23 @@ func TestAnInstanceThatFailedIsDeletedAndItsGroupBacksOff(t *testing.T) {
 		t.Errorf("got %v", calls)
 	}
 	if slices.ContainsFunc(calls, func(c string) bool { return strings.HasPrefix(c, "Increase") }) {
-		t.Errorf("a group that backs off grew: %v", calls)
+		t.Errorf("a group grew during its back-off: %v", calls)
 	}
 	g.instances, g.target = nil, 0
 	c.Step(5 * time.Minute)
 	loop(t, a)
 	if g.target != 1 {
-		t.Errorf("after the back-off: target %d, want 1", g.target)
+		t.Errorf("target size after the back-off = %d, want 1", g.target)
 	}
 }
 
-func TestAnUnneededNodeIsMarkedThenDeleted(t *testing.T) {
+func TestAnUnneededNodeIsTaintedThenDeleted(t *testing.T) {
 	g := &oneGroup{target: 1, template: readyOf("t", "g").Node, members: map[string]bool{"n1": true}}
 	a, c := started(t, g, readyOf("n1", "g").Node)
 	loop(t, a)
 	c.Step(30 * time.Second)
 	if loop(t, a) {
-		t.Error("it acted before the node was unneeded long enough")
+		t.Error("the loop removed the node before it was unneeded for long enough")
 	}
 	c.Step(30 * time.Second)
 	loop(t, a)
@@ -240,11 +240,11 @@ func TestAnUnneededNodeIsMarkedThenDeleted(t *testing.T) {
 
 func TestReadCloudConfig(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"a full file":       {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
-		"no port":           {"address: localhost\n", "address"},
-		"an unknown key":    {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
-		"a wrong timeout":   {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
-		"nothing but space": {"\n", "address"},
+		"a full file":     {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
+		"no port":         {"address: localhost\n", "address"},
+		"an unknown key":  {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
+		"a wrong timeout": {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
+		"an empty file":   {"\n", "address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cloud.yaml")

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// memory is what the stand-in remembers from loop to loop. All of it is lost when it restarts, as the original's is.
+// memory holds what the stand-in remembers between loops. All of it is lost at a restart, as in the original.
 type memory struct {
-	// unregistered and unneeded say since when an instance or node has been so without a break.
+	// unregistered and unneeded hold since when an instance or a node has been so without interruption.
 	unregistered map[string]time.Time
 	unneeded     map[string]time.Time
 	incorrect    map[string]sizeGap
 	requests     map[string]request
 	backoffs     map[string]backoff
-	// failed are the instances seen in error in the loop before.
+	// failed holds the instances that were in error in the previous loop.
 	failed  map[string]bool
 	lastAdd time.Time
 }
 
-// sizeGap is a difference between target and nodes, and how long it has not changed.
+// sizeGap is a difference between the target size and the nodes, and since when it has not changed.
 type sizeGap struct {
 	registered, target int
 	since              time.Time
@@ -42,7 +42,7 @@ func newMemory() *memory {
 	}
 }
 
-// observe brings the timers up to date with a view.
+// observe updates the timers with a view.
 func (m *memory) observe(v *View) {
 	seen := map[string]bool{}
 	for i := range v.Groups {
@@ -55,14 +55,14 @@ func (m *memory) observe(v *View) {
 	keep(m.unregistered, seen, v.Now)
 	for i := range v.Groups {
 		g := &v.Groups[i]
-		// A back-off stays: the original does not end it early.
+		// The back-off stays: the original does not end it early.
 		if _, ok := m.requests[g.ID]; ok && m.missing(v, g) <= 0 {
 			delete(m.requests, g.ID)
 		}
 	}
 }
 
-// keep starts a timer for what is seen newly and forgets what is seen no more.
+// keep starts a timer for each new key and drops the timers of keys that are not seen any more.
 func keep(timers map[string]time.Time, seen map[string]bool, now time.Time) {
 	maps.DeleteFunc(timers, func(id string, _ time.Time) bool { return !seen[id] })
 	for id := range seen {
@@ -72,8 +72,8 @@ func keep(timers map[string]time.Time, seen map[string]bool, now time.Time) {
 	}
 }
 
-// observeSize follows a group whose nodes and unregistered instances are fewer than its target. One that has neither is
-// passed over: the original has no numbers of it.
+// observeSize records a group whose nodes and unregistered instances are fewer than its target size. It ignores a group without
+// either: the original has no counts for it.
 func (m *memory) observeSize(v *View, g *GroupView) {
 	registered, unregistered := v.readiness(g).registered, len(v.unregistered(g))
 	if registered+unregistered == 0 || registered+unregistered >= g.Target {
@@ -87,7 +87,7 @@ func (m *memory) observeSize(v *View, g *GroupView) {
 	m.incorrect[g.ID] = gap
 }
 
-// longUnregistered are the unregistered instances whose time to become a node is over.
+// longUnregistered returns the unregistered instances that did not become nodes in time.
 func (m *memory) longUnregistered(v *View, g *GroupView) []Instance {
 	var out []Instance
 	for _, i := range v.unregistered(g) {
@@ -98,14 +98,14 @@ func (m *memory) longUnregistered(v *View, g *GroupView) []Instance {
 	return out
 }
 
-// missing is what of a group's target is neither a node that has started nor given up.
+// missing returns how many nodes of a group's target size have neither started nor been given up.
 func (m *memory) missing(v *View, g *GroupView) int {
 	r := v.readiness(g)
 	return g.Target - r.ready - r.unready - len(m.longUnregistered(v, g))
 }
 
-// upcoming is how many nodes of a group are on their way. Without a scale-up of this process, or while the group backs
-// off, none is: the original since 1.36 trusts only what it asked for itself.
+// upcoming returns how many nodes of a group are upcoming. It returns 0 while the group backs off, or when this process has not
+// scaled the group up: since 1.36 the original counts only its own scale-ups.
 func (m *memory) upcoming(v *View, g *GroupView) int {
 	if _, asked := m.requests[g.ID]; !asked || m.backedOff(g.ID, v.Now) {
 		return 0
@@ -117,7 +117,7 @@ func (m *memory) backedOff(group string, now time.Time) bool {
 	return now.Before(m.backoffs[group].until)
 }
 
-// late takes out a scale-up that has not been fulfilled in time, and gives its size.
+// late removes a scale-up that was not fulfilled in time, and returns its size.
 func (m *memory) late(v *View, g *GroupView) (increase int, ok bool) {
 	r, asked := m.requests[g.ID]
 	if !asked || v.Now.Sub(r.since) < g.Provision {
@@ -127,13 +127,13 @@ func (m *memory) late(v *View, g *GroupView) (increase int, ok bool) {
 	return r.increase, true
 }
 
-// grew notes a scale-up that the provider accepted.
+// grew records a scale-up that the provider accepted.
 func (m *memory) grew(group string, delta int, now time.Time) {
 	m.requests[group] = request{increase: m.requests[group].increase + delta, since: now}
 	m.lastAdd = now
 }
 
-// fell makes a scale-up smaller by what could not be made.
+// fell reduces a scale-up by the instances that could not be created.
 func (m *memory) fell(group string, delta int) {
 	r := m.requests[group]
 	r.increase -= delta
@@ -144,8 +144,8 @@ func (m *memory) fell(group string, delta int) {
 	m.requests[group] = r
 }
 
-// stumbled makes a group back off: twice as long as the last time, unless that is long ago. While it backs off already
-// nothing is added.
+// stumbled makes a group back off, for twice as long as the last time unless that was long ago. It changes nothing while the
+// group backs off already.
 func (m *memory) stumbled(group string, now time.Time, o Options) {
 	b := m.backoffs[group]
 	if now.Sub(b.failed) > o.BackoffReset {
@@ -159,7 +159,7 @@ func (m *memory) stumbled(group string, now time.Time, o Options) {
 	m.backoffs[group] = b
 }
 
-// newlyFailed gives the instances in error that were not so in the loop before, and remembers these.
+// newlyFailed returns the instances in error that were not in error in the previous loop, and records all of them.
 func (m *memory) newlyFailed(v *View) map[string][]Instance {
 	now, fresh := map[string]bool{}, map[string][]Instance{}
 	for i := range v.Groups {

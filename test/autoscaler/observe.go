@@ -10,14 +10,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 )
 
-// observe asks the provider for everything that a loop needs: groups, each node's group and options, templates, target
-// sizes, instances.
+// observe asks the provider for everything that a loop needs: groups, the group and options of each node, templates, target sizes
+// and instances.
 func (a *Autoscaler) observe(ctx context.Context, nodes []*corev1.Node, on map[string][]*corev1.Pod, pending []*corev1.Pod) (*View, error) {
 	v := &View{Now: a.o.Clock.Now(), Pending: pending}
 	groups, err := a.provider.list(ctx)
 	if err != nil {
-		// The original goes on with no groups at all, and forgets what it knew of them.
-		a.o.Log.Error(err, "No groups in this loop")
+		// The original goes on without groups, and forgets their state.
+		a.o.Log.Error(err, "Failed to list groups: the loop goes on without groups")
 	}
 	a.forget(groups)
 	a.observeNodes(ctx, v, nodes, on)
@@ -31,8 +31,7 @@ func (a *Autoscaler) observe(ctx context.Context, nodes []*corev1.Node, on map[s
 	return v, nil
 }
 
-// forget drops what is known of groups that are not listed any more: scale-ups that were asked for, instance lists and
-// templates. Back-offs stay.
+// forget drops the state of groups that are not listed any more: scale-ups, instance lists and templates. Back-offs stay.
 func (a *Autoscaler) forget(groups []Group) {
 	listed := sets.New[string]()
 	for _, g := range groups {
@@ -43,17 +42,17 @@ func (a *Autoscaler) forget(groups []Group) {
 	a.instances.keep(listed)
 }
 
-// observeNodes asks for each node's group, and twice for its options.
+// observeNodes asks for the group of each node, and twice for the options.
 func (a *Autoscaler) observeNodes(ctx context.Context, v *View, nodes []*corev1.Node, on map[string][]*corev1.Pod) {
 	startup := a.o.MaxNodeStartupTime
 	for _, n := range nodes {
 		g, err := a.provider.forNode(ctx, n)
 		if err != nil {
-			a.o.Log.Error(err, "Node counts as ungrouped", "node", n.Name)
+			a.o.Log.Error(err, "Failed to read the group of a node: it counts as without a group", "node", n.Name)
 		}
 		if g.ID != "" {
 			for range 2 {
-				// One variable for all nodes: one without options has those of the node before it.
+				// The original uses one variable for all nodes, so a node without options inherits those of the previous one.
 				if s, err := a.settings(ctx, g.ID); err == nil {
 					startup = s.StartupTime
 				}
@@ -63,12 +62,12 @@ func (a *Autoscaler) observeNodes(ctx context.Context, v *View, nodes []*corev1.
 	}
 }
 
-// observeGroup asks for what belongs to a group. An error ends the loop, for all groups.
+// observeGroup reads the state of a group. An error ends the loop for all groups.
 func (a *Autoscaler) observeGroup(ctx context.Context, v *View, g Group) (GroupView, error) {
 	view := GroupView{Group: g, Provision: a.o.MaxNodeProvisionTime}
 	var err error
 	if view.Template, err = a.template(ctx, v, g.ID); err != nil {
-		a.o.Log.Error(err, "Group has no template", "group", g.ID)
+		a.o.Log.Error(err, "Failed to read the template of a group", "group", g.ID)
 	}
 	if view.Target, err = a.provider.targetSize(ctx, g.ID); err != nil {
 		return view, err
@@ -83,8 +82,8 @@ func (a *Autoscaler) observeGroup(ctx context.Context, v *View, g Group) (GroupV
 	return view, nil
 }
 
-// provision asks how long an instance may take to become a node, where there is one that has not yet. When nobody can
-// say, nothing is too late in this loop.
+// provision returns how long an instance may take to become a node. It asks only when an instance has no node. If the call fails,
+// no instance is too late in this loop.
 func (a *Autoscaler) provision(ctx context.Context, v *View, g *GroupView) time.Duration {
 	const never = 1<<63 - 1
 	waiting := len(v.unregistered(g))
@@ -98,7 +97,7 @@ func (a *Autoscaler) provision(ctx context.Context, v *View, g *GroupView) time.
 	for range min(waiting, 2) {
 		s, err := a.settings(ctx, g.ID)
 		if err != nil {
-			a.o.Log.Error(err, "Nobody knows how long to wait", "group", g.ID)
+			a.o.Log.Error(err, "Failed to read the provisioning time of a group", "group", g.ID)
 			return never
 		}
 		out = s.ProvisionTime
@@ -106,8 +105,7 @@ func (a *Autoscaler) provision(ctx context.Context, v *View, g *GroupView) time.
 	return out
 }
 
-// template is a ready node of the group, else the last one that there was, else what the provider says, else any node of
-// the group.
+// template returns a ready node of the group, else the last known one, else the provider's template, else any node of the group.
 func (a *Autoscaler) template(ctx context.Context, v *View, group string) (*corev1.Node, error) {
 	var unready *corev1.Node
 	for _, n := range v.Nodes {
@@ -133,7 +131,7 @@ func (a *Autoscaler) template(ctx context.Context, v *View, group string) (*core
 	return asTemplate(n, a.o.StartupTaints), nil
 }
 
-// upcomingNode is the node that stands for the nth one on its way.
+// upcomingNode returns the node that stands for the nth upcoming one.
 func upcomingNode(g *GroupView, n int) *corev1.Node {
 	node := g.Template.DeepCopy()
 	node.Name = fmt.Sprintf("template-node-for-%s-%d-upcoming-%d", g.ID, len(g.ID), n)

@@ -10,10 +10,9 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// Options configure the stand-in. The times bear the names of cluster-autoscaler's flags; zero means that program's
-// default.
+// Options configures the stand-in. The times have the names of cluster-autoscaler's flags; zero means that program's default.
 type Options struct {
-	// Provider is the gRPC service; Timeout bounds each call to it.
+	// Provider is the gRPC client. Timeout is the deadline of each call to it.
 	Provider proto.CloudProviderClient
 	Timeout  time.Duration
 	Client   kubernetes.Interface
@@ -22,7 +21,7 @@ type Options struct {
 
 	ScanInterval          time.Duration
 	ScaleDownUnneededTime time.Duration
-	// ScaleDownUnreadyTime is how long a node that does not work is kept.
+	// ScaleDownUnreadyTime is how long an unready node must be unneeded before it is removed.
 	ScaleDownUnreadyTime       time.Duration
 	ScaleDownDelayAfterAdd     time.Duration
 	ScaleDownDelayAfterFailure time.Duration
@@ -31,21 +30,21 @@ type Options struct {
 	MaxNodeStartupTime         time.Duration
 	InitialBackoff             time.Duration
 	MaxBackoff                 time.Duration
-	// BackoffReset is after how long without a failure a group's back-off begins anew.
+	// BackoffReset is the time without a failure after which a group's back-off starts again from its initial value.
 	BackoffReset time.Duration
-	// MaxScaleDownParallelism is how many nodes may be going at once, MaxDrainParallelism how many of them with pods.
+	// MaxScaleDownParallelism is how many nodes may be deleted at once. MaxDrainParallelism is how many of them may have pods.
 	MaxScaleDownParallelism, MaxDrainParallelism int
 	// UtilizationThreshold is the share of requested resources below which a node may be unneeded.
 	UtilizationThreshold float64
-	// StartupTaints are taints that go before pods come: a node with one counts as not started.
+	// StartupTaints are the keys of taints that are removed before pods run: a node with one of them counts as not started.
 	StartupTaints []string
-	// NoFrequentLoops leaves all loops to the scan interval.
+	// NoFrequentLoops runs loops only at the scan interval.
 	NoFrequentLoops bool
 	// EnforceMinSize scales groups up to their minimum.
 	EnforceMinSize bool
-	// PriceExpander chooses the group that costs least for what is needed, in the place of the one that helps most pods.
+	// PriceExpander chooses the group with the lowest cost instead of the one that takes the most pods.
 	PriceExpander bool
-	// BalanceSimilar lets groups that are alike grow evenly; BalancingIgnore are labels in which they may differ.
+	// BalanceSimilar makes similar groups grow evenly. BalancingIgnore are labels in which they may differ.
 	BalanceSimilar  bool
 	BalancingIgnore []string
 }

@@ -13,7 +13,7 @@ import (
 type Increase struct {
 	Group string
 	Delta int
-	// Reason says why, for people.
+	// Reason is the cause, for the log.
 	Reason string
 }
 
@@ -21,19 +21,19 @@ type Increase struct {
 type Removal struct {
 	Node  *corev1.Node
 	Group string
-	// Evict are the pods to move first.
+	// Evict holds the pods to evict first.
 	Evict []*corev1.Pod
-	// After is how long it must have been unneeded.
+	// After is how long the node must have been unneeded.
 	After time.Duration
 }
 
-// Correction is a target to be lowered, since its nodes never came.
+// Correction is a target size to be lowered because its nodes never registered.
 type Correction struct {
 	Group string
 	Delta int
 }
 
-// healthy tells whether enough nodes are ready to scale at all.
+// healthy reports whether enough nodes are ready to scale at all.
 func healthy(v *View) bool {
 	const tolerated, percent = 3, 45
 	unready := 0
@@ -45,7 +45,7 @@ func healthy(v *View) bool {
 	return unready <= tolerated || unready*100 <= percent*len(v.Nodes)
 }
 
-// corrections are the groups whose nodes have been fewer than the target for the time that a node may take.
+// corrections returns the groups that have had fewer nodes than their target size for longer than a node may take.
 func corrections(v *View, m *memory) []Correction {
 	var out []Correction
 	for i := range v.Groups {
@@ -58,8 +58,8 @@ func corrections(v *View, m *memory) []Correction {
 	return out
 }
 
-// simulated returns the Nodes that the simulation of the scheduler knows: all but those of which an upcoming one takes the
-// place, because they have registered and have not started. Taints, not readiness, decide whether a pod fits on one.
+// simulated returns the Nodes in the simulation of the scheduler. It leaves out registered Nodes that have not started, because
+// upcoming nodes stand for them. Taints, not readiness, decide whether a pod fits on a Node.
 func simulated(v *View, m *memory) []*NodeView {
 	replaced := map[string]bool{}
 	for i := range v.Groups {
@@ -75,7 +75,7 @@ func simulated(v *View, m *memory) []*NodeView {
 	return out
 }
 
-// standing returns the Nodes that are there, and those that are on their way.
+// standing returns the bins of the existing and of the upcoming Nodes.
 func standing(v *View, m *memory) []*bin {
 	var bins []*bin
 	for _, n := range simulated(v, m) {
@@ -97,7 +97,7 @@ func sortedByID(groups []GroupView) []GroupView {
 	return slices.SortedFunc(slices.Values(groups), func(a, b GroupView) int { return cmp.Compare(a.ID, b.ID) })
 }
 
-// belowMin are the increases that bring groups up to their minimum.
+// belowMin returns the increases that bring groups up to their minimum.
 func belowMin(v *View) []Increase {
 	var out []Increase
 	for _, g := range sortedByID(v.Groups) {
@@ -108,8 +108,8 @@ func belowMin(v *View) []Increase {
 	return out
 }
 
-// spareOf is how many nodes of each group may go: what its size, less the removals that it does not show yet, is above
-// the minimum of the answer that named the node's group.
+// spareOf returns how many nodes of each group may be removed: the size, minus removals that the size does not show yet, minus
+// the minimum in the response that named the node's group.
 func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	spare := map[string]int{}
 	for _, n := range v.Nodes {
@@ -120,10 +120,10 @@ func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	return spare
 }
 
-// unneeded are the nodes that the cluster could do without, all of them together: little used, and each pod of theirs
-// that is not bound to the node has a place on another one. Unready ones are kept longer. No group goes below its minimum. Nodes that
-// pending pods would fit on are needed. A group that is either empty or full never shrinks over this protocol: the original
-// counts its nodes by an identity that each answer has anew.
+// unneeded returns the nodes that the cluster could do without, all of them together: their utilization is low, and each of their
+// movable pods fits on another node. Unready nodes are kept longer. No group falls below its minimum. Nodes on which pending pods
+// fit are needed. A group that scales only between zero and its maximum never shrinks over this protocol, because the original
+// compares node groups by object identity and each response makes new objects.
 func unneeded(v *View, m *memory, settings map[string]Settings, spare map[string]int) []Removal {
 	bins := map[string]*bin{}
 	for _, n := range simulated(v, m) {
@@ -153,7 +153,7 @@ func unneeded(v *View, m *memory, settings map[string]Settings, spare map[string
 	return out
 }
 
-// awaitedBy places pending pods where they fit, and gives the nodes that have got some.
+// awaitedBy places pending pods where they fit, and returns the names of the nodes that took some.
 func awaitedBy(pending []*corev1.Pod, bins []*bin) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range pending {
@@ -165,7 +165,7 @@ func awaitedBy(pending []*corev1.Pod, bins []*bin) map[string]bool {
 	return out
 }
 
-// byUse orders nodes by use, the emptiest first.
+// byUse sorts nodes by utilization, the lowest first.
 func byUse(nodes []NodeView) []NodeView {
 	return slices.SortedStableFunc(slices.Values(nodes), func(a, b NodeView) int {
 		return cmp.Or(cmp.Compare(utilization(a), utilization(b)), cmp.Compare(a.Name, b.Name))
@@ -191,7 +191,7 @@ func copies(bins []*bin) []*bin {
 	return out
 }
 
-// mayGo reports whether a node may be removed for lack of use.
+// mayGo reports whether the utilization of a node is low enough for its removal.
 func mayGo(n *NodeView, threshold float64) bool {
 	if n.Group == "" || hasTaint(n.Node, TaintToBeDeleted) || slices.ContainsFunc(n.Pods, blocks) {
 		return false
@@ -199,7 +199,7 @@ func mayGo(n *NodeView, threshold float64) bool {
 	return n.Annotations["cluster-autoscaler.kubernetes.io/scale-down-disabled"] != "true" && utilization(*n) <= threshold
 }
 
-// utilization is the larger of the shares of cpu and memory that the node's pods request.
+// utilization returns the larger of the shares of cpu and memory that the node's pods request.
 func utilization(n NodeView) float64 {
 	most := 0.0
 	for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
@@ -217,7 +217,7 @@ func utilization(n NodeView) float64 {
 	return most
 }
 
-// movable are the pods that have to find another place when their node goes.
+// movable returns the pods that need another node when their node is removed.
 func movable(pods []*corev1.Pod) []*corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p *corev1.Pod) bool { return staysWithNode(p) || finished(p) })
 }
@@ -226,14 +226,14 @@ func finished(p *corev1.Pod) bool {
 	return p.DeletionTimestamp != nil || p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
 }
 
-// staysWithNode: pods of a DaemonSet and mirror pods go with their node.
+// staysWithNode reports whether a pod is deleted with its node: pods of a DaemonSet and mirror pods.
 func staysWithNode(p *corev1.Pod) bool {
 	_, mirror := p.Annotations[corev1.MirrorPodAnnotationKey]
 	owner := metav1.GetControllerOf(p)
 	return mirror || owner != nil && owner.Kind == "DaemonSet"
 }
 
-// blocks: a pod that nobody would make again, or that forbids it, keeps its node.
+// blocks reports whether a pod keeps its node: no controller would create it again, or an annotation forbids its eviction.
 func blocks(p *corev1.Pod) bool {
 	if staysWithNode(p) || finished(p) {
 		return false

@@ -59,7 +59,7 @@ func groupNamed(id string, low, target, high int) GroupView {
 	}
 }
 
-// scaleUp is the decision without prices or balancing, of groups whose sizes are as they were seen.
+// scaleUp returns the decision without prices or balancing, for groups whose sizes are those of the view.
 func scaleUp(v *View, m *memory) *Increase {
 	best := mostHelpful(growth{view: v, memory: m}.ways())
 	if best == nil {
@@ -72,8 +72,8 @@ func TestScaleUp(t *testing.T) {
 	tainted := groupNamed("tainted", 0, 0, 5)
 	tainted.Template = tainted.Template.DeepCopy()
 	tainted.Template.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
-	blind := groupNamed("blind", 0, 0, 5)
-	blind.Template = nil
+	noTemplate := groupNamed("noTemplate", 0, 0, 5)
+	noTemplate.Template = nil
 	large := groupNamed("a", 0, 0, 5)
 	large.Template = large.Template.DeepCopy()
 	large.Template.Status.Allocatable = size("8", "32Gi")
@@ -83,16 +83,16 @@ func TestScaleUp(t *testing.T) {
 		view View
 		want string
 	}{
-		"nothing pending: nothing grows":               {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}}, ""},
-		"as few nodes as first-fit needs":              {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(5, "1")}, "a+3"},
-		"never beyond max":                             {View{Groups: []GroupView{groupNamed("a", 0, 4, 5)}, Pending: podsOf(5, "1")}, "a+1"},
-		"a full group is passed over":                  {View{Groups: []GroupView{groupNamed("a", 0, 5, 5), groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
-		"a pod that no node could hold":                {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
-		"a taint that the pod does not tolerate":       {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
-		"a node selector chooses the group":            {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
-		"of two that need one node the smaller":        {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
-		"a group without a template cannot be planned": {View{Groups: []GroupView{blind}, Pending: podsOf(1, "1")}, ""},
-		"room on a ready node is used first": {
+		"nothing pending: nothing grows":                             {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}}, ""},
+		"the group grows by as many nodes as first-fit needs":        {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(5, "1")}, "a+3"},
+		"the group does not grow beyond its maximum":                 {View{Groups: []GroupView{groupNamed("a", 0, 4, 5)}, Pending: podsOf(5, "1")}, "a+1"},
+		"another group grows when the first is at its maximum":       {View{Groups: []GroupView{groupNamed("a", 0, 5, 5), groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
+		"no group grows for a pod that is larger than any node":      {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
+		"no group grows when its taint is not tolerated":             {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
+		"the group that matches the node selector grows":             {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
+		"the group with smaller nodes grows when both need one node": {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
+		"a group without a template does not grow":                   {View{Groups: []GroupView{noTemplate}, Pending: podsOf(1, "1")}, ""},
+		"no group grows when a ready node has room": {
 			View{Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{readyOf("n1", "a")}, Pending: podsOf(3, "1")}, "a+1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -107,19 +107,19 @@ func TestScaleUp(t *testing.T) {
 	}
 }
 
-func TestScaleUpCountsWhatIsOnItsWay(t *testing.T) {
+func TestScaleUpCountsUpcomingNodes(t *testing.T) {
 	v := &View{Now: start, Groups: []GroupView{groupNamed("a", 0, 3, 9)}, Pending: podsOf(6, "1")}
 	m := newMemory()
 	m.grew("a", 3, start)
 	if up := scaleUp(v, m); up != nil {
-		t.Errorf("with three nodes on their way: got %+v, want nothing", up)
+		t.Errorf("scaleUp() with three upcoming nodes = %+v, want nil", up)
 	}
 	if up := scaleUp(v, newMemory()); up == nil || up.Delta != 3 {
-		t.Errorf("after a restart the original forgets its scale-up and asks again: got %+v", up)
+		t.Errorf("scaleUp() after a restart = %+v, want a repeated scale-up", up)
 	}
 }
 
-func TestScaleUpLeavesAGroupAloneWhileItBacksOff(t *testing.T) {
+func TestScaleUpIgnoresAGroupDuringItsBackOff(t *testing.T) {
 	v := &View{Now: start, Groups: []GroupView{groupNamed("a", 0, 0, 9), groupNamed("b", 0, 0, 9)}, Pending: podsOf(1, "1")}
 	m := newMemory()
 	m.stumbled("a", start, Options{InitialBackoff: time.Minute, MaxBackoff: time.Hour})
@@ -132,7 +132,7 @@ func TestScaleUpLeavesAGroupAloneWhileItBacksOff(t *testing.T) {
 	}
 }
 
-func TestUnneeded(t *testing.T) {
+func TestUnneededNodes(t *testing.T) {
 	bare := podOf("bare", "100m")
 	bare.OwnerReferences = nil
 	disabled := readyOf("n1", "a")
@@ -144,16 +144,16 @@ func TestUnneeded(t *testing.T) {
 		pending  []*corev1.Pod
 		want     []string
 	}{
-		"an empty node goes":                                {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
-		"down to the minimum":                               {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
-		"removals under way count":                          {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
-		"a busy node stays":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
-		"little used, with room elsewhere":                  {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
-		"little used, with no room elsewhere":               {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
-		"a pod that nobody would make again keeps its node": {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
-		"an annotation keeps a node":                        {[]NodeView{disabled}, 0, 0, nil, nil},
-		"a node that a pending pod fits on stays":           {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
-		"a node of no group stays":                          {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
+		"an empty node is unneeded":                            {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
+		"nodes are unneeded down to the minimum":               {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
+		"removals in flight count against the spare nodes":     {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
+		"a busy node is needed":                                {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
+		"a node is unneeded when its pods fit on another node": {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
+		"a node is needed when its pods fit nowhere else":      {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
+		"a node is needed for a pod without a controller":      {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
+		"a node with the scale-down annotation is needed":      {[]NodeView{disabled}, 0, 0, nil, nil},
+		"a node on which a pending pod fits is needed":         {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
+		"a node without a group is never unneeded":             {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start, Nodes: c.nodes, Pending: c.pending}
@@ -173,7 +173,7 @@ func TestUnneeded(t *testing.T) {
 	}
 }
 
-func TestUnregisteredGoesByTheProviderIDToTheLetter(t *testing.T) {
+func TestUnregisteredComparesProviderIDsExactly(t *testing.T) {
 	g := groupNamed("a", 0, 4, 9)
 	g.Instances = []Instance{
 		{ID: "openstack:///n1", State: proto.InstanceStatus_instanceRunning},
@@ -190,7 +190,7 @@ func TestUnregisteredGoesByTheProviderIDToTheLetter(t *testing.T) {
 	}
 }
 
-func TestTimersRunWithoutABreak(t *testing.T) {
+func TestTimersRestartAfterAnInterruption(t *testing.T) {
 	g := groupNamed("a", 0, 2, 9)
 	g.Instances = []Instance{{ID: "x", State: proto.InstanceStatus_instanceCreating}}
 	v := &View{Now: start, Groups: []GroupView{g}}
@@ -199,21 +199,21 @@ func TestTimersRunWithoutABreak(t *testing.T) {
 	v.Now = start.Add(15 * time.Minute)
 	m.observe(v)
 	if got := m.longUnregistered(v, &v.Groups[0]); len(got) != 1 {
-		t.Errorf("after the provision time: got %v", got)
+		t.Errorf("longUnregistered() after the provisioning time = %v", got)
 	}
 	if got := corrections(v, m); len(got) != 1 || got[0].Delta != 2 {
-		t.Errorf("target 2 with one instance and no node for as long: got %v", got)
+		t.Errorf("corrections() with target size 2, one instance and no node = %v", got)
 	}
 	v.Groups[0].Instances = nil
 	m.observe(v)
 	v.Groups[0].Instances = g.Instances
 	m.observe(v)
 	if got := m.longUnregistered(v, &v.Groups[0]); len(got) != 0 {
-		t.Errorf("an instance that was away once starts anew: got %v", got)
+		t.Errorf("longUnregistered() of an instance that was missing once = %v, want none", got)
 	}
 }
 
-func TestHealthy(t *testing.T) {
+func TestTooManyUnreadyNodesStopScaling(t *testing.T) {
 	nodes := func(ready, unready int) (out []NodeView) {
 		for i := range ready + unready {
 			n := readyOf(fmt.Sprint(i), "a")
@@ -228,9 +228,9 @@ func TestHealthy(t *testing.T) {
 		ready, unready int
 		want           bool
 	}{
-		"three unready nodes of three":  {0, 3, true},
-		"four unready nodes of five":    {1, 4, false},
-		"four unready nodes of a dozen": {8, 4, true},
+		"three unready nodes of three are tolerated": {0, 3, true},
+		"four unready nodes of five stop scaling":    {1, 4, false},
+		"four unready nodes of twelve are tolerated": {8, 4, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := healthy(&View{Now: start.Add(time.Hour), Nodes: nodes(c.ready, c.unready)}); got != c.want {

@@ -12,10 +12,10 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// priced is how long the prices that are asked for are for.
+// priced is the period for which prices are asked.
 const priced = time.Hour
 
-// nodePrice asks what a node costs from now on; a template stands for the node.
+// nodePrice asks for the price of a node from now on. A template stands for the node.
 func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -25,7 +25,7 @@ func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time)
 	return answer.GetPrice(), named("PricingNodePrice "+n.Name, err)
 }
 
-// podPrice asks what a pod costs from now on.
+// podPrice asks for the price of a pod from now on.
 func (p *provider) podPrice(ctx context.Context, pod *corev1.Pod, now time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -39,30 +39,30 @@ func (p *provider) podPrice(ctx context.Context, pod *corev1.Pod, now time.Time)
 	return answer.GetPrice(), named("PricingPodPrice "+pod.Name, err)
 }
 
-// smallPod evens out the ratios of what costs little.
+// smallPod returns a pod whose price evens out the ratios of small amounts.
 func smallPod() *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("500Mi"),
 	}}}}}}
 }
 
-// prices asks the provider what ways to grow cost.
+// prices asks the provider for the costs of possible scale-ups.
 type prices struct {
 	provider *provider
 	log      logr.Logger
 }
 
-// of returns what each way costs, and what a small pod does. A way of which that fails is left out.
+// of returns the cost of each way, and the price of a small pod. A way whose call fails is left out.
 func (p prices) of(ctx context.Context, now time.Time, ways []way) (map[string]cost, float64) {
 	small, err := p.provider.podPrice(ctx, smallPod(), now)
 	if err != nil {
-		p.log.Error(err, "No price of a small pod")
+		p.log.Error(err, "Failed to read the price of a small pod")
 	}
 	out := map[string]cost{}
 	for _, w := range ways {
 		c, err := p.costOf(ctx, now, w)
 		if err != nil {
-			p.log.Error(err, "Group has no price and is passed over", "group", w.group.ID)
+			p.log.Error(err, "Failed to read the price of a group: it is left out", "group", w.group.ID)
 			continue
 		}
 		out[w.group.ID] = c

@@ -13,16 +13,17 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// outOfResources is the error class that means: the cloud has no room.
+// outOfResources is the error class for a lack of capacity or quota in the cloud.
 const outOfResources = 1
 
-// provider is the client with the original's caches: the group list and each node's group live until the next Refresh
-// (which drops them even when it fails); "no group" is never kept; the GPU label is asked for until it is known once.
+// provider is the gRPC client with the original's caches. The list of groups and the group of each node are cached until the next
+// Refresh, which drops them even when it fails. The answer "no group" is never cached. The GPU label is cached after the first
+// success.
 type provider struct {
 	rpc     proto.CloudProviderClient
 	timeout time.Duration
 
-	// mu is held during calls too, as the original's is.
+	// mu is held during calls, as in the original.
 	mu     gate
 	groups []Group
 	listed bool
@@ -35,7 +36,7 @@ func newProvider(rpc proto.CloudProviderClient, timeout time.Duration) *provider
 	return &provider{rpc: rpc, timeout: timeout, ofNode: map[string]Group{}, mu: make(gate, 1)}
 }
 
-// gate is a lock for which virtual time may pass while somebody waits.
+// gate is a lock that lets virtual time pass while a goroutine waits for it.
 type gate chan struct{}
 
 func (g gate) Lock()   { g <- struct{}{} }
@@ -51,7 +52,7 @@ func (p *provider) refresh(ctx context.Context) error {
 	return named("Refresh", err)
 }
 
-// list gives the node groups; none at all when the call fails, which is what the original makes of an error.
+// list returns the node groups. When the call fails it returns none, as the original does.
 func (p *provider) list(ctx context.Context) ([]Group, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,7 +76,7 @@ func groupOf(g *proto.NodeGroup) Group {
 	return Group{ID: g.GetId(), Min: int(g.GetMinSize()), Max: int(g.GetMaxSize())}
 }
 
-// forNode gives the group of a node; an empty ID when it has none.
+// forNode returns the group of a node; its ID is empty when the node has none.
 func (p *provider) forNode(ctx context.Context, n *corev1.Node) (Group, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -100,7 +101,7 @@ func wireNode(n *corev1.Node) *proto.ExternalGrpcNode {
 	return &proto.ExternalGrpcNode{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 }
 
-// gpuLabel asks for the GPU label and types until each was answered once.
+// gpuLabel asks for the GPU label and the GPU types until each call has succeeded once.
 func (p *provider) gpuLabel(ctx context.Context) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,7 +149,7 @@ func (p *provider) instances(ctx context.Context, group string) ([]Instance, err
 	return out, nil
 }
 
-// template gives the node that a group would make; nil when the group has none to show (Unimplemented).
+// template returns the template node of a group; nil when the provider has none (Unimplemented).
 func (p *provider) template(ctx context.Context, group string) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -160,7 +161,7 @@ func (p *provider) template(ctx context.Context, group string) (*corev1.Node, er
 		return nil, named("NodeGroupTemplateNodeInfo "+group, err)
 	}
 	if len(answer.GetNodeBytes()) == 0 {
-		return nil, fmt.Errorf("NodeGroupTemplateNodeInfo %s: an answer without bytes; the original would crash here", group)
+		return nil, fmt.Errorf("calling NodeGroupTemplateNodeInfo for %s: the response is empty; the original would crash here", group)
 	}
 	n := &corev1.Node{}
 	if err := n.Unmarshal(answer.GetNodeBytes()); err != nil {
@@ -194,8 +195,8 @@ func (p *provider) delete(ctx context.Context, group string, nodes ...*corev1.No
 	return named("NodeGroupDeleteNodes "+group, err)
 }
 
-// options asks for a group's options; Unimplemented, or an answer without them, means the flags' values. Any other
-// answer replaces them all, as it is: what it lacks is zero.
+// options returns the options of a group. Unimplemented or an empty response means the values of the flags. Any other response
+// replaces all of them: what it lacks is zero.
 func (p *provider) options(ctx context.Context, group string, flags Settings) (Settings, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -213,7 +214,7 @@ func (p *provider) options(ctx context.Context, group string, flags Settings) (S
 		UnreadyTime:   got.GetScaleDownUnreadyDuration().AsDuration(),
 		ProvisionTime: got.GetMaxNodeProvisionDuration().AsDuration(),
 		ZeroOrMax:     got.GetZeroOrMaxNodeScaling(),
-		// The protocol has no field for StartupTime: any answer makes it zero.
+		// The protocol has no field for StartupTime, so any response sets it to zero.
 	}, nil
 }
 
@@ -224,7 +225,7 @@ func named(call string, err error) error {
 	return nil
 }
 
-// wireOptions are the defaults that a request for options carries, as clients since 1.35 send them.
+// wireOptions returns the defaults in a request for options, as clients since 1.35 send them.
 func wireOptions(s Settings) *proto.NodeGroupAutoscalingOptions {
 	return &proto.NodeGroupAutoscalingOptions{
 		ScaleDownUtilizationThreshold:    s.Threshold,

@@ -19,23 +19,23 @@ import (
 )
 
 const (
-	// evictRetry is how long an eviction that was refused waits, evictLimit how long a node's pods may take in all.
+	// evictRetry is the pause after a refused eviction. evictLimit is how long the eviction of a node's pods may take in all.
 	evictRetry = 500 * time.Millisecond
 	evictLimit = 2 * time.Minute
 )
 
-// remover takes nodes away in the background: mark, move the pods, then ask the provider.
+// remover removes nodes in the background: it taints the node, evicts its pods, and calls the provider.
 type remover struct {
 	o        Options
 	provider *provider
 	work     sync.WaitGroup
 
-	// changed is told of a group whose instances are others now.
+	// changed is called with a group whose instances have changed.
 	changed func(group string)
 
 	mu    sync.Mutex
 	going map[string]Removal
-	// failed is when a removal failed last.
+	// failed is when a removal last failed.
 	failed time.Time
 }
 
@@ -45,7 +45,7 @@ func newRemover(o Options, p *provider, changed func(group string)) *remover {
 
 func (r *remover) wait() { r.work.Wait() }
 
-// inFlight counts, by group, the removals that the provider has not been asked for yet.
+// inFlight returns for each group the number of removals for which the provider was not called yet.
 func (r *remover) inFlight() map[string]int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -56,14 +56,14 @@ func (r *remover) inFlight() map[string]int {
 	return out
 }
 
-// failedSince tells whether a removal has failed after that time.
+// failedSince reports whether a removal has failed since that time.
 func (r *remover) failedSince(when time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failed.After(when)
 }
 
-// full tells whether one more node would be too many at once. The caller holds mu.
+// full reports whether one more removal would exceed the limits. mu must be held.
 func (r *remover) full(c Removal) bool {
 	drains := 0
 	for _, removal := range r.going {
@@ -74,7 +74,7 @@ func (r *remover) full(c Removal) bool {
 	return len(r.going) >= r.o.MaxScaleDownParallelism || len(c.Evict) > 0 && drains >= r.o.MaxDrainParallelism
 }
 
-// start begins one removal; false when the node's is running already, or too many are.
+// start starts a removal. It returns false when the node is being removed already, or when too many removals are running.
 func (r *remover) start(ctx context.Context, c Removal) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -85,9 +85,9 @@ func (r *remover) start(ctx context.Context, c Removal) bool {
 	r.work.Go(func() {
 		err := r.remove(ctx, c)
 		if err != nil && ctx.Err() == nil {
-			r.o.Log.Error(err, "Removing a node failed", "node", c.Node.Name)
+			r.o.Log.Error(err, "Failed to remove a node", "node", c.Node.Name)
 			if err := untaint(ctx, r.o.Client, c.Node.Name); err != nil {
-				r.o.Log.Error(err, "Taking the mark back failed", "node", c.Node.Name)
+				r.o.Log.Error(err, "Failed to remove the deletion taint", "node", c.Node.Name)
 			}
 		}
 		r.mu.Lock()
@@ -100,12 +100,12 @@ func (r *remover) start(ctx context.Context, c Removal) bool {
 	return true
 }
 
-// errForeign is why a node that is of no group any more is not removed.
-var errForeign = errors.New("it belongs to no node group")
+// errForeign is the error of a removal whose node does not belong to a group any more.
+var errForeign = errors.New("the node does not belong to a node group")
 
 func (r *remover) remove(ctx context.Context, c Removal) error {
 	r.o.Log.Info("Scaling down", "group", c.Group, "node", c.Node.Name, "pods", len(c.Evict))
-	if err := r.mark(ctx, c.Node.Name); err != nil {
+	if err := r.taint(ctx, c.Node.Name); err != nil {
 		return err
 	}
 	if !r.pause(ctx, r.o.NodeDeleteDelay) {
@@ -127,16 +127,16 @@ func (r *remover) remove(ctx context.Context, c Removal) error {
 		return err
 	}
 	r.changed(owner.ID)
-	// For its metrics the original asks what such a node is like.
+	// The original reads the template of the node for its metrics.
 	_, _ = r.provider.template(ctx, owner.ID)
 	return nil
 }
 
-// mark puts the taint on; its value is the time, in seconds.
-func (r *remover) mark(ctx context.Context, node string) error {
+// taint sets the deletion taint; its value is the time in seconds.
+func (r *remover) taint(ctx context.Context, node string) error {
 	n, err := r.o.Client.CoreV1().Nodes().Get(ctx, node, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("marking node %s: %w", node, err)
+		return fmt.Errorf("tainting node %s: %w", node, err)
 	}
 	if hasTaint(n, TaintToBeDeleted) {
 		return nil
@@ -174,7 +174,7 @@ func patchTaints(ctx context.Context, client kubernetes.Interface, n *corev1.Nod
 	return nil
 }
 
-// evict asks for the pod's eviction until it is granted, then waits until the pod is gone.
+// evict requests the pod's eviction until it is granted, and waits until the pod is gone.
 func (r *remover) evict(ctx context.Context, p *corev1.Pod) error {
 	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: p.Name}}
 	deadline := r.o.Clock.Now().Add(evictLimit)
@@ -185,7 +185,7 @@ func (r *remover) evict(ctx context.Context, p *corev1.Pod) error {
 			return nil
 		}
 		if r.o.Clock.Now().After(deadline) {
-			return errors.Join(fmt.Errorf("evicting pod %s/%s: it is still there after %s", p.Namespace, p.Name, evictLimit), err)
+			return errors.Join(fmt.Errorf("evicting pod %s/%s: it still exists after %s", p.Namespace, p.Name, evictLimit), err)
 		}
 		if !r.pause(ctx, evictRetry) {
 			return ctx.Err()
@@ -193,7 +193,7 @@ func (r *remover) evict(ctx context.Context, p *corev1.Pod) error {
 	}
 }
 
-// pause waits, and tells whether ctx still goes on.
+// pause blocks for d. It returns false when ctx ends first.
 func (r *remover) pause(ctx context.Context, d time.Duration) bool {
 	if d > 0 {
 		timer := r.o.Clock.NewTimer(d)

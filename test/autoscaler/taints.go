@@ -7,25 +7,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The taints by which cluster-autoscaler remembers what it does.
+// The taints in which cluster-autoscaler records what it is doing.
 const (
 	TaintToBeDeleted = "ToBeDeletedByClusterAutoscaler"
 	taintCandidate   = "DeletionCandidateOfClusterAutoscaler"
 )
 
-// taintUninitialized is on a Node from its registration until a cloud-controller-manager has looked at it.
+// taintUninitialized is on a Node from its registration until a cloud-controller-manager has initialized it.
 const taintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// startupPrefixes begin the keys of startup taints that no flag has to name.
+// startupPrefixes are the prefixes of the keys of startup taints, besides those named by a flag.
 var startupPrefixes = []string{
 	"startup-taint.cluster-autoscaler.kubernetes.io/",
 	"ignore-taint.cluster-autoscaler.kubernetes.io/",
 }
 
-// statusPrefix begins the keys of taints that a template does not have, although a Node with one counts as ready.
+// statusPrefix is the prefix of the keys of taints that are left out of templates, although a Node with one counts as ready.
 const statusPrefix = "status-taint.cluster-autoscaler.kubernetes.io/"
 
-// transientTaints are the keys of taints that a template does not have, because they describe the state of one Node.
+// transientTaints are the keys of taints that are left out of templates, because they describe the state of one Node.
 var transientTaints = []string{
 	corev1.TaintNodeNotReady,
 	corev1.TaintNodeUnreachable,
@@ -42,8 +42,8 @@ var transientTaints = []string{
 	taintCandidate,
 }
 
-// unreadyTaints are the keys of taints with which a Node is not ready, whatever its conditions are. The taint of an
-// uninitialized Node is not among them: the autoscaler counts such a Node as ready although no pod fits on it.
+// unreadyTaints are the keys of taints that make a Node unready, whatever its conditions are. The taint of an uninitialized Node
+// is not among them: the autoscaler counts such a Node as ready although no pod fits on it.
 var unreadyTaints = []string{corev1.TaintNodeNotReady, corev1.TaintNodeDiskPressure, corev1.TaintNodeNetworkUnavailable}
 
 func hasTaint(n *corev1.Node, key string) bool {
@@ -54,13 +54,13 @@ func hasAnyTaint(n *corev1.Node, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return hasTaint(n, key) })
 }
 
-// isStartupTaint reports whether a flag or the key's prefix makes it the key of a startup taint.
+// isStartupTaint reports whether a flag or its prefix makes key the key of a startup taint.
 func isStartupTaint(key string, startup []string) bool {
 	return slices.Contains(startup, key) ||
 		slices.ContainsFunc(startupPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// asTemplate returns the Node that another one of its group will be: without transient taints.
+// asTemplate returns a copy of the Node without transient taints, to stand for the next Node of its group.
 func asTemplate(n *corev1.Node, startup []string) *corev1.Node {
 	t := n.DeepCopy()
 	t.Spec.Unschedulable = false
@@ -71,16 +71,16 @@ func asTemplate(n *corev1.Node, startup []string) *corev1.Node {
 	return t
 }
 
-// readyNode reports whether the autoscaler counts a Node as ready. A startup taint makes a Node unready, but only one that
-// is not cordoned. Other NoSchedule taints do not, although no pod fits there.
+// readyNode reports whether the autoscaler counts a Node as ready. A startup taint makes a Node unready unless it is cordoned.
+// Other NoSchedule taints do not, although no pod fits on the Node.
 func readyNode(n *corev1.Node, startup []string) bool {
 	starting := !n.Spec.Unschedulable &&
 		slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return isStartupTaint(t.Key, startup) })
 	return reportsReady(n) && !starting && !hasAnyTaint(n, unreadyTaints)
 }
 
-// reportsReady reports whether the Node's own conditions say that it is ready: Ready is True, and neither disk pressure nor
-// a missing network is reported.
+// reportsReady reports whether the Node's own conditions make it ready: Ready is True, and neither disk pressure nor an
+// unavailable network is reported.
 func reportsReady(n *corev1.Node) bool {
 	ready := false
 	for _, c := range n.Status.Conditions {

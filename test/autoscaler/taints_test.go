@@ -25,17 +25,17 @@ func TestReadinessByTaints(t *testing.T) {
 		node      NodeView
 		wantReady bool
 	}{
-		"a node without taints is ready":                             {withTaints("n"), true},
-		"a node that nobody has initialized counts as ready (F-47)":  {withTaints("n", taintUninitialized), true},
-		"a node with another program's taint counts as ready (F-47)": {withTaints("n", "example.com/agent-not-ready"), true},
-		"a node with a startup taint of a flag is starting (F-47)":   {withTaints("n", taintUninitialized, startupTaint), false},
-		"a node with a startup taint by prefix is starting":          {withTaints("n", "startup-taint.cluster-autoscaler.kubernetes.io/x"), false},
-		"a cordoned node with a startup taint counts as ready":       {cordoned, true},
-		"a node with a status taint is ready":                        {withTaints("n", "status-taint.cluster-autoscaler.kubernetes.io/x"), true},
-		"a node with the taint not-ready is not ready":               {withTaints("n", corev1.TaintNodeNotReady), false},
-		"a node with the taint network-unavailable is not ready":     {withTaints("n", corev1.TaintNodeNetworkUnavailable), false},
-		"a node with the taint unreachable counts by its condition":  {withTaints("n", corev1.TaintNodeUnreachable), true},
-		"a node that reports disk pressure is not ready":             {pressed, false},
+		"a node without taints is ready":                                 {withTaints("n"), true},
+		"an uninitialized node counts as ready (F-47)":                   {withTaints("n", taintUninitialized), true},
+		"a node with another program's taint counts as ready (F-47)":     {withTaints("n", "example.com/agent-not-ready"), true},
+		"a node with a startup taint named by a flag is starting (F-47)": {withTaints("n", taintUninitialized, startupTaint), false},
+		"a node with a startup taint by prefix is starting":              {withTaints("n", "startup-taint.cluster-autoscaler.kubernetes.io/x"), false},
+		"a cordoned node with a startup taint counts as ready":           {cordoned, true},
+		"a node with a status taint is ready":                            {withTaints("n", "status-taint.cluster-autoscaler.kubernetes.io/x"), true},
+		"a node with the taint not-ready is not ready":                   {withTaints("n", corev1.TaintNodeNotReady), false},
+		"a node with the taint network-unavailable is not ready":         {withTaints("n", corev1.TaintNodeNetworkUnavailable), false},
+		"a node with the taint unreachable counts by its condition":      {withTaints("n", corev1.TaintNodeUnreachable), true},
+		"a node that reports disk pressure is not ready":                 {pressed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start.Add(time.Minute), Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{c.node}}
@@ -47,13 +47,13 @@ func TestReadinessByTaints(t *testing.T) {
 	}
 }
 
-func TestScaleUpForNodesThatTakeNoPods(t *testing.T) {
+func TestScaleUpBesideNodesThatTakeNoPods(t *testing.T) {
 	for name, c := range map[string]struct {
 		taints []string
 		grows  bool
 	}{
-		"a node that nobody has initialized is neither upcoming nor has room, so another one is ordered (F-47)": {[]string{taintUninitialized}, true},
-		"a node with the startup taint is upcoming, so nothing is ordered (F-47)":                               {[]string{taintUninitialized, startupTaint}, false},
+		"an uninitialized node is neither upcoming nor has room, so the group grows (F-47)": {[]string{taintUninitialized}, true},
+		"a node with the startup taint is upcoming, so the group does not grow (F-47)":      {[]string{taintUninitialized, startupTaint}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{
@@ -78,7 +78,7 @@ func TestTemplateOfANodeWithTaints(t *testing.T) {
 		left = append(left, taint.Key)
 	}
 	if len(left) != 2 || left[0] != "node.kubernetes.io/out-of-service" || left[1] != "example.com/agent-not-ready" {
-		t.Errorf("the template has the taints %v, want those alone that do not describe the state of one node", left)
+		t.Errorf("the template has the taints %v, want only those that do not describe the state of one node", left)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestUnneededNodesThatHaveNotStarted(t *testing.T) {
 		ordered bool
 		want    int
 	}{
-		"a starting node is no candidate while an upcoming one stands for it":        {true, 0},
+		"a starting node is not a candidate while an upcoming one stands for it":     {true, 0},
 		"a starting node that this process did not order is a candidate like others": {false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -98,7 +98,7 @@ func TestUnneededNodesThatHaveNotStarted(t *testing.T) {
 			}
 			got := unneeded(v, m, map[string]Settings{"n": {Threshold: 0.5, UnreadyTime: 20 * time.Minute}}, map[string]int{"a": 1})
 			if len(got) != c.want || len(got) > 0 && got[0].After != 20*time.Minute {
-				t.Errorf("the candidates are %+v, want %d, kept for the time of unready nodes", got, c.want)
+				t.Errorf("unneeded() = %+v, want %d with the time of unready nodes", got, c.want)
 			}
 		})
 	}

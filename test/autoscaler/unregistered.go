@@ -7,17 +7,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// fakeReason is the annotation by which a provider tells why an instance without a node is deleted.
+// fakeReason is the annotation with the reason why an instance without a node is deleted.
 const fakeReason = "k8s.io/cluster-autoscaler/fake-node-reason"
 
-// The reasons.
+// The values of fakeReason.
 const (
 	reasonUnregistered = "unregistered"
 	reasonFailed       = "create-error"
 )
 
-// removeUnregistered deletes instances that never became a node, as far as the minimum allows. When one group fails, the
-// rest waits for the next loop.
+// removeUnregistered deletes instances that never became nodes, as far as the minimum allows. When the call for one group fails,
+// the others wait for the next loop.
 func (a *Autoscaler) removeUnregistered(ctx context.Context, v *View) error {
 	old, err := a.oldUnregistered(ctx, v)
 	if err != nil {
@@ -31,29 +31,29 @@ func (a *Autoscaler) removeUnregistered(ctx context.Context, v *View) error {
 		}
 		size, err := a.provider.targetSize(ctx, g.ID)
 		if err != nil {
-			a.o.Log.Error(err, "Size is unknown", "group", g.ID)
+			a.o.Log.Error(err, "Failed to read the size of a group", "group", g.ID)
 			continue
 		}
 		if nodes = nodes[:min(len(nodes), max(0, size-g.Min))]; len(nodes) == 0 {
 			continue
 		}
 		if nodes, err = a.orAll(ctx, g.ID, nodes); err != nil {
-			a.o.Log.Error(err, "What else would have to go is unknown", "group", g.ID)
+			a.o.Log.Error(err, "Failed to list the other instances of a group", "group", g.ID)
 			continue
 		}
 		a.o.Log.Info("Removing instances that never became nodes", "group", g.ID, "count", len(nodes))
 		err = a.provider.delete(ctx, g.ID, nodes...)
 		a.instances.invalidate(g.ID)
 		if err != nil {
-			a.o.Log.Error(err, "Removing unregistered instances failed", "group", g.ID)
+			a.o.Log.Error(err, "Failed to remove unregistered instances", "group", g.ID)
 			return nil
 		}
 	}
 	return nil
 }
 
-// oldUnregistered asks whose each unregistered instance is, and how long it may take; it gives those whose time is over.
-// When the time of one cannot be told, none is given in this loop.
+// oldUnregistered asks for the group of each unregistered instance and for its provisioning time, and returns those that are too
+// late. When the time of one instance cannot be read, it returns none.
 func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][]*corev1.Node, error) {
 	out := map[string][]*corev1.Node{}
 	for i := range v.Groups {
@@ -61,12 +61,12 @@ func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][
 			fake := fakeNode(instance, reasonUnregistered)
 			owner, err := a.provider.forNode(ctx, fake)
 			if err != nil || owner.ID == "" {
-				a.o.Log.Info("Nobody knows an unregistered instance", "instance", instance.ID, "error", err)
+				a.o.Log.Info("Failed to find the group of an unregistered instance", "instance", instance.ID, "error", err)
 				continue
 			}
 			s, err := a.settings(ctx, owner.ID)
 			if err != nil {
-				a.o.Log.Error(err, "Nobody knows how long to wait", "instance", instance.ID)
+				a.o.Log.Error(err, "Failed to read the provisioning time of an instance", "instance", instance.ID)
 				return nil, nil
 			}
 			if since, ok := a.memory.unregistered[instance.ID]; !ok || v.Now.Sub(since) < s.ProvisionTime {
@@ -81,7 +81,8 @@ func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][
 	return out, nil
 }
 
-// orAll gives the nodes, or all instances of the group when it is either empty or full: then one that failed costs all.
+// orAll returns the nodes, or all instances of the group when it scales only between zero and its maximum: then one failed
+// instance costs all.
 func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	s, err := a.settings(ctx, group)
 	if err != nil || !s.ZeroOrMax {
@@ -98,7 +99,7 @@ func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.No
 	return nodes, nil
 }
 
-// unlistedError is what crashes the original: the group of an instance is not among those that are listed (CA-C30).
+// unlistedError is returned where the original crashes: the group of an instance is not among the listed ones (CA-C30).
 type unlistedError struct{ instance, group string }
 
 func (e unlistedError) Error() string {
@@ -114,7 +115,7 @@ func (v *View) lists(group string) bool {
 	return false
 }
 
-// fakeNode stands for an instance that has no node: its name and provider ID are the instance's.
+// fakeNode returns a node that stands for an instance without a node. Its name and its provider ID are the instance's ID.
 func fakeNode(i Instance, reason string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: i.ID, Annotations: map[string]string{fakeReason: reason}},
@@ -122,7 +123,7 @@ func fakeNode(i Instance, reason string) *corev1.Node {
 	}
 }
 
-// removeFailed deletes instances that the cloud could not make, every loop while they are reported.
+// removeFailed deletes instances that the cloud could not create, in every loop in which they are reported.
 func (a *Autoscaler) removeFailed(ctx context.Context, v *View) {
 	for i := range v.Groups {
 		g := &v.Groups[i]
@@ -138,7 +139,7 @@ func (a *Autoscaler) removeFailed(ctx context.Context, v *View) {
 			err = a.provider.delete(ctx, g.ID, fakes...)
 		}
 		if err != nil {
-			a.o.Log.Error(err, "Removing failed instances failed", "group", g.ID)
+			a.o.Log.Error(err, "Failed to remove failed instances", "group", g.ID)
 			continue
 		}
 		a.instances.invalidate(g.ID)

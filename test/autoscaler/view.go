@@ -8,12 +8,12 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// View is all that one loop decides upon.
+// View holds everything on which one loop decides.
 type View struct {
 	Now    time.Time
 	Groups []GroupView
 	Nodes  []NodeView
-	// Pending are pods that the scheduler found no place for.
+	// Pending are the pods for which the scheduler found no node.
 	Pending []*corev1.Pod
 }
 
@@ -22,7 +22,7 @@ type GroupView struct {
 	Group
 	Target    int
 	Instances []Instance
-	// Template is what another node of the group would be; nil when nobody knows.
+	// Template is a node as the group would create it; nil if unknown.
 	Template *corev1.Node
 	// Provision is how long an instance may take to become a node.
 	Provision time.Duration
@@ -31,32 +31,32 @@ type GroupView struct {
 // NodeView is one node of the cluster with its pods.
 type NodeView struct {
 	*corev1.Node
-	// Group is empty for nodes of no group; Min is what the answer that named the group said.
+	// Group is empty for nodes without a group. Min is the minimum in the response that named the group.
 	Group string
 	Min   int
-	// Startup is how long the node may be not ready after it registered; Taints are those that go in that time.
+	// Startup is how long the node may be unready after its registration. Taints are the startup taints.
 	Startup time.Duration
 	Taints  []string
 	Pods    []*corev1.Pod
 }
 
-// Settings are a group's options: the provider's, or the flags' when it has none.
+// Settings are the options of a group: the provider's, or those of the flags when it has none.
 type Settings struct {
 	Threshold                  float64
 	UnneededTime, UnreadyTime  time.Duration
 	ProvisionTime, StartupTime time.Duration
-	// ZeroOrMax: the group is either empty or as large as it may be.
+	// ZeroOrMax is true when the group scales only between zero and its maximum.
 	ZeroOrMax bool
 }
 
 func (n *NodeView) ready() bool { return readyNode(n.Node, n.Taints) }
 
-// unready reports whether it is not ready, and registered too long ago to be starting.
+// unready reports whether the node is not ready although it registered too long ago to be starting.
 func (n *NodeView) unready(now time.Time) bool {
 	return !n.ready() && now.Sub(n.CreationTimestamp.Time) >= n.Startup
 }
 
-// notStarted reports whether it is not ready because it is new.
+// notStarted reports whether the node is not ready because it is new.
 func (n *NodeView) notStarted(now time.Time) bool {
 	return !n.ready() && !n.unready(now) && !hasTaint(n.Node, TaintToBeDeleted)
 }
@@ -88,8 +88,8 @@ func (v *View) readiness(g *GroupView) readiness {
 	return r
 }
 
-// unregistered are the group's instances that no node bears as its provider ID, to the letter; those that are being
-// deleted or could not be made are not among them.
+// unregistered returns the group's instances whose ID does not equal the provider ID of a node. It leaves out those that are
+// being deleted or could not be created.
 func (v *View) unregistered(g *GroupView) []Instance {
 	known := map[string]bool{}
 	for i := range v.Nodes {
@@ -104,7 +104,7 @@ func (v *View) unregistered(g *GroupView) []Instance {
 	return out
 }
 
-// failed tells whether the cloud could not make the instance; an error counts only while it is being created.
+// failed reports whether the cloud could not create the instance. An error counts only while the instance is being created.
 func (i Instance) failed() bool {
 	return i.State == proto.InstanceStatus_instanceCreating && i.Code != ""
 }
@@ -129,8 +129,7 @@ type Group struct {
 type Instance struct {
 	ID    string
 	State proto.InstanceStatus_InstanceState
-	// Code and Message are empty when the instance has no error. An error without a code is dropped, as the original
-	// does.
+	// Code and Message are empty when the instance has no error. An error without a code is ignored, as in the original.
 	Code, Message string
 	OutOfResource bool
 }

@@ -191,7 +191,7 @@ func (r requests) table(n int) string {
 	return frequencies(lines, n)
 }
 
-// frequencies has a line for each different one, with how often it is there for each of n Machines.
+// frequencies has a line for each different call, with its number for each of n Machines.
 func frequencies(lines []string, n int) string {
 	counts := map[string]int{}
 	for _, line := range lines {

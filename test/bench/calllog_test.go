@@ -42,7 +42,7 @@ func newCallLog(b *testing.B) *callLog { return &callLog{B: b, doors: map[string
 func (l *callLog) through(to string) string {
 	u, err := url.Parse(to)
 	if err != nil || u.Host == "" {
-		l.Fatalf("%q is no URL of an endpoint: %v", to, err)
+		l.Fatalf("%q is not the URL of an endpoint: %v", to, err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

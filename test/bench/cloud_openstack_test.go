@@ -13,9 +13,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// BenchmarkScaleOnOpenStack is BenchmarkScale at the cloud that OS_CLOUD names in the file that OS_CLIENT_CONFIG_FILE names.
-// What that cloud calls its things is said by DROVER_TEST_…, as for the contract suite; without them it is what
-// test/openstack/real seeds. Servers may be limited when the file also names a cloud "admin".
+// BenchmarkScaleOnOpenStack is BenchmarkScale on the cloud that OS_CLOUD names in the file that OS_CLIENT_CONFIG_FILE names. The
+// variables DROVER_TEST_… name the cloud's resources, as for the contract suite; the defaults are those that test/openstack/real
+// seeds. The quota of servers can be changed when the file also has a cloud "admin".
 func BenchmarkScaleOnOpenStack(b *testing.B) {
 	drover := buildDrover(b)
 	scaleStages(b, drover, named)

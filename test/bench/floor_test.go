@@ -51,7 +51,7 @@ func (r *rig) measureFloor(n int, floating bool) floor {
 // bareCloud makes and deletes servers with as many calls at a time as it has places.
 type bareCloud struct {
 	*rig
-	// session goes through the proxy, as drover does.
+	// session sends its calls through the proxy, as drover does.
 	session *session
 	places  chan struct{}
 	refs    references

@@ -16,9 +16,9 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// FuzzTheService feeds every method of the service, over real groups, arbitrary bytes as its request. Nothing may panic, and
-// nothing may be written: the groups are at both of their bounds, so that nothing that is right could be written either, and
-// whoever writes meets a client that is not there.
+// FuzzTheService sends arbitrary bytes as the request of each method of the service, over real groups. Nothing may panic, and
+// nothing may be written. The groups are at both of their bounds, so that even a valid request writes nothing, and the client for
+// writes does not exist.
 func FuzzTheService(f *testing.F) {
 	for n := range proto.CloudProvider_ServiceDesc.Methods {
 		f.Add(n, []byte("\n\x25MachineDeployment/kube-system/pool\x10\x01"))

@@ -82,7 +82,7 @@ func newLoop(b *testing.B, nodes, groups int) (loop, *nodegroup.Groups) {
 	return l, still
 }
 
-// call is one call of a loop, to whomever.
+// call is one call of a loop, to the service or to the API server.
 type call func(ctx context.Context, c proto.CloudProviderClient) error
 
 // calls are all calls of one loop, in their order.
@@ -117,7 +117,7 @@ func (l loop) sizes(yield func(call) bool) bool {
 func (l loop) ofNodes(yield func(call) bool) bool {
 	for i, n := range l.nodes {
 		options := func(ctx context.Context, c proto.CloudProviderClient) error {
-			// There are none of its own, which is no failure.
+			// The group has no options of its own, which is not a failure.
 			_, _ = c.NodeGroupGetOptions(ctx, &proto.NodeGroupAutoscalingOptionsRequest{Id: l.ids[i%len(l.ids)], Defaults: l.options})
 			return nil
 		}

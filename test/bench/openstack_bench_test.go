@@ -35,7 +35,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/load"
 )
 
-// What the cloud of these benchmarks is like: 50 ms per call, 20 calls per second and endpoint.
+// The limits of the cloud of these benchmarks: 50 ms per call, and 20 calls per second and endpoint.
 const (
 	latency   = 50 * time.Millisecond
 	perSecond = 20
@@ -318,7 +318,7 @@ func (c *canned) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(bytes.NewReader(page)), Request: r}, nil
 }
 
-// listedRow gives the row that the simulated cloud shows of one server.
+// listedRow returns the row of one server in a list of the simulated cloud.
 func listedRow(b *testing.B) map[string]any {
 	b.Helper()
 	var list struct {
@@ -358,7 +358,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// listOf gives the pages of n servers that look like this one.
+// listOf returns the pages of n servers that look like this one.
 func listOf(b *testing.B, row map[string]any, n, pageSize int) *canned {
 	b.Helper()
 	c := &canned{pages: map[string][]byte{}}

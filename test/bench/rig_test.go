@@ -61,7 +61,7 @@ func newRig(b *testing.B, drover string, g cloudUnderTest) *rig {
 	return r
 }
 
-// deployment is one of n Machines, as many of which may be replaced at a time as surge says.
+// deployment returns a MachineDeployment of n Machines. A rollout replaces surge of them at a time.
 func (r *rig) deployment(n, surge int, floating bool) *v1alpha1.MachineDeployment {
 	spec := object{
 		"flavor": r.flavor, "image": r.image, "network": r.network, "securityGroups": []string{r.group},

@@ -168,7 +168,7 @@ func (p *quickPlant) resumed(predecessor string) time.Time {
 	return held
 }
 
-// single: no server twice, and none without a Machine.
+// single fails the benchmark when a Machine has two servers, or a server has no Machine.
 func (p *quickPlant) single(n int) {
 	left := p.cloud.Leftovers()
 	if len(left.Servers) != n || len(left.Ports) != n {

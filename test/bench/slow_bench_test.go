@@ -21,7 +21,7 @@ import (
 type slowCloud struct {
 	// machines are made; atATime is how many calls of a kind the cloud carries out at a time.
 	machines, atATime int
-	// floating: each Machine gets a floating IP.
+	// floating is true when each Machine gets a floating IP.
 	floating bool
 }
 

@@ -47,7 +47,7 @@ type stillCache struct {
 	objects map[reflect.Type][]client.Object
 }
 
-// GetInformer gives one that tells of everything at once and of nothing afterwards.
+// GetInformer returns an informer that delivers all objects at once and nothing afterwards.
 func (c stillCache) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	return stillInformer{objects: c.of(o)}, nil
 }
@@ -70,14 +70,14 @@ type synced struct {
 
 func (synced) HasSynced() bool { return true }
 
-// nothing is an API server that is there and has nothing to say.
+// nothing is an API server without objects and events.
 type nothing struct{}
 
 func (nothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
-// steady gives groups in which nothing happens, of that many nodes in that many groups, and the nodes.
+// steady returns groups in which nothing happens, with that many nodes in that many groups, and the nodes.
 func steady(t testing.TB, nodes, groups int) (*nodegroup.Groups, []*corev1.Node) {
 	t.Helper()
 	s := still{objects: map[reflect.Type][]client.Object{}}
@@ -88,7 +88,7 @@ func steady(t testing.TB, nodes, groups int) (*nodegroup.Groups, []*corev1.Node)
 	return s.groups(t), all
 }
 
-// groups gives the node groups of the cluster, until the test ends.
+// groups returns the node groups of the cluster, which run until the test ends.
 func (s still) groups(t testing.TB) *nodegroup.Groups {
 	t.Helper()
 	steady := nodegroup.New(nodegroup.Options{Control: s, Target: s, Discovery: model.Discovery{Cloud: provider.Provider{}}})

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// stuckAfter is how long a goal is waited for while a failure lasts before the failure is ended.
+	// stuckAfter is how long a lasting failure may keep a goal from being reached before the harness ends the failure.
 	stuckAfter = 6 * time.Minute
-	// afterOnce is how much longer a run may take in which a call fails once. afterLasting is how much longer it may take once a
-	// lasting failure is over: the longest back-off, and some.
+	// afterOnce is how much longer than usual a run may take in which one call fails. afterLasting is how much longer it may take
+	// after a lasting failure was ended: the longest back-off, and a margin.
 	afterOnce    = 3 * time.Minute
 	afterLasting = 6 * time.Minute
 )
 
-// healStuck ends a lasting failure that has kept a goal from being reached since start. It returns an error when nothing tells
-// people what the cause is.
+// healStuck ends a lasting failure that has kept a goal from being reached for stuckAfter since start. It returns an error when
+// no condition and no Event explains the cause.
 func (h *harness) healStuck(start time.Time) error {
 	failing := h.run.Failing
 	if failing == nil || !failing.How.Lasting || h.forced {
@@ -35,16 +35,16 @@ func (h *harness) healStuck(start time.Time) error {
 		return nil
 	}
 	h.healed = time.Now()
-	return h.explained(failing.How.Cause)
+	return h.checkExplained(failing.How.Cause)
 }
 
-// limit returns how long the run may take; 0: no limit.
-func (h *harness) limit() time.Duration {
+// timeLimit returns how long the run may take; 0 means without a limit.
+func (h *harness) timeLimit() time.Duration {
 	switch {
 	case h.run.Usual == 0:
 		return 0
-	case h.run.Trouble != nil:
-		return h.run.Usual + h.rest() + h.settle() + h.run.Scenario.slack + afterOnce
+	case h.run.DisturbedWatch != nil:
+		return h.run.Usual + h.extraTime() + h.settleTime() + h.run.Scenario.slack + afterOnce
 	case h.run.Failing == nil:
 		return 0
 	case !h.healed.IsZero():
@@ -55,28 +55,28 @@ func (h *harness) limit() time.Duration {
 	return h.run.Usual + h.run.Failing.How.Rest + h.run.Scenario.slack + afterOnce
 }
 
-// rest returns how much longer than usual the trouble of the watches may make what is waited for.
-func (h *harness) rest() time.Duration {
-	if h.run.Trouble == nil {
+// extraTime returns how much longer than usual the run may take because of the disturbed watch.
+func (h *harness) extraTime() time.Duration {
+	if h.run.DisturbedWatch == nil {
 		return 0
 	}
-	return h.run.Trouble.How.Rest
+	return h.run.DisturbedWatch.How.Rest
 }
 
-// settle returns how long after the last change every watch shows it.
-func (h *harness) settle() time.Duration {
-	if h.run.Trouble == nil {
+// settleTime returns how long after the last change every watch has delivered it.
+func (h *harness) settleTime() time.Duration {
+	if h.run.DisturbedWatch == nil {
 		return 0
 	}
-	return h.run.Trouble.How.Settle
+	return h.run.DisturbedWatch.How.Settle
 }
 
-// operation matches what drover was doing when a call failed, in its own words.
+// operation matches the words by which conditions and Events of drover name the operation that failed.
 var operation = regexp.MustCompile(`\b(creating|deleting|looking up|listing|signing in|reading|asking|adopting|evictions|are being deleted)\b`)
 
-// explained returns an error unless a condition or an Event names the operation that fails, and matches the cause. While every
-// Machine runs, nobody waits for the cloud, and only the metrics show that it cannot be asked.
-func (h *harness) explained(cause string) error {
+// checkExplained returns an error unless a condition or an Event names the failing operation and matches cause. It returns nil while
+// every Machine runs: then no Machine waits for the cloud, and only the metrics show the failure.
+func (h *harness) checkExplained(cause string) error {
 	if cause == "" {
 		return nil
 	}
@@ -99,7 +99,7 @@ func (h *harness) explained(cause string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("no condition and no Event has a text with the operation and the cause (%s):\n%s", cause, strings.Join(texts, "\n"))
+	return fmt.Errorf("no condition and no Event names both the operation and the cause (%s):\n%s", cause, strings.Join(texts, "\n"))
 }
 
 // texts returns the messages of all conditions and Events.

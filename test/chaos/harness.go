@@ -20,39 +20,40 @@ import (
 )
 
 const (
-	// patience is how much virtual time a goal may take, crash and all.
+	// patience is how much virtual time a goal may take, including crashes.
 	patience = time.Hour
-	// lookAnyway is how many seconds a goal is not looked at while nothing changes in the cluster.
-	lookAnyway = 10
-	// mostCalls are many more than a process needs for a scenario: one that makes them goes round in circles.
+	// checkAnyway is how many seconds may pass without a check of the goal while nothing changes in the cluster.
+	checkAnyway = 10
+	// mostCalls is many more calls than a process needs for a scenario. A process that makes more of them is caught in a loop.
 	mostCalls = 2000
-	// staleLife is how long a process goes on that has lost its lease and does not know it.
+	// staleLife is how long a stale leader goes on after another process took over.
 	staleLife = time.Minute
-	// mostStarts is how often a process may be started again that ended by itself.
+	// mostStarts is how often the harness restarts a process that ended with an error.
 	mostStarts = 10
 )
 
-// harness is a run while it is played: the world, and the process that does drover's work now.
+// harness holds the state of a run: the world, and the process that is drover now.
 type harness struct {
 	*world.World
 	run     Run
 	process *process.Process
 	crashes int
 	calls   []process.Point
-	// random decides how long the world is alone after a crash.
+	// random determines how long no process runs after a crash.
 	random *rand.Rand
-	// failed is the server that was made to fail.
+	// failed is the ID of the server that the scenario put into ERROR.
 	failed string
-	// heldBack: a create arrives, or arrived, after its process's death.
+	// heldBack is true when a create call arrives at the cloud after the death of the process that sent it.
 	heldBack bool
-	// deleting is how many calls had been made when the first Machine was deleted, end when the run ended.
+	// deleting is the number of calls made before the first Machine was deleted. end is when the run ended.
 	deleting   int
 	start, end time.Time
-	// healed is when a lasting failure was ended; zero: none was.
+	// healed is when a lasting failure was ended; zero if none was.
 	healed time.Time
-	// confirmed: an operator had to confirm that orphans may be deleted.
+	// confirmed is true when an operator had to confirm the deletion of orphans.
 	confirmed bool
-	// forced: no lasting failure is ended any more, since a forced deletion does not wait for that.
+	// forced is true once a Machine is deleted by force. From then on no lasting failure is ended, because a forced deletion must
+	// not wait for that.
 	forced bool
 }
 
@@ -63,12 +64,13 @@ func (h *harness) running(n int) error {
 		return err
 	}
 	if err := h.CheckServers(n); err != nil {
-		return fmt.Errorf("once %s: %w", goal, err)
+		return fmt.Errorf("after the goal %q: %w", goal, err)
 	}
 	return nil
 }
 
-// ended waits until no Machine is left, and checks what is left of them, and that made servers were made, spare more at most.
+// ended waits until no Machine is left. It then checks that nothing is left of them, and that between made and made+spare servers
+// were created.
 func (h *harness) ended(made, spare int) error {
 	var since time.Time
 	err := h.until("no Machine is left", func() (bool, error) {
@@ -80,60 +82,62 @@ func (h *harness) ended(made, spare int) error {
 		if since.IsZero() {
 			since = time.Now()
 		}
-		// What is still done after the last Machine is part of the scenario, also once the last watch shows it.
-		return time.Since(since) >= lookAnyway*time.Second/2+h.settle(), nil
+		// Wait a little longer: calls after the deletion of the last Machine belong to the scenario, also those that a late watch
+		// event causes.
+		return time.Since(since) >= checkAnyway*time.Second/2+h.settleTime(), nil
 	})
 	if err != nil {
 		return err
 	}
-	h.keepCalls()
+	h.recordCalls()
 	for _, err := range []error{h.CheckEnd(), h.CheckCreates(made, spare)} {
 		if err != nil {
-			return fmt.Errorf("once no Machine is left: %w", err)
+			return fmt.Errorf("after the last Machine is gone: %w", err)
 		}
 	}
 	return nil
 }
 
-// until lets time pass until a goal is reached, and has a dead process followed by a fresh one.
+// until waits until a goal is reached, checking once a second of virtual time, and replaces a process that has died.
 func (h *harness) until(goal string, reached func() (bool, error)) error {
 	start := time.Now()
 	seen := uint64(0)
 	for looks := 0; ; looks++ {
-		// A look takes its turn like any call, so that it sees the same in every repetition.
-		if err := h.Scheduler.Await(h.Context, "judge", schedule.Alone); err != nil {
+		// The check waits for its turn like every call, so that it sees the same state whenever the run is repeated.
+		if err := h.Scheduler.Await(h.Context, "harness", schedule.Alone); err != nil {
 			return err
 		}
-		if err := h.attend(); err != nil {
+		if err := h.replaceDead(); err != nil {
 			return err
 		}
-		if h.run.Scenario.each != nil {
-			h.run.Scenario.each(h)
+		if h.run.Scenario.everySecond != nil {
+			h.run.Scenario.everySecond(h)
 		}
-		if now := h.Kube.Revision(); now != seen || looks%lookAnyway == 0 {
+		if now := h.Kube.Revision(); now != seen || looks%checkAnyway == 0 {
 			seen = now
 			if ok, err := reached(); err != nil || ok {
 				return err
 			}
 		}
 		if n := len(h.process.Calls()); n > mostCalls {
-			return fmt.Errorf("%d calls were made for: %s\n%s", n, goal, h.describe())
+			return fmt.Errorf("the process made %d calls without reaching the goal: %s\n%s", n, goal, h.describe())
 		}
 		if err := h.healStuck(start); err != nil {
 			return fmt.Errorf("waiting until %s: %w", goal, err)
 		}
-		if limit := h.limit(); limit > 0 && time.Since(h.start) > limit {
-			return fmt.Errorf("not healed %v after the start: %s\n%s", limit, goal, h.describe())
+		if limit := h.timeLimit(); limit > 0 && time.Since(h.start) > limit {
+			return fmt.Errorf("goal not reached %v after the start: %s\n%s", limit, goal, h.describe())
 		}
 		if time.Since(start) > patience {
-			return fmt.Errorf("not reached within %v: %s\n%s", patience, goal, h.describe())
+			return fmt.Errorf("goal not reached within %v: %s\n%s", patience, goal, h.describe())
 		}
 		time.Sleep(time.Second)
 	}
 }
 
-// attend replaces a process that is over. One that ended by itself, because a call failed while it started, is started again.
-func (h *harness) attend() error {
+// replaceDead replaces a process that has ended. It also restarts a process that ended with an error because a call failed while it
+// started.
+func (h *harness) replaceDead() error {
 	over, err := h.process.Over()
 	if !over {
 		return nil
@@ -145,33 +149,33 @@ func (h *harness) attend() error {
 	return nil
 }
 
-// leave notes that a Machine is about to be deleted.
-func (h *harness) leave() {
-	h.Leave()
+// recordDeletion records that a Machine is about to be deleted.
+func (h *harness) recordDeletion() {
+	h.RecordDeletion()
 	if h.deleting == 0 {
 		h.deleting = len(h.process.Calls())
 	}
 }
 
-// keepCalls keeps the calls of the first process.
-func (h *harness) keepCalls() {
+// recordCalls records the calls of the first process.
+func (h *harness) recordCalls() {
 	if h.calls == nil {
 		h.calls = h.process.Calls()
 	}
 }
 
-// replace removes a dead process and, after a while in which the world goes on alone, starts a fresh one. A process that has only
-// lost its lease goes on beside it for a while.
+// replace stops a dead process and starts a new one after a while in which no process runs. A stale leader keeps running beside
+// the new process for staleLife.
 func (h *harness) replace() {
 	h.crashes++
-	h.keepCalls()
+	h.recordCalls()
 	h.heldBack = h.heldBack || h.process.HeldBack()
-	led := h.process.Led()
+	led := h.process.LastRenewal()
 	if old := h.process; old.Dead() || old.Ended() {
 		old.Stop()
 		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[h.random.IntN(3)]
 		if h.heldBack {
-			// The successor has to wait for the lease, so that it makes its server when the late create arrives.
+			// The new process must wait for the lease, so that it creates its server only about when the late create arrives.
 			alone = process.LeaseLife
 		}
 		time.Sleep(alone)
@@ -215,7 +219,7 @@ func (h *harness) isRunning(m *v1alpha1.Machine) (bool, error) {
 	return started && n.Labels[v1alpha1.LabelOwnedBy] == string(m.UID), nil
 }
 
-// describe returns how things stand, for a person who looks for the cause of a failure.
+// describe returns the state of the Machines, the cloud and the last calls, to be read when a run fails.
 func (h *harness) describe() string {
 	var b strings.Builder
 	machines, _ := h.Machines()

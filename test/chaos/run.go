@@ -12,48 +12,50 @@ import (
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
-// Run is a scenario, from nothing to Ready nodes and back, in a world that follows from the seed.
+// Run is one scenario, from creating Machines to deleting them, in the world of a seed and with at most one fault.
 type Run struct {
 	Catalog  *memory.Catalog
 	Scenario Scenario
 	Seed     uint64
-	// Crash is where the first process dies; nil: nowhere.
+	// Crash is the fault point at which the first process dies; nil if there is none.
 	Crash *process.Point
-	// Failing has calls fail, while the process goes on; nil: none.
+	// Failing makes calls fail while the process goes on; nil if none fails.
 	Failing *process.Failing
-	// Trouble is what happens to drover's watches; nil: nothing.
-	Trouble *world.Trouble
-	// Usual is how long the run takes without a failure; 0: not known. With Failing or Trouble, a run that takes much longer is an
+	// DisturbedWatch disturbs drover's watches; nil if none is disturbed.
+	DisturbedWatch *world.DisturbedWatch
+	// Usual is how long the run takes without a fault; 0 if unknown. With Failing or DisturbedWatch, a run that takes much longer is an
 	// error.
 	Usual time.Duration
-	// Again is after how many calls the second process dies too; 0: it does not.
+	// Again is the number of calls after which the second process dies too; 0 means never.
 	Again int
 }
 
-// Outcome is how a run went.
+// Outcome is the result of a run.
 type Outcome struct {
-	// Calls are those of the first process, in order.
+	// Calls holds the calls of the first process, in order.
 	Calls []process.Point
-	// Crashed: the fault point was reached.
+	// Crashed is true when the fault point was reached.
 	Crashed bool
 	// Took is how long the run took, in virtual time.
 	Took time.Duration
-	// Steps are the changes of objects since the first process was started. Watched are the kinds that it watched (plural names).
+	// Steps holds the changes of objects since the start of the first process. Watched holds the plural names of the kinds that
+	// it watched.
 	Steps   []world.Step
 	Watched []string
-	// Troubled: the trouble of the watches has begun.
-	Troubled bool
-	// Deleting is how many calls had been made when the first Machine was deleted.
+	// DisturbanceBegan is true when the disturbance of the watches has begun.
+	DisturbanceBegan bool
+	// Deleting is the number of calls made before the first Machine was deleted.
 	Deleting int
 }
 
-// Do plays the run. An error says which invariant does not hold. It must be called inside a bubble of testing/synctest.
+// Do executes the run. It returns an error when an invariant does not hold or a goal is not reached. It must be called inside a
+// synctest bubble.
 func (r Run) Do() (out Outcome, err error) {
 	options := r.Scenario.world
-	options.Catalog, options.Seed, options.Trouble = r.Catalog, r.Seed, r.Trouble
+	options.Catalog, options.Seed, options.DisturbedWatch = r.Catalog, r.Seed, r.DisturbedWatch
 	w, err := world.New(options)
 	if err != nil {
-		return out, fmt.Errorf("making the world: %w", err)
+		return out, fmt.Errorf("creating the world: %w", err)
 	}
 	h := &harness{World: w, run: r, random: rand.New(rand.NewPCG(r.Seed, 2))}
 	if r.Scenario.before != nil {
@@ -67,19 +69,19 @@ func (r Run) Do() (out Outcome, err error) {
 	h.start = time.Now()
 	defer func() {
 		h.process.Stop()
-		h.keepCalls()
+		h.recordCalls()
 		out = Outcome{
 			Calls: h.calls, Crashed: h.crashes > 0, Took: h.end.Sub(h.start), Deleting: h.deleting,
-			Steps: w.Steps(first), Watched: watched(h.calls), Troubled: w.Troubled(),
+			Steps: w.Steps(first), Watched: watched(h.calls), DisturbanceBegan: w.DisturbanceBegan(),
 		}
 		w.Close()
 	}()
-	err = r.Scenario.play(h)
+	err = r.Scenario.script(h)
 	h.end = time.Now()
 	return out, err
 }
 
-// watched returns the kinds that calls watch, in order.
+// watched returns the kinds that these calls watch, in order.
 func watched(made []process.Point) (kinds []string) {
 	for _, p := range made {
 		if kind, ok := calls.Watched(p.Call); ok {

@@ -10,68 +10,69 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// Scenario is what happens in a run besides the fault.
+// Scenario is what users and the cloud do in a run, without the fault.
 type Scenario struct {
 	Name string
-	// world says what is special about the world; before is called before drover starts, and each every second.
-	world  world.Options
-	before func(*harness) error
-	each   func(*harness)
-	// stale: the first process does not die at the fault point.
+	// world configures the world. before is called before drover starts, and everySecond once a second.
+	world       world.Options
+	before      func(*harness) error
+	everySecond func(*harness)
+	// stale makes the first process lose its lease at the fault point instead of dying.
 	stale *process.StaleLeader
-	// holdBack is how long the network holds back a create before which the process dies; 0: it never left the process.
+	// holdBack is how long after the crash a create call arrives before which the process dies; 0 means that it never arrives.
 	holdBack time.Duration
-	// slack is how much longer a run may take in which a call fails: an answer that is lost twice is waited for twice.
+	// slack is how much longer than usual a run with a failing call may take, for example because a lost response is waited for
+	// twice.
 	slack time.Duration
-	// thin is how many times fewer points are tried than of other scenarios when not all are; 0: as many.
-	thin int
-	// focus limits the creates that are held back; nil: all are tried.
-	focus func(process.Point) bool
-	play  func(*harness) error
+	// thinning divides the number of tested fault points, when not all are tested; 0 means the same number as in other scenarios.
+	thinning int
+	// focus selects the create calls that are held back; nil selects all.
+	focus  func(process.Point) bool
+	script func(*harness) error
 }
 
-// Scenarios returns all scenarios of the crash test. The first is the plain life of one Machine.
+// Scenarios returns all scenarios of the crash test. The first one creates and deletes one Machine.
 func Scenarios() []Scenario {
 	return []Scenario{
-		{Name: "a Machine is made and deleted", play: (*harness).oneMachine},
-		{Name: "answers of the cloud get lost", before: loseAnswers, slack: 3 * time.Minute, play: (*harness).oneMachine},
-		{Name: "the first server fails", each: failFirst, play: (*harness).oneMachine},
-		{Name: "a set grows, loses a server, shrinks and is deleted", play: (*harness).oneSet},
-		{Name: "lists lag", before: lagLists, play: (*harness).oneMachine},
-		{Name: "a budget forbids the eviction, and then the volume is detached late", world: world.Options{PodVolume: true}, play: (*harness).oneMachine},
-		{Name: "the old process goes on without its lease", stale: &process.StaleLeader{}, play: (*harness).oneMachine},
-		{Name: "the old process stands still and goes on", stale: &process.StaleLeader{Pause: 20 * time.Second}, world: world.Options{LateCreates: true}, play: (*harness).oneMachine},
-		{Name: "a set, and the old process goes on", stale: &process.StaleLeader{}, play: (*harness).oneSet},
-		{Name: "the network holds a create back (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, play: (*harness).oneMachine},
-		{Name: "the ConfigMap and the Cluster that the spec needs are deleted with the Machine, and the answer to a create is lost (F-17)", before: loseServerAnswer, slack: withoutReferences + time.Minute, play: (*harness).referencesGo},
-		{Name: "the server is shut down by somebody else", slack: 3 * time.Minute, play: (*harness).serverShutDown},
-		{Name: "two of three Machines of a set become unhealthy", thin: 10, world: world.Options{Safety: true}, slack: 4 * time.Minute, play: (*harness).twoUnhealthy},
-		{Name: "a Machine is taken away from its server and its Node", thin: 10, world: world.Options{Safety: true}, slack: orphanSlack, play: (*harness).oneOrphan},
-		{Name: "what a create made that the network held back is collected", holdBack: 23 * time.Second, focus: isOfSecond, world: world.Options{Safety: true, LateCreates: true}, slack: orphanSlack, play: (*harness).lateCreate},
+		{Name: "a Machine is created and deleted", script: (*harness).oneMachine},
+		{Name: "responses of the cloud are lost", before: loseAnswers, slack: 3 * time.Minute, script: (*harness).oneMachine},
+		{Name: "the first server fails", everySecond: failFirst, script: (*harness).oneMachine},
+		{Name: "a set grows, loses a server, shrinks and is deleted", script: (*harness).oneSet},
+		{Name: "server lists are five seconds old", before: lagLists, script: (*harness).oneMachine},
+		{Name: "a disruption budget blocks the eviction, and then the volume is detached late", world: world.Options{PodVolume: true}, script: (*harness).oneMachine},
+		{Name: "a stale leader of a Machine goes on", stale: &process.StaleLeader{}, script: (*harness).oneMachine},
+		{Name: "a stale leader of a Machine pauses and goes on", stale: &process.StaleLeader{Pause: 20 * time.Second}, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
+		{Name: "a stale leader of a set goes on", stale: &process.StaleLeader{}, script: (*harness).oneSet},
+		{Name: "the network delays a create call (F-21)", holdBack: 23 * time.Second, world: world.Options{LateCreates: true}, script: (*harness).oneMachine},
+		{Name: "the ConfigMap and the Cluster that the spec refers to are deleted with the Machine, and the response to a create is lost (F-17)", before: loseServerAnswer, slack: withoutReferences + time.Minute, script: (*harness).referencesDeleted},
+		{Name: "the server is shut down outside of drover", slack: 3 * time.Minute, script: (*harness).serverShutDown},
+		{Name: "two of three Machines of a set become unhealthy", thinning: 10, world: world.Options{Safety: true}, slack: 4 * time.Minute, script: (*harness).twoUnhealthy},
+		{Name: "a Machine is removed by force, and the collector deletes its server and Node", thinning: 10, world: world.Options{Safety: true}, slack: orphanSlack, script: (*harness).oneOrphan},
+		{Name: "the collector deletes the resource of a create call that the network delayed", holdBack: 23 * time.Second, focus: isOfSecond, world: world.Options{Safety: true, LateCreates: true}, slack: orphanSlack, script: (*harness).lateCreate},
 	}
 }
 
-// FailureScenarios returns the scenarios in which calls fail: those without a stale leader and without a create that is held back,
-// which are about crashes.
+// FailureScenarios returns the scenarios for failing calls. It leaves out those with a stale leader or a late create, which need
+// a crash.
 func FailureScenarios() []Scenario {
 	scenarios := slices.DeleteFunc(Scenarios(), func(s Scenario) bool { return s.stale != nil || s.holdBack > 0 })
 	return append(scenarios,
-		Scenario{Name: "a deletion is forced (F-25)", world: world.Options{Forced: true}, play: (*harness).forcedDeletion},
-		Scenario{Name: "the first server of a set fails (F-24)", each: failFirst, play: (*harness).setWithFailure})
+		Scenario{Name: "a Machine is deleted by force (F-25)", world: world.Options{Forced: true}, script: (*harness).forcedDeletion},
+		Scenario{Name: "the first server of a set fails (F-24)", everySecond: failFirst, script: (*harness).setWithFailure})
 }
 
-// WatchScenarios returns the scenarios in which watches are in trouble: those of failing calls, and rollouts.
+// WatchScenarios returns the scenarios for disturbed watches: those for failing calls, and rollouts.
 func WatchScenarios() []Scenario {
 	return append(FailureScenarios(),
-		Scenario{Name: "a Machine is deleted when its Node has just registered", play: (*harness).deletedAtOnce},
-		Scenario{Name: "a deployment rolls with a surge", play: (*harness).rollWithSurge},
-		Scenario{Name: "a deployment rolls without a surge, loses a named Machine and grows", play: (*harness).rollWithoutSurge})
+		Scenario{Name: "a Machine is deleted just after its Node registered", script: (*harness).deletedAtOnce},
+		Scenario{Name: "a deployment rolls with a surge", script: (*harness).rollWithSurge},
+		Scenario{Name: "a deployment rolls without a surge, loses a named Machine and grows", script: (*harness).rollWithoutSurge})
 }
 
-// OnlyDeletion reports whether a scenario is about calls that fail once a Machine is being deleted.
+// OnlyDeletion reports whether only calls after the deletion of the first Machine may fail in this scenario.
 func (s Scenario) OnlyDeletion() bool { return s.world.Forced }
 
-// FocusPoints returns the fault points that a scenario is about; nil: all alike.
+// FocusPoints returns the fault points that the scenario is about; nil if it is about all of them.
 func (s Scenario) FocusPoints(points []process.Point) []process.Point {
 	if s.holdBack == 0 {
 		return nil
@@ -81,15 +82,15 @@ func (s Scenario) FocusPoints(points []process.Point) []process.Point {
 	})
 }
 
-// Stride returns every how many points of the scenario are tried, where every nth of other scenarios is.
+// Stride returns the step between tested fault points of this scenario, where n is the step of other scenarios.
 func (s Scenario) Stride(n int) int {
-	if n == 1 || s.thin == 0 {
+	if n == 1 || s.thinning == 0 {
 		return n
 	}
-	return n * s.thin
+	return n * s.thinning
 }
 
-// loseAnswers carries the first create of each kind out and cuts the connection instead of answering.
+// loseAnswers makes the cloud carry out the first create of each kind and then cut the connection.
 func loseAnswers(h *harness) error {
 	for _, call := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
 		h.Cloud.Inject(sim.Fault{Call: call, Drop: true, Times: 1})
@@ -97,13 +98,13 @@ func loseAnswers(h *harness) error {
 	return nil
 }
 
-// lagLists makes lists of servers show what was there five seconds ago.
+// lagLists makes lists of servers show the state of five seconds ago.
 func lagLists(h *harness) error {
 	h.Cloud.SetListLag(5 * time.Second)
 	return nil
 }
 
-// failFirst puts the first server of ours that is seen building into ERROR.
+// failFirst puts drover's first server into ERROR while it is building.
 func failFirst(h *harness) {
 	servers := h.Ours().Servers
 	if h.failed != "" || len(servers) == 0 {

@@ -13,10 +13,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// forcedWithin is how long a forced deletion may take, whatever the cloud and the eviction API answer.
+// forcedWithin is how long a forced deletion may take, whatever the cloud and the eviction API respond.
 const forcedWithin = 5 * time.Minute
 
-// forcedDeletion deletes a running Machine by force. Then an Event names everything that is left of it in the cloud.
+// forcedDeletion deletes a running Machine by force. It checks that an Event names everything that is left of it in the cloud.
 func (h *harness) forcedDeletion() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -28,32 +28,32 @@ func (h *harness) forcedDeletion() error {
 	if err := h.running(1); err != nil {
 		return err
 	}
-	h.leave()
+	h.recordDeletion()
 	h.forced = true
 	force := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationForceDelete))
 	if err := errors.Join(h.Admin.Patch(h.Context, m, force), h.Admin.Delete(h.Context, m)); err != nil {
 		return fmt.Errorf("deleting the Machine by force: %w", err)
 	}
-	since, within := time.Now(), forcedWithin+h.rest()
+	since, within := time.Now(), forcedWithin+h.extraTime()
 	var slow error
 	if err := h.until("no Machine is left", func() (bool, error) {
 		machines, err := h.Machines()
 		if err == nil && len(machines) > 0 && time.Since(since) > within {
-			slow = fmt.Errorf("a forced deletion takes longer than %s\n%s", within, h.describe())
+			slow = fmt.Errorf("the forced deletion took longer than %s\n%s", within, h.describe())
 		}
 		return len(machines) == 0 || slow != nil, err
 	}); err != nil || slow != nil {
 		return errors.Join(err, slow)
 	}
-	// The cloud carries out what it was asked for, and the Event is written.
-	if err := h.until("the cloud is done", func() (bool, error) { return time.Since(since) > within+time.Minute, nil }); err != nil {
+	// Wait until the cloud has carried out its calls and the Event is written.
+	if err := h.until("the cloud has carried out all calls", func() (bool, error) { return time.Since(since) > within+time.Minute, nil }); err != nil {
 		return err
 	}
-	h.keepCalls()
+	h.recordCalls()
 	return errors.Join(h.CheckUnrelated(), h.CheckCreates(1, 0), h.leftIsNamed(m))
 }
 
-// leftIsNamed returns an error unless an Event names what is left of the Machine in the cloud.
+// leftIsNamed returns an error unless Events name everything that is left of the Machine in the cloud.
 func (h *harness) leftIsNamed(m *v1alpha1.Machine) error {
 	left := h.Ours()
 	ids := slices.Concat(left.Servers, left.Ports, left.FloatingIPs, left.Volumes)

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// twoUnhealthy makes a set of three, of which two become unhealthy at the same time: the kubelet of one falls silent, and once that
-// shows the kernel of the other hangs. When both are replaced, one after the other, it deletes the set.
+// twoUnhealthy creates a set of three and makes two of them unhealthy: the kubelet of one stops reporting, and once that shows
+// the Node of the other reports a kernel deadlock. When both are replaced, one after the other, it deletes the set.
 func (h *harness) twoUnhealthy() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -31,11 +31,11 @@ func (h *harness) twoUnhealthy() error {
 	if err != nil {
 		return err
 	}
-	h.Silence(serverOf(&machines[1]))
-	if err := h.until("the silent Node is not known to be Ready", func() (bool, error) { return h.isUnknown(machines[1].Name) }); err != nil {
+	h.StopKubelet(serverOf(&machines[1]))
+	if err := h.until("the Ready condition of the Node without kubelet reports is Unknown", func() (bool, error) { return h.isUnknown(machines[1].Name) }); err != nil {
 		return err
 	}
-	if err := h.Sicken(serverOf(&machines[0])); err != nil {
+	if err := h.SetDeadlock(serverOf(&machines[0])); err != nil {
 		return fmt.Errorf("making a Node unhealthy: %w", err)
 	}
 	if err := h.until("both are replaced", func() (bool, error) { return h.areGone(machines[0].UID, machines[1].UID) }); err != nil {
@@ -47,21 +47,21 @@ func (h *harness) twoUnhealthy() error {
 	if lost, err := h.areGone(machines[2].UID); err != nil || lost {
 		return fmt.Errorf("healthy Machine %s was replaced (%w)", machines[2].Name, err)
 	}
-	h.leave()
+	h.recordDeletion()
 	if err := h.Admin.Delete(h.Context, set); err != nil {
 		return fmt.Errorf("deleting the set: %w", err)
 	}
 	return h.ended(5, 1)
 }
 
-// isUnknown reports whether it is not known whether a Node is Ready.
+// isUnknown reports whether the Ready condition of a Node is Unknown.
 func (h *harness) isUnknown(name string) (bool, error) {
 	var n corev1.Node
 	err := h.Admin.Get(h.Context, types.NamespacedName{Name: name}, &n)
 	return err == nil && v1alpha1.NodeReady(&n).Status == corev1.ConditionUnknown, err
 }
 
-// byName returns the Machines in the order of their names, which follow from the seed.
+// byName returns the Machines sorted by name. Names follow from the seed.
 func (h *harness) byName() ([]v1alpha1.Machine, error) {
 	machines, err := h.Machines()
 	slices.SortFunc(machines, func(a, b v1alpha1.Machine) int { return cmp.Compare(a.Name, b.Name) })
@@ -74,5 +74,5 @@ func (h *harness) areGone(uids ...types.UID) (bool, error) {
 	return err == nil && !slices.ContainsFunc(machines, func(m v1alpha1.Machine) bool { return slices.Contains(uids, m.UID) }), err
 }
 
-// serverOf returns the server that a Machine names.
+// serverOf returns the ID of the server in a Machine's provider ID.
 func serverOf(m *v1alpha1.Machine) string { return providerid.Server(ptr.Deref(m.Spec.ProviderID, "")) }

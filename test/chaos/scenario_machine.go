@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/world"
 )
 
-// deletedAtOnce deletes a Machine as soon as its Node has registered, of which drover may not know yet.
+// deletedAtOnce deletes a Machine as soon as its Node has registered, perhaps before drover has seen the Node.
 func (h *harness) deletedAtOnce() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -26,14 +26,14 @@ func (h *harness) deletedAtOnce() error {
 	}); err != nil {
 		return err
 	}
-	h.leave()
+	h.recordDeletion()
 	if err := h.Admin.Delete(h.Context, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}
 	return h.ended(1, 0)
 }
 
-// oneMachine makes a Machine without an owner, and deletes it when it runs.
+// oneMachine creates a Machine without an owner, and deletes it when it runs.
 func (h *harness) oneMachine() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -46,13 +46,13 @@ func (h *harness) oneMachine() error {
 		return err
 	}
 	if h.heldBack {
-		// What the late create does to the Machine's server shows when its own server has failed or booted.
+		// Wait until the Machine's own server has booted or failed, so that the effect of the late create shows.
 		schedule.Sleep(h.Context, h.run.Scenario.holdBack+2*world.BootMargin)
 		if err := h.running(1); err != nil {
 			return err
 		}
 	}
-	h.leave()
+	h.recordDeletion()
 	if err := h.Admin.Delete(h.Context, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}
@@ -61,7 +61,7 @@ func (h *harness) oneMachine() error {
 		made++
 	}
 	if h.LateCreates {
-		// A server whose create arrives late fails: its port is gone.
+		// The server of a late create fails, because its port was deleted.
 		spare = 1
 	}
 	return h.ended(made, spare)

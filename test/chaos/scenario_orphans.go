@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// orphanName is the name of the Machine that is taken away.
+	// orphanName is the name of the Machine that is removed without its server.
 	orphanName = "worker-2"
-	// collectorConfigMap is where the collector of orphans shows what it found.
+	// collectorConfigMap is the ConfigMap with the report of the orphan collector.
 	collectorConfigMap = "drover-orphans"
-	// mustConfirm is in its report when an operator must confirm something.
+	// mustConfirm is the text in the report when an operator must confirm a deletion.
 	mustConfirm = v1alpha1.AnnotationCollect
 )
 
-// oneOrphan makes two Machines, takes one away with its finalizers, and waits until its server, port, floating IP and Node are gone.
-// Then it deletes the other one.
+// oneOrphan creates two Machines, removes one of them together with its finalizers, and waits until the collector has deleted its
+// server, port, floating IP and Node. Then it deletes the other Machine.
 func (h *harness) oneOrphan() error {
 	stays, err := h.createMachine(world.MachineName)
 	if err != nil {
@@ -52,16 +52,16 @@ func (h *harness) oneOrphan() error {
 	}
 	after, err := h.machine(stays.Name)
 	if err != nil || after.UID != before.UID || serverOf(after) != serverOf(before) {
-		return fmt.Errorf("the Machine that stays was %s with server %s and is %s with server %s (%w)", before.UID, serverOf(before), after.UID, serverOf(after), err)
+		return fmt.Errorf("the other Machine was %s with server %s and is now %s with server %s (%w)", before.UID, serverOf(before), after.UID, serverOf(after), err)
 	}
-	if h.confirmed && h.run.Failing == nil && h.run.Trouble == nil && h.crashes == 0 {
-		return fmt.Errorf("an operator had to confirm it although drover has seen everything:\n%s", h.report())
+	if h.confirmed && h.run.Failing == nil && h.run.DisturbedWatch == nil && h.crashes == 0 {
+		return fmt.Errorf("an operator had to confirm the deletion although drover saw all resources being created:\n%s", h.report())
 	}
 	return h.endMachine(stays, 2, 0)
 }
 
-// lateCreate makes two Machines. The network holds back a create for the second one. When that Machine is deleted, what arrived late
-// is an orphan, and goes.
+// lateCreate creates two Machines, while the network delays a create call for the second one. When that Machine is deleted, the
+// resource of the late call is an orphan, and the collector deletes it.
 func (h *harness) lateCreate() error {
 	stays, err := h.createMachine(world.MachineName)
 	if err != nil {
@@ -83,7 +83,7 @@ func (h *harness) lateCreate() error {
 			return err
 		}
 	}
-	h.leave()
+	h.recordDeletion()
 	if err := h.Admin.Delete(h.Context, goes); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}
@@ -93,7 +93,7 @@ func (h *harness) lateCreate() error {
 	return h.endMachine(stays, 2, 1)
 }
 
-// createMachine makes a Machine without an owner.
+// createMachine creates a Machine without an owner.
 func (h *harness) createMachine(name string) (*v1alpha1.Machine, error) {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -115,17 +115,17 @@ func (h *harness) machine(name string) (*v1alpha1.Machine, error) {
 	return m, nil
 }
 
-// endMachine deletes the last Machine, and checks what is left in the end.
+// endMachine deletes the last Machine, and checks that nothing is left.
 func (h *harness) endMachine(m *v1alpha1.Machine, made, spare int) error {
-	h.leave()
+	h.recordDeletion()
 	if err := h.Admin.Delete(h.Context, m); err != nil {
 		return fmt.Errorf("deleting Machine %s: %w", m.Name, err)
 	}
 	return h.ended(made, spare)
 }
 
-// collected waits until one Machine is left with what it has, and nothing of the other one, whose Node has that name. It is an
-// operator, too, who reads the report and confirms what must be confirmed.
+// collected waits until one Machine is left with its resources, and nothing of the other one, whose Node is named node. Meanwhile
+// it acts as an operator who reads the report and confirms what must be confirmed.
 func (h *harness) collected(node string) error {
 	if err := h.until("the orphans are gone", func() (bool, error) {
 		if err := h.operate(); err != nil {
@@ -146,7 +146,7 @@ func (h *harness) collected(node string) error {
 	return h.running(1)
 }
 
-// operate confirms what must be confirmed.
+// operate sets the confirmation when the report asks for it.
 func (h *harness) operate() error {
 	if h.confirmed || !strings.Contains(h.report(), mustConfirm) {
 		return nil
@@ -155,14 +155,14 @@ func (h *harness) operate() error {
 	return h.Confirm(true)
 }
 
-// isAccepted reports whether the collector has looked around, and found nothing without a Machine.
+// isAccepted reports whether the collector has finished a round without finding orphans.
 func (h *harness) isAccepted() (bool, error) {
 	var shown corev1.ConfigMap
 	err := h.Admin.Get(h.Context, types.NamespacedName{Namespace: world.Namespace, Name: collectorConfigMap}, &shown)
 	return strings.Contains(shown.Data["memory"], `"clusterID"`), client.IgnoreNotFound(err)
 }
 
-// report returns what the collector shows.
+// report returns the report of the orphan collector.
 func (h *harness) report() string {
 	var shown corev1.ConfigMap
 	if err := h.Admin.Get(h.Context, types.NamespacedName{Namespace: world.Namespace, Name: collectorConfigMap}, &shown); err != nil {
@@ -171,9 +171,9 @@ func (h *harness) report() string {
 	return shown.Data["report"]
 }
 
-// orphanSlack is how much longer than usual a run may take in which a call fails: the collector needs two looks again, for the
-// server, for what it had, and for the Node.
+// orphanSlack is how much longer than usual a run with a failing call may take. The collector needs two rounds each for the
+// server, for the server's other resources, and for the Node.
 const orphanSlack = 6 * process.OrphanPeriod
 
-// isOfSecond reports whether a call is a create for the second Machine.
+// isOfSecond reports whether p is a create call for the second Machine.
 func isOfSecond(p process.Point) bool { return p.Nth > 1 }

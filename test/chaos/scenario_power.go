@@ -7,8 +7,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// serverShutDown makes a Machine and shuts its server down when it runs. When drover has started the server, or has given that up,
-// it starts the server by hand if need be, and deletes the Machine.
+// serverShutDown shuts down the server of a running Machine outside of drover. It waits until drover has started the server or
+// given up; in that case it starts the server itself. Then it deletes the Machine.
 func (h *harness) serverShutDown() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -32,14 +32,14 @@ func (h *harness) serverShutDown() error {
 	if err := h.running(1); err != nil {
 		return err
 	}
-	h.leave()
+	h.recordDeletion()
 	if err := h.Admin.Delete(h.Context, m); err != nil {
 		return fmt.Errorf("deleting the Machine: %w", err)
 	}
 	return h.ended(1, 0)
 }
 
-// startEnded reports whether the server runs, or its Machine shows that it does not start.
+// startEnded reports whether the server runs, or the Machine's status says that it cannot be started.
 func (h *harness) startEnded(server string) (bool, error) {
 	s, _ := h.Cloud.Server(server)
 	machines, err := h.Machines()
@@ -56,7 +56,8 @@ func (h *harness) startEnded(server string) (bool, error) {
 	return false, nil
 }
 
-// checkStarts returns an error when the cloud has started a server more than once, or was asked to although no call fails.
+// checkStarts returns an error when the cloud has started the server more than once, or when drover asked twice although no call
+// failed.
 func (h *harness) checkStarts() error {
 	starts := 0
 	for _, call := range h.Cloud.Calls() {

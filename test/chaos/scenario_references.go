@@ -14,16 +14,17 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// withoutReferences is how long a Machine is left alone without what its spec refers to.
+// withoutReferences is how long the objects that the Machine's spec refers to stay away.
 const withoutReferences = 5 * time.Minute
 
-// loseServerAnswer carries the first create of a server out and cuts the connection instead of answering.
+// loseServerAnswer makes the cloud carry out the first create of a server and then cut the connection.
 func loseServerAnswer(h *harness) error {
 	h.Cloud.Inject(sim.Fault{Call: "POST /servers", Drop: true, Times: 1})
 	return nil
 }
 
-// references returns what the Machine's spec needs: a ConfigMap that names the project, and the Cluster of the Machine's label.
+// references returns the objects that the Machine's spec refers to: a ConfigMap with the name of the project, and the Cluster in
+// the Machine's label.
 func references() []client.Object {
 	meta := metav1.ObjectMeta{Name: "project", Namespace: world.Namespace}
 	return []client.Object{
@@ -32,8 +33,8 @@ func references() []client.Object {
 	}
 }
 
-// refer makes the references.
-func (h *harness) refer() error {
+// createReferences creates the references.
+func (h *harness) createReferences() error {
 	for _, o := range references() {
 		if err := h.Admin.Create(h.Context, o); err != nil {
 			return fmt.Errorf("creating what the spec refers to: %w", err)
@@ -42,9 +43,9 @@ func (h *harness) refer() error {
 	return nil
 }
 
-// referring makes a Machine whose spec needs the references.
-func (h *harness) referring() (*v1alpha1.Machine, error) {
-	if err := h.refer(); err != nil {
+// referringMachine creates a Machine whose spec refers to the references.
+func (h *harness) referringMachine() (*v1alpha1.Machine, error) {
+	if err := h.createReferences(); err != nil {
 		return nil, err
 	}
 	m, err := h.NewMachine()
@@ -58,17 +59,18 @@ func (h *harness) referring() (*v1alpha1.Machine, error) {
 	return m, h.Admin.Create(h.Context, m)
 }
 
-// referencesGo deletes a Machine together with what its spec needs once its server exists, of which drover may not know yet. The
-// references come back later: a drover that was started without them knows no credentials for the project.
-func (h *harness) referencesGo() error {
-	m, err := h.referring()
+// referencesDeleted deletes a Machine together with the objects that its spec refers to once its server exists, perhaps before drover
+// knows of the server. The references come back later, because a new drover process that starts without them has no credentials
+// for the project.
+func (h *harness) referencesDeleted() error {
+	m, err := h.referringMachine()
 	if err != nil {
 		return fmt.Errorf("creating the Machine: %w", err)
 	}
 	if err := h.until("the server exists", func() (bool, error) { return len(h.Ours().Servers) > 0, nil }); err != nil {
 		return err
 	}
-	h.leave()
+	h.recordDeletion()
 	for _, o := range append(references(), m) {
 		if err := h.Admin.Delete(h.Context, o); err != nil {
 			return fmt.Errorf("deleting the Machine with what its spec refers to: %w", err)
@@ -81,7 +83,7 @@ func (h *harness) referencesGo() error {
 	}); err != nil {
 		return err
 	}
-	if err := h.refer(); err != nil {
+	if err := h.createReferences(); err != nil {
 		return err
 	}
 	return h.ended(1, 0)

@@ -14,10 +14,11 @@ import (
 	"github.com/drover-project/drover/test/chaos/world"
 )
 
-// newVersion is the kubelet's version of the template that is rolled out.
+// newVersion is the kubelet version of the new template.
 const newVersion = "1.37.2"
 
-// rollWithSurge rolls a deployment of two, one Machine more at a time, and deletes it.
+// rollWithSurge rolls out a new template for a deployment of two with one additional Machine at a time, and deletes the
+// deployment.
 func (h *harness) rollWithSurge() error {
 	d, err := h.rolled(1, 0)
 	if err != nil {
@@ -26,8 +27,8 @@ func (h *harness) rollWithSurge() error {
 	return h.deleteDeployment(d, 4)
 }
 
-// rollWithoutSurge rolls a deployment of two, one Machine less at a time, has a Machine removed by name, grows the deployment, and
-// deletes it.
+// rollWithoutSurge rolls out a new template for a deployment of two with one unavailable Machine at a time, removes a Machine by
+// name, scales the deployment up, and deletes it.
 func (h *harness) rollWithoutSurge() error {
 	d, err := h.rolled(0, 1)
 	if err != nil {
@@ -60,7 +61,7 @@ func (h *harness) rollWithoutSurge() error {
 	return h.deleteDeployment(d, 5)
 }
 
-// rolled makes a deployment of two with these limits, and rolls it once.
+// rolled creates a deployment of two with these limits, and rolls out a new template.
 func (h *harness) rolled(surge, unavailable int) (*v1alpha1.MachineDeployment, error) {
 	d, err := h.deploymentOfTwo(surge, unavailable)
 	if err != nil {
@@ -69,12 +70,12 @@ func (h *harness) rolled(surge, unavailable int) (*v1alpha1.MachineDeployment, e
 	if err := h.running(2); err != nil {
 		return nil, err
 	}
-	h.leave()
+	h.recordDeletion()
 	template := map[string]any{"template": map[string]any{"spec": map[string]any{"versions": map[string]any{"kubelet": newVersion}}}}
 	if err := h.patchDeployment(d, template); err != nil {
 		return nil, err
 	}
-	if err := h.until("both Machines are of the new template", func() (bool, error) {
+	if err := h.until("both Machines have the new template", func() (bool, error) {
 		machines, err := h.Machines()
 		old := slices.ContainsFunc(machines, func(m v1alpha1.Machine) bool { return m.Spec.Versions.Kubelet != newVersion })
 		return len(machines) == 2 && !old, err
@@ -84,7 +85,7 @@ func (h *harness) rolled(surge, unavailable int) (*v1alpha1.MachineDeployment, e
 	return d, h.running(2)
 }
 
-// deploymentOfTwo makes a deployment of two Machines.
+// deploymentOfTwo creates a deployment of two Machines.
 func (h *harness) deploymentOfTwo(surge, unavailable int) (*v1alpha1.MachineDeployment, error) {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -117,7 +118,7 @@ func (h *harness) patchDeployment(d *v1alpha1.MachineDeployment, spec map[string
 	return nil
 }
 
-// deleteDeployment deletes a deployment that has made so many servers in all.
+// deleteDeployment deletes a deployment, for which made servers were created in all.
 func (h *harness) deleteDeployment(d *v1alpha1.MachineDeployment, made int) error {
 	if err := h.Admin.Delete(h.Context, d); err != nil {
 		return fmt.Errorf("deleting the deployment: %w", err)

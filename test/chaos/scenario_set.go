@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/world"
 )
 
-// oneSet makes a set of two, has one server deleted behind drover's back, shrinks the set, and deletes it.
+// oneSet creates a set of two, deletes one server outside of drover, scales the set down, and deletes it.
 func (h *harness) oneSet() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -29,7 +29,7 @@ func (h *harness) oneSet() error {
 	if err := h.loseOneOfTwo(); err != nil {
 		return err
 	}
-	h.leave()
+	h.recordDeletion()
 	if err := h.scale(set, 1); err != nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (h *harness) oneSet() error {
 	return h.ended(3, 1)
 }
 
-// setWithFailure makes a set of two, the first server of which fails, and deletes it.
+// setWithFailure creates a set of two whose first server fails, and deletes it.
 func (h *harness) setWithFailure() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -55,16 +55,16 @@ func (h *harness) setWithFailure() error {
 	if err := h.running(2); err != nil {
 		return err
 	}
-	h.leave()
+	h.recordDeletion()
 	if err := h.Admin.Delete(h.Context, set); err != nil {
 		return fmt.Errorf("deleting the set: %w", err)
 	}
 	return h.ended(3, 1)
 }
 
-// loseOneOfTwo deletes a server behind drover's back, and waits until it is replaced.
+// loseOneOfTwo deletes a server outside of drover, and waits until it is replaced.
 func (h *harness) loseOneOfTwo() error {
-	// Names follow from the seed, IDs do not.
+	// The server is chosen by its name, because names follow from the seed and IDs do not.
 	lost := slices.MinFunc(h.Ours().Servers, func(a, b string) int { return cmp.Compare(h.serverName(a), h.serverName(b)) })
 	if !h.Cloud.DeleteServer(lost) {
 		return fmt.Errorf("server %s could not be deleted", lost)
@@ -77,7 +77,7 @@ func (h *harness) loseOneOfTwo() error {
 	return h.running(2)
 }
 
-// setOf makes a set of n Machines like m.
+// setOf creates a set of n Machines with the spec of m.
 func (h *harness) setOf(n int32, m *v1alpha1.Machine) (*v1alpha1.MachineSet, error) {
 	labels := map[string]string{"set": "workers"}
 	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Name: "workers", Namespace: world.Namespace}}

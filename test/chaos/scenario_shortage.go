@@ -15,20 +15,21 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// lateImageName is an image that does not exist at first.
+// lateImageName is the name of an image that does not exist at first.
 const lateImageName = "uploaded-later"
 
-// LateImage is a set whose image is uploaded 20 s after drover first missed it. It is played without a crash.
+// LateImage returns a scenario in which an image is uploaded 20 s after drover first looked it up. It is run without a fault.
 func LateImage() Scenario {
-	return Scenario{Name: "the image comes 20 s after it was missed", play: (*harness).lateImage}
+	return Scenario{Name: "the image is uploaded 20 s after the first look-up", script: (*harness).lateImage}
 }
 
-// ServersFail is a set of two whose servers all go to ERROR, for a reason of no known kind. It is played without a crash.
+// ServersFail returns a scenario in which all servers of a set of two go to ERROR with an unknown cause. It is run without a
+// fault.
 func ServersFail() Scenario {
-	return Scenario{Name: "every server goes to ERROR", each: failAll, play: (*harness).serversFail}
+	return Scenario{Name: "every server goes to ERROR", everySecond: failAll, script: (*harness).serversFail}
 }
 
-// lateImage checks that the image is found a minute after it was missed at the latest, with few look-ups.
+// lateImage checks that drover finds the image at most a minute after the first look-up, with few look-ups.
 func (h *harness) lateImage() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -40,19 +41,19 @@ func (h *harness) lateImage() error {
 	if err != nil {
 		return err
 	}
-	if err := h.until("the image is missed", func() (bool, error) { return h.anyFailed(fault.CodeImageNotFound) }); err != nil {
+	if err := h.until("drover reports that the image is missing", func() (bool, error) { return h.anyFailed(fault.CodeImageNotFound) }); err != nil {
 		return err
 	}
 	missed := time.Now()
 	time.Sleep(20 * time.Second)
 	h.Cloud.AddImage(sim.Image{Name: lateImageName})
-	if err := h.until("a server is made", func() (bool, error) { return len(h.Ours().Servers) > 0, nil }); err != nil {
+	if err := h.until("a server is created", func() (bool, error) { return len(h.Ours().Servers) > 0, nil }); err != nil {
 		return err
 	}
 	if took := time.Since(missed); took > time.Minute {
-		return fmt.Errorf("the first server came %v after the image was missed", took)
+		return fmt.Errorf("the first server was created %v after the image was reported missing", took)
 	}
-	// One of the lists is that of all names, for the proposals of the error.
+	// One of the lists is the list of all images, for the suggestions in the error message.
 	if n := h.Cloud.CallCount("GET /images"); n > 4 {
 		return fmt.Errorf("the image was looked up %d times", n)
 	}
@@ -65,7 +66,7 @@ func (h *harness) lateImage() error {
 	return h.ended(2, 2)
 }
 
-// anyFailed reports whether a Machine shows that code.
+// anyFailed reports whether the status of a Machine has that code.
 func (h *harness) anyFailed(code fault.Code) (bool, error) {
 	machines, err := h.Machines()
 	for i := range machines {
@@ -76,7 +77,7 @@ func (h *harness) anyFailed(code fault.Code) (bool, error) {
 	return false, err
 }
 
-// failAll puts each server of ours that is building into ERROR.
+// failAll puts each of drover's servers into ERROR while it is building.
 func failAll(h *harness) {
 	for _, id := range h.Ours().Servers {
 		if s, _ := h.Cloud.Server(id); s.Status == "BUILD" {
@@ -85,7 +86,7 @@ func failAll(h *harness) {
 	}
 }
 
-// serversFail checks that the group backs off from the second failure on: in ten minutes there are few servers.
+// serversFail checks that the group backs off from the second failure on, so that few servers are created in ten minutes.
 func (h *harness) serversFail() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -100,22 +101,22 @@ func (h *harness) serversFail() error {
 		return err
 	}
 	if n := h.Cloud.CallCount("POST /servers") - before; n > 2 {
-		return fmt.Errorf("%d servers were made before the group backed off", n)
+		return fmt.Errorf("%d servers were created before the group backed off", n)
 	}
 	start := time.Now()
 	if err := h.until("ten minutes have passed", func() (bool, error) { return time.Since(start) > 10*time.Minute, nil }); err != nil {
 		return err
 	}
-	// Two at once, then one after 30 s, 1, 2 and 4 min each.
+	// Two at once, then one more after back-offs of 30 s, 1, 2 and 4 min.
 	made := h.Cloud.CallCount("POST /servers") - before
 	err = h.Admin.Delete(h.Context, set)
 	if made > 6 {
-		err = errors.Join(err, fmt.Errorf("%d servers were made in 10 minutes, for two that were wanted", made))
+		err = errors.Join(err, fmt.Errorf("%d servers were created in 10 minutes for a set of two", made))
 	}
 	return errors.Join(err, h.ended(made, 2))
 }
 
-// backsOff reports whether the set's status holds the failures, and every Machine shows them.
+// backsOff reports whether the set's status holds the failures, and each Machine shows the back-off.
 func (h *harness) backsOff(set *v1alpha1.MachineSet) (bool, error) {
 	if err := h.Admin.Get(h.Context, client.ObjectKeyFromObject(set), set); err != nil {
 		return false, err
@@ -129,12 +130,13 @@ func (h *harness) backsOff(set *v1alpha1.MachineSet) (bool, error) {
 	return len(set.Status.Backoffs) == 1 && set.Status.Backoffs[0].Step == 2 && len(machines) == 2, err
 }
 
-// NobodyJoins is a bare set of two whose servers boot and never become nodes. It is played without a crash.
+// NobodyJoins returns a scenario in which the servers of a set of two without a deployment boot and never become Nodes. It is run
+// without a fault.
 func NobodyJoins() Scenario {
-	return Scenario{Name: "no server becomes a node", world: world.Options{SilentServers: true}, play: (*harness).nobodyJoins}
+	return Scenario{Name: "no server becomes a Node", world: world.Options{SilentServers: true}, script: (*harness).nobodyJoins}
 }
 
-// nobodyJoins checks that Machines past their join deadline are replaced, and that one at a time is tried then.
+// nobodyJoins checks that Machines are replaced after their join deadline, one at a time.
 func (h *harness) nobodyJoins() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -149,10 +151,10 @@ func (h *harness) nobodyJoins() error {
 	if err := h.until("fifty minutes have passed", func() (bool, error) { return time.Since(start) > 50*time.Minute, nil }); err != nil {
 		return err
 	}
-	// Two at once; then, each time that a join deadline of 10 min has passed, one.
+	// Two at once; then one each time that a join deadline of 10 min has passed.
 	made := h.Cloud.CallCount("POST /servers") - before
 	if made < 5 || made > 6 {
-		return fmt.Errorf("%d servers were made in 50 minutes, want 5 or 6", made)
+		return fmt.Errorf("%d servers were created in 50 minutes, want 5 or 6", made)
 	}
 	if err := h.Admin.Delete(h.Context, set); err != nil {
 		return fmt.Errorf("deleting the set: %w", err)

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 )
 
-// counts are how often drover did something.
+// counts holds how often drover did something.
 type counts struct {
 	starts atomic.Int64
 
@@ -58,7 +58,7 @@ func (c *counts) calls() map[string]int {
 	return maps.Clone(c.kube)
 }
 
-// since returns the calls that were made since then.
+// since returns the calls in now that are not yet in then.
 func since(then, now map[string]int) map[string]int {
 	more := map[string]int{}
 	for name, n := range now {
@@ -80,7 +80,7 @@ func writes(calls map[string]int) (n int) {
 	return n
 }
 
-// lines lists calls, the most frequent first.
+// lines returns a list of calls, the most frequent first.
 func lines(calls map[string]int) string {
 	names := slices.SortedFunc(maps.Keys(calls), func(a, b string) int { return calls[b] - calls[a] })
 	var b strings.Builder

@@ -1,6 +1,7 @@
-// Package day is one simulated day of a cluster for the whole program: a Kubernetes API server in memory, the simulated cloud, a small
-// kubelet for each server, what runs and places pods, cluster-autoscaler's stand-in, and all that goes wrong in a day. It does not know
-// how drover is put together: whoever starts a day says how a drover is started (see cmd/drover), and may be asked to do so again and again.
+// Package day simulates one day of a cluster for the whole program: a Kubernetes API server in memory, the simulated cloud, a
+// small kubelet for each server, models of the controllers and the scheduler that create and place pods, the stand-in for
+// cluster-autoscaler, and the faults of a day. It does not depend on how drover is wired: the caller passes a function that
+// starts a drover (see cmd/drover), and the day may call it many times.
 //
-// A day must be played in a bubble of testing/synctest.
+// A day must run in a bubble of testing/synctest.
 package day

@@ -16,15 +16,15 @@ import (
 // crds returns drover's CustomResourceDefinitions.
 func crds() ([]*unstructured.Unstructured, error) { return deploy.Objects("crds") }
 
-// theEnd checks that all that is there belongs to a Machine, deletes the pools, and checks that nothing is left.
-func (w *World) theEnd() {
+// checkEnd checks that every resource belongs to a Machine, deletes the pools, and checks that nothing is left.
+func (w *World) checkEnd() {
 	w.within(30*time.Minute, "each server, port and floating IP has a Machine", w.balanced)
-	w.log("drover was started %d times after the first; %d Machines were made, %d unhealthy ones replaced, %d rolled; a pod waited for %v at the most", w.counts.starts.Load(), len(w.judge.made), w.judge.healed, w.judge.rolled, w.judge.slowest)
+	w.log("drover was restarted %d times; %d Machines were created, %d unhealthy ones replaced, %d replaced by a rollout; the longest wait of a pod was %v", w.counts.starts.Load(), len(w.checker.made), w.checker.healed, w.checker.rolled, w.checker.slowest)
 	calls := w.counts.calls()
 	w.log("calls to the API server:%s", lines(calls))
 	w.log("calls to the cloud:%s", lines(w.Cloud.CallsByName()))
 	w.checkDay()
-	w.judge.excused["end"], w.judge.patience = true, 24*hour
+	w.checker.excused["end"], w.checker.patience = true, 24*hour
 	for _, p := range pools {
 		d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: p.name}}
 		w.must(w.Admin.Delete(w.ctx, d, client.PropagationPolicy(metav1.DeletePropagationBackground)))
@@ -35,23 +35,23 @@ func (w *World) theEnd() {
 	})
 }
 
-// tokens returns how many bootstrap tokens of drover's there are.
+// tokens returns the number of drover's bootstrap tokens.
 func (w *World) tokens() int {
 	var list corev1.SecretList
 	w.must(w.Admin.List(w.ctx, &list, client.HasLabels{v1alpha1.LabelTokenMachine}))
 	return len(list.Items)
 }
 
-// costs are what drover has done so far.
+// costs is what drover has done so far.
 type costs struct {
-	// writes are those to the API server, reads and changes the calls to the cloud. machines counts those that were made and those that
-	// have left.
+	// writes are those to the API server. reads and changes are calls to the cloud. machines counts the Machines that were
+	// created plus those that were deleted.
 	writes, reads, changes, machines int
 	at                               time.Duration
 }
 
 func (w *World) costs() costs {
-	c := costs{writes: writes(w.counts.calls()), machines: len(w.judge.made) + w.judge.left, at: w.time()}
+	c := costs{writes: writes(w.counts.calls()), machines: len(w.checker.made) + w.checker.left, at: w.time()}
 	for name, n := range w.Cloud.CallsByName() {
 		if strings.HasPrefix(name, "GET ") {
 			c.reads += n
@@ -62,35 +62,35 @@ func (w *World) costs() costs {
 	return c
 }
 
-// What an event may cost: so many writes to the API server for each Machine that is made or leaves, so many calls that change something in
-// the cloud for each, and some of both for the event itself and for ten Machines that were in the making when it began; and so many reads
-// in a minute.
+// The limits of what an event may cost: writes to the API server for each Machine that is created or deleted, changes in the
+// cloud for each, both for the event itself and for ten Machines that were being created when it began, and reads in a minute.
 const (
 	writesOfAMachine, writesOfAnEvent   = 16, 120
 	changesOfAMachine, changesOfAnEvent = 3, 32
 	readsOfAMinute                      = 6
 )
 
-// checkCosts fails the test when an event has cost more than it may.
+// checkCosts fails the test when an event has cost more than the limits allow.
 func (w *World) checkCosts(event string, before costs) {
 	now := w.costs()
 	machines, minutes := now.machines-before.machines, int((now.at-before.at)/time.Minute)
 	wrote, changed, read := now.writes-before.writes, now.changes-before.changes, now.reads-before.reads
-	w.log("%s: %d Machines were made or left; %d writes to the API server, %d changes and %d reads in the cloud in %d minutes", event, machines, wrote, changed, read, minutes)
+	w.log("%s: %d Machines were created or deleted; %d writes to the API server, %d changes and %d reads in the cloud in %d minutes", event, machines, wrote, changed, read, minutes)
 	if wrote > writesOfAnEvent+writesOfAMachine*machines || changed > changesOfAnEvent+changesOfAMachine*machines || read > readsOfAMinute*(minutes+10)+changesOfAMachine*machines {
-		w.Errorf("%s: %s: that is too much", w.clock(), event)
+		w.Errorf("%s: %s cost more than its limits", w.clock(), event)
 	}
 }
 
-// checkDay fails the test when the day was too quiet to prove anything, or when more servers, ports or floating IPs were made than Machines.
+// checkDay fails the test when too little happened to prove anything, or when more servers, ports or floating IPs were created
+// than Machines.
 func (w *World) checkDay() {
-	j, made := w.judge, len(w.judge.made)
+	j, made := w.checker, len(w.checker.made)
 	if j.healed < 2 || j.rolled < 3 || made < 30 || w.counts.starts.Load() < 3 {
-		w.Errorf("too little has happened: %d Machines were made, %d unhealthy ones replaced, %d rolled", made, j.healed, j.rolled)
+		w.Errorf("too little has happened: %d Machines were created, %d unhealthy ones replaced, %d replaced by a rollout", made, j.healed, j.rolled)
 	}
 	for _, call := range []string{"POST /servers", "POST /ports", "POST /floatingips"} {
 		if n := w.Cloud.CallCount(call); n > made+2 {
-			w.Errorf("%d times %s for %d Machines", n, call, made)
+			w.Errorf("%d calls %s for %d Machines", n, call, made)
 		}
 	}
 }

@@ -23,21 +23,21 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// joinEvery is how often a kubelet looks at what it waits for, and tries again what has failed.
+// joinEvery is the period at which a kubelet checks what it waits for and retries what has failed.
 const joinEvery = 5 * time.Second
 
-// guest is what runs on a server.
+// guest is the operating system and kubelet of a server.
 type guest struct {
 	world  *World
 	server sim.Server
-	// stop ends it with its server.
+	// stop ends the guest with its server.
 	stop context.CancelFunc
-	// silentUntil is until when its kubelet does not report. dead: for ever.
+	// silentUntil is when its kubelet reports again. dead means that it never does.
 	silentUntil time.Time
 	dead        bool
 }
 
-// booted starts what runs on a server that has become ACTIVE for the first time.
+// booted starts the guest of a server that has become ACTIVE for the first time.
 func (w *World) booted(s sim.Server) {
 	ctx, stop := context.WithCancel(w.ctx)
 	g := &guest{world: w, server: s, stop: stop}
@@ -51,7 +51,7 @@ func (w *World) booted(s sim.Server) {
 	w.all.Go(func() { g.join(ctx) })
 }
 
-// gone ends what ran on a server.
+// gone ends the guest of a server.
 func (w *World) gone(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,13 +61,13 @@ func (w *World) gone(id string) {
 	}
 }
 
-// runs reports whether the kubelet of a server works now.
+// runs reports whether the kubelet of the guest works now.
 func (g *guest) runs() bool {
 	s, there := g.world.Cloud.Server(g.server.ID)
 	return there && s.Status == "ACTIVE" && !g.dead && !time.Now().Before(g.silentUntil)
 }
 
-// join registers the Node, trying again until the server is gone.
+// join registers the Node. It retries until the server is gone.
 func (g *guest) join(ctx context.Context) {
 	for sleep(ctx, joinEvery) {
 		if !g.runs() {
@@ -79,7 +79,7 @@ func (g *guest) join(ctx context.Context) {
 	}
 }
 
-// try gets a certificate with the bootstrap token in the user data, and registers the Node.
+// try requests a certificate with the bootstrap token in the user data, and registers the Node.
 func (g *guest) try(ctx context.Context) error {
 	boot, err := kubelet.ParseUserData(g.server.UserData)
 	if err != nil {
@@ -142,10 +142,10 @@ func (g *guest) certify(ctx context.Context, c client.Client) error {
 			return fmt.Errorf("the certificate request is %s", condition.Type)
 		}
 	}
-	return errors.New("nobody has approved the certificate request")
+	return errors.New("the certificate request was not approved")
 }
 
-// register makes the Node, with the taints of its configuration.
+// register creates the Node, with the taints of the kubelet's configuration.
 func (g *guest) register(ctx context.Context, c client.Client, boot *kubelet.Boot) error {
 	var settings struct {
 		Taints []corev1.Taint `json:"registerWithTaints"`

@@ -12,19 +12,19 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// The times of the node lifecycle controller: after how long without a report a Node's condition is Unknown, and after how long that is
-// so its pods are evicted.
+// The times of the node lifecycle controller: how long after the last report a Node's condition becomes Unknown, and how long
+// after that its pods are evicted.
 const (
 	monitorGrace = 40 * time.Second
 	tolerance    = 5 * time.Minute
 )
 
-// nodeHealth is what is known of a Node: when its kubelet reported last, and since when it is not Ready.
+// nodeHealth holds when the kubelet of a Node last reported, and since when the Node is not Ready.
 type nodeHealth struct {
 	reported, unready time.Time
 }
 
-// guestOf returns what runs on the server of a Node; nil when that is gone.
+// guestOf returns the guest on the server of a Node; nil when the server is gone.
 func (w *World) guestOf(n *corev1.Node) *guest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -34,7 +34,7 @@ func (w *World) guestOf(n *corev1.Node) *guest {
 // serverOf returns the ID of the server of a Node.
 func serverOf(n *corev1.Node) string { return n.Spec.ProviderID[len("openstack:///"):] }
 
-// healthOf returns what is known of a Node, after its kubelet has reported if it works.
+// healthOf returns the health of a Node, after its kubelet has reported if it works.
 func (w *World) healthOf(n *corev1.Node) *nodeHealth {
 	h := w.nodes[n.Name]
 	if h == nil {
@@ -47,7 +47,8 @@ func (w *World) healthOf(n *corev1.Node) *nodeHealth {
 	return h
 }
 
-// noteSilence is what passes for a step while the API server is away: nobody is late for that.
+// noteSilence moves the times of all Nodes by a step while the API server is down, so that no Node becomes Unknown because of
+// that.
 func (w *World) noteSilence() {
 	for _, h := range w.nodes {
 		h.reported = h.reported.Add(step)
@@ -79,7 +80,7 @@ func (w *World) stepNodes(nodes []corev1.Node) {
 	}
 }
 
-// report sets condition Ready of a Node, and the taints that belong to it.
+// report sets the Ready condition of a Node and the taints that belong to it.
 func (w *World) report(n *corev1.Node, status corev1.ConditionStatus, taints ...corev1.Taint) {
 	n = n.DeepCopy()
 	before := n.DeepCopy()
@@ -90,7 +91,7 @@ func (w *World) report(n *corev1.Node, status corev1.ConditionStatus, taints ...
 	w.mayBeGone(w.Admin.Status().Patch(w.ctx, n, client.MergeFrom(before)))
 }
 
-// mayBeGone fails the test for any error but that an object is gone.
+// mayBeGone fails the test on errors other than not found.
 func (w *World) mayBeGone(err error) {
 	w.Helper()
 	if !apierrors.IsNotFound(err) {
@@ -98,7 +99,7 @@ func (w *World) mayBeGone(err error) {
 	}
 }
 
-// isUnreachable reports whether the pods of a Node are to be evicted because its kubelet is silent.
+// isUnreachable reports whether the pods of a Node are to be evicted because its kubelet does not report.
 func (w *World) isUnreachable(node string) bool {
 	h := w.nodes[node]
 	return h != nil && !h.unready.IsZero() && time.Since(h.unready) > tolerance

@@ -22,12 +22,12 @@ import (
 
 const (
 	namespace = metav1.NamespaceSystem
-	// Namespace is drover's own.
+	// Namespace is drover's own namespace.
 	Namespace = "drover"
 	labelPool = "pool"
 )
 
-// kinds has the kinds that drover and the cluster use.
+// kinds is the scheme with the kinds that drover and the cluster use.
 var kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(s))
@@ -35,7 +35,7 @@ var kinds = func() *runtime.Scheme {
 	return s
 }()
 
-// mapper knows which kinds are in a namespace.
+// mapper maps kinds to resources.
 var mapper = func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for gvk := range kinds.AllKnownTypes() {
@@ -50,23 +50,23 @@ var mapper = func() meta.RESTMapper {
 	return m
 }()
 
-// pool is a MachineDeployment in a zone, and a node group.
+// pool is a MachineDeployment in one zone, which is a node group.
 type pool struct {
 	name, zone       string
 	least, most, now int
 }
 
-// pools are those of the cluster.
+// pools are the pools of the cluster.
 var pools = []pool{{"pool-a", "zone-a", 1, 8, 2}, {"pool-b", "zone-b", 1, 8, 2}, {"pool-c", "zone-c", 1, 8, 2}}
 
-// hostsOfAZone is how many physical hosts a zone has.
+// hostsOfAZone is the number of physical hosts in a zone.
 const hostsOfAZone = 4
 
-// flavor is that of all servers: 4 CPUs and 16 GiB.
+// flavor is the flavor of all servers: 4 CPUs and 16 GiB.
 const flavor = "m1.medium"
 
-// furnish puts into cluster and cloud what an installer leaves.
-func (w *World) furnish() error {
+// installObjects creates in the cluster and the cloud what an installer creates.
+func (w *World) installObjects() error {
 	for _, p := range pools {
 		for i := range hostsOfAZone {
 			w.Cloud.SetHost(sim.Host{Name: fmt.Sprintf("%s-%d", p.zone, i), Zone: p.zone, Cell: "cell1", VCPUs: 64, RAM: 512 << 10, Disk: 1 << 20})
@@ -118,7 +118,8 @@ clusters: [{name: "", cluster: {server: "` + memory.Host + `", certificate-autho
 	}
 }
 
-// deployment describes the MachineDeployment of a pool. Its servers have a floating IP, and sign in with the configured cloud's user.
+// deployment returns the MachineDeployment of a pool. Its servers have a floating IP, and use the credentials of the configured
+// cloud.
 func (w *World) deployment(p pool) (*v1alpha1.MachineDeployment, error) {
 	raw, err := json.Marshal(map[string]any{
 		"cloudProvider": "openstack", "operatingSystem": "ubuntu",

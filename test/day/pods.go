@@ -15,13 +15,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// podCPU is what a pod asks for, in thousandths of a CPU: two fit on a Node.
+// podCPU is what a pod requests, in thousandths of a CPU. Two pods fit on a Node.
 const podCPU = 1500
 
-// load is how many pods there are from an hour of the day on. Two are on a Node.
+// load is the number of pods from an hour of the day on. Two fit on a Node.
 var load = []struct{ hour, pods int }{{0, 6}, {6, 12}, {7, 18}, {8, 26}, {10, 32}, {12, 24}, {14, 32}, {17, 22}, {19, 30}, {20, 16}, {22, 6}, {24, 4}}
 
-// wanted is how many pods there are to be now.
+// wanted returns the number of pods wanted now.
 func (w *World) wanted() (n int) {
 	for _, l := range load {
 		if w.time() >= time.Duration(l.hour)*time.Hour {
@@ -73,7 +73,7 @@ func takesPods(n *corev1.Node) bool {
 	return !closed && !n.Spec.Unschedulable && v1alpha1.NodeReady(n).Status == corev1.ConditionTrue
 }
 
-// count makes as many pods as there are to be, and takes away those that are too many, those that wait first. It returns the pods.
+// count creates missing pods and deletes those that are too many, pending ones first. It returns the pods.
 func (w *World) count(pods []corev1.Pod) []corev1.Pod {
 	var have []*corev1.Pod
 	for i := range pods {

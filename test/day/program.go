@@ -29,14 +29,14 @@ type Program struct {
 	Ready  <-chan struct{}
 }
 
-// Starter starts a drover, which runs until ctx ends. It calls started once there is a gRPC service, and returns when nothing of the
-// drover runs any more.
+// Starter starts a drover, which runs until ctx ends. It calls started when the gRPC service exists, and returns when the drover
+// has ended.
 type Starter func(ctx context.Context, c Connections, started func(Program)) error
 
-// errDead is what each call of a process returns that was killed.
+// errDead is the error of each call of a process that was killed.
 var errDead = errors.New("this process was killed")
 
-// errRefused is what a client sees of an API server that is away.
+// errRefused is the error of a connection to an API server that is down.
 var errRefused = errors.New("dial tcp 192.0.2.1:443: connect: connection refused")
 
 // process is one drover from its start to its end.
@@ -44,14 +44,14 @@ type process struct {
 	stop    context.CancelFunc
 	killed  atomic.Bool
 	program atomic.Pointer[Program]
-	// done is closed when nothing of it runs any more.
+	// done is closed when the process has ended.
 	done chan struct{}
 }
 
-// restartAfter is how long after its end a drover is started again.
+// restartAfter is the time from the end of a drover to the start of the next one.
 const restartAfter = 10 * time.Second
 
-// keepDrover starts a drover, and another one each time it ends, until the world ends.
+// keepDrover starts a drover, and another one each time one ends, until the world ends.
 func (w *World) keepDrover(ctx context.Context) {
 	for ctx.Err() == nil {
 		p := w.launch(ctx)
@@ -80,7 +80,7 @@ func (w *World) launch(ctx context.Context) *process {
 	return p
 }
 
-// kill ends the drover that runs as a signal would that it cannot handle: from now on none of its calls leaves it.
+// kill ends the running drover like SIGKILL: from now on none of its calls is sent.
 func (w *World) kill() {
 	p := w.drover.Load()
 	p.killed.Store(true)
@@ -95,7 +95,7 @@ type droverToKube struct {
 	next    http.RoundTripper
 }
 
-// RoundTrip carries out a call, and counts it.
+// RoundTrip sends a call and counts it.
 func (t *droverToKube) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch {
 	case t.process.killed.Load():
@@ -113,7 +113,7 @@ type droverToCloud struct {
 	next    http.RoundTripper
 }
 
-// RoundTrip carries out a call.
+// RoundTrip sends a call.
 func (t *droverToCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.process.killed.Load() {
 		return nil, errDead
@@ -121,13 +121,13 @@ func (t *droverToCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// othersToKube carries the calls of others, who see the same API server.
+// othersToKube carries the calls of the other clients to the same API server.
 type othersToKube struct {
 	world *World
 	next  http.RoundTripper
 }
 
-// RoundTrip carries out a call.
+// RoundTrip sends a call.
 func (t *othersToKube) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.world.apiAway.Load() {
 		return nil, errRefused
@@ -135,39 +135,39 @@ func (t *othersToKube) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(r)
 }
 
-// toDrover carries the calls of the autoscaler to the drover that runs.
+// toDrover carries the calls of the autoscaler to the running drover.
 type toDrover struct{ world *World }
 
-// Invoke carries out a call.
+// Invoke sends a call.
 func (t toDrover) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	p := t.world.drover.Load()
 	if p == nil || p.killed.Load() {
-		return status.Error(codes.Unavailable, "connection refused")
+		return status.Error(codes.Unavailable, "Connection refused")
 	}
 	program := p.program.Load()
 	if program == nil {
-		return status.Error(codes.Unavailable, "connection refused")
+		return status.Error(codes.Unavailable, "Connection refused")
 	}
 	select {
 	case <-p.done:
-		return status.Error(codes.Unavailable, "connection refused")
+		return status.Error(codes.Unavailable, "Connection refused")
 	default:
 	}
 	select {
 	case <-program.Ready:
 	default:
-		return status.Error(codes.Unavailable, "connection refused")
+		return status.Error(codes.Unavailable, "Connection refused")
 	}
-	t.world.judge.called(method, args)
+	t.world.checker.called(method, args)
 	return program.Groups.Invoke(ctx, method, args, reply, opts...)
 }
 
-// NewStream is not of the protocol.
+// NewStream returns an error, because the protocol has no streams.
 func (toDrover) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
-	return nil, status.Error(codes.Unimplemented, "no streams")
+	return nil, status.Error(codes.Unimplemented, "No streams")
 }
 
-// sleep waits, and returns false when ctx ended first.
+// sleep waits for d, and returns false when ctx ends first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

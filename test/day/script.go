@@ -14,7 +14,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// Play plays a day with drovers that start makes. It fails the test when something happens that must not.
+// Play runs a day with drovers that start creates. It fails the test when an invariant is broken.
 func Play(t testing.TB, start Starter) {
 	w := newWorld(t, start)
 	defer w.close()
@@ -31,38 +31,38 @@ func Play(t testing.TB, start Starter) {
 		e.happen(w)
 		w.checkCosts(e.what, before)
 	}
-	w.theEnd()
+	w.checkEnd()
 	stop()
 }
 
-// hour makes the times of the script readable.
+// hour shortens the times in the script.
 const hour = time.Hour
 
-// script is what happens in the day. Each function lets the world go on until the trouble is over.
+// script lists the events of the day. Each function returns when the effects of its event are over.
 var script = []struct {
 	at     time.Duration
 	what   string
 	happen func(*World)
 }{
-	{10 * time.Minute, "the cluster has come up", (*World).up},
+	{10 * time.Minute, "the cluster starts", (*World).up},
 	{1 * hour, "a kubelet dies for good", (*World).kubeletDies},
 	{2 * hour, "nothing happens for two hours", (*World).quiet},
-	{4*hour + 10*time.Minute, "somebody stops a server", (*World).serverStopped},
+	{4*hour + 10*time.Minute, "a user stops a server", (*World).serverStopped},
 	{8*hour + 30*time.Minute, "a physical host fails", (*World).hostFails},
-	{11 * hour, "somebody takes the finalizers off a Machine", (*World).finalizersOff},
+	{11 * hour, "a user removes the finalizers of a Machine", (*World).finalizersOff},
 	{12*hour + 30*time.Minute, "the template of a pool changes", (*World).rollout},
 	{13*hour + 59*time.Minute + 30*time.Second, "drover is killed", (*World).droverKilled},
-	{15 * hour, "a zone is out", (*World).zoneOut},
-	{17*hour + 30*time.Minute, "the API server is away", (*World).apiServerAway},
-	{19*hour + 20*time.Second, "drover is killed while Machines are made", (*World).droverKilled},
-	{21 * hour, "a kubelet is silent for some minutes", (*World).blip},
+	{15 * hour, "a zone fails", (*World).zoneOut},
+	{17*hour + 30*time.Minute, "the API server is down", (*World).apiServerAway},
+	{19*hour + 20*time.Second, "drover is killed while Machines are created", (*World).droverKilled},
+	{21 * hour, "a kubelet does not report for some minutes", (*World).blip},
 	{24 * hour, "the day is over", func(*World) {}},
 }
 
 // up waits until all pods run.
 func (w *World) up() { w.within(5*time.Minute, "all pods run", w.allRun) }
 
-// allRun reports whether all pods that are wanted run on Nodes.
+// allRun reports whether all wanted pods run on Nodes.
 func (w *World) allRun() bool {
 	var pods corev1.PodList
 	w.must(w.seen.List(w.ctx, &pods))
@@ -75,7 +75,7 @@ func (w *World) allRun() bool {
 	return n == w.wanted()
 }
 
-// guestsIn returns what runs on the servers of a zone whose kubelets work, in the order of their names; of all zones when it is empty.
+// guestsIn returns the guests with working kubelets in a zone, or in all zones when zone is empty, sorted by name.
 func (w *World) guestsIn(zone string) []*guest {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -95,7 +95,7 @@ func (w *World) serverGone(g *guest) bool {
 	return !there
 }
 
-// kubeletDies breaks a server for good: it is replaced within the health timeout and the time that a Machine takes.
+// kubeletDies breaks a server for good. It must be replaced within the health timeout and the time that a Machine takes.
 func (w *World) kubeletDies() {
 	g := w.guestsIn("")[0]
 	w.patiently(func() {
@@ -105,18 +105,18 @@ func (w *World) kubeletDies() {
 	})
 }
 
-// breaks has the kubelet of a server die for good.
+// breaks makes the kubelet of a server die for good.
 func (w *World) breaks(g *guest) {
 	g.dead = true
-	w.judge.broken[g.server.Name] = true
+	w.checker.broken[g.server.Name] = true
 }
 
-// patiently runs something in which pods may wait for as long as an unreachable Node keeps them, or longer.
+// patiently calls happen, during which pods may be pending for as long as an unreachable Node keeps them.
 func (w *World) patiently(happen func()) {
-	w.judge.patience = time.Hour
+	w.checker.patience = time.Hour
 	happen()
 	w.within(20*time.Minute, "all pods run", w.allRun)
-	w.judge.patience = usualPatience
+	w.checker.patience = usualPatience
 }
 
 // quiet fails the test when drover writes anything but its leases while nothing changes in the cluster or the cloud.
@@ -126,11 +126,11 @@ func (w *World) quiet() {
 	more := since(kube, w.counts.calls())
 	w.log("two hours at rest: calls to the API server:%s calls to the cloud:%s", lines(more), lines(since(cloud, w.Cloud.CallsByName())))
 	if n := writes(more); n > 0 {
-		w.Errorf("at rest drover has written %d times:%s", n, lines(more))
+		w.Errorf("drover has written %d times at rest:%s", n, lines(more))
 	}
 }
 
-// serverStopped has somebody stop a server: drover starts it again, and it stays.
+// serverStopped stops a server outside of drover. drover must start it again and keep it.
 func (w *World) serverStopped() {
 	g := w.guestsIn("")[0]
 	w.patiently(func() {
@@ -139,7 +139,7 @@ func (w *World) serverStopped() {
 	})
 }
 
-// hostFails has a host fail with the servers on it: all are replaced.
+// hostFails makes a physical host fail with the servers on it. All of them must be replaced.
 func (w *World) hostFails() {
 	on := map[string][]*guest{}
 	most := ""
@@ -162,11 +162,11 @@ func (w *World) hostFails() {
 	})
 }
 
-// finalizersOff has somebody take the finalizers off a Machine and delete it: its server, port, floating IP and Node are collected.
+// finalizersOff deletes a Machine and removes its finalizers. Its server, port, floating IP and Node must be collected.
 func (w *World) finalizersOff() {
 	g := w.guestsIn("")[0]
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: g.server.Name}}
-	w.judge.excused[m.Name] = true
+	w.checker.excused[m.Name] = true
 	w.patiently(func() {
 		w.must(w.Admin.Get(w.ctx, client.ObjectKeyFromObject(m), m))
 		before := m.DeepCopy()
@@ -188,7 +188,7 @@ func (w *World) balanced() bool {
 	return len(left.Servers) == n && len(left.Ports) == n && len(left.FloatingIPs) == n
 }
 
-// rollout changes the kubelet of a pool: all its Machines are replaced.
+// rollout changes the kubelet version of a pool. All of its Machines must be replaced.
 func (w *World) rollout() {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: pools[1].name}}
 	w.must(w.Admin.Get(w.ctx, client.ObjectKeyFromObject(d), d))
@@ -204,7 +204,7 @@ func (w *World) rollout() {
 	})
 }
 
-// droverKilled ends drover without notice. Another one takes over.
+// droverKilled kills drover. Another one takes over.
 func (w *World) droverKilled() {
 	w.patiently(func() {
 		w.kill()
@@ -212,7 +212,8 @@ func (w *World) droverKilled() {
 	})
 }
 
-// zoneOut has all kubelets of a zone, of the one with the most, fall silent for 40 minutes. No Machine is replaced for that.
+// zoneOut makes all kubelets of the zone with the most servers stop reporting for 40 minutes. No Machine may be replaced because
+// of that.
 func (w *World) zoneOut() {
 	zone := ""
 	var in []*guest
@@ -225,7 +226,7 @@ func (w *World) zoneOut() {
 	back := time.Now().Add(40 * time.Minute)
 	w.setZone(zone, true)
 	for i, g := range in {
-		// They come back one after the other.
+		// The kubelets come back one after the other.
 		g.silentUntil = back.Add(time.Duration(i) * 30 * time.Second)
 	}
 	w.patiently(func() {
@@ -235,7 +236,7 @@ func (w *World) zoneOut() {
 	})
 }
 
-// setZone takes a zone's hosts down for new servers, or up again.
+// setZone disables or enables the hosts of a zone for new servers.
 func (w *World) setZone(zone string, down bool) {
 	for _, h := range w.Cloud.Hosts() {
 		if h.Zone == zone {
@@ -245,7 +246,8 @@ func (w *World) setZone(zone string, down bool) {
 	}
 }
 
-// apiServerAway has the API server not answer for 25 minutes. drover ends, since it cannot renew its lease, and is started again and again.
+// apiServerAway takes the API server down for 25 minutes. drover ends because it cannot renew its lease, and is restarted again
+// and again.
 func (w *World) apiServerAway() {
 	w.patiently(func() {
 		w.apiAway.Store(true)
@@ -256,7 +258,7 @@ func (w *World) apiServerAway() {
 	})
 }
 
-// blip has a kubelet fall silent for less than the health timeout.
+// blip makes a kubelet stop reporting for less than the health timeout.
 func (w *World) blip() {
 	g := w.guestsIn("")[0]
 	w.patiently(func() {

@@ -34,28 +34,28 @@ type World struct {
 	stop  context.CancelFunc
 	all   sync.WaitGroup
 	began time.Time
-	// seen is what the world itself reads objects from.
+	// seen is the cache from which the world itself reads objects.
 	seen   cache.Cache
 	drover atomic.Pointer[process]
-	// apiAway: nobody but the world reaches the API server.
+	// apiAway is true while only the world itself reaches the API server.
 	apiAway  atomic.Bool
 	replicas *appsv1.ReplicaSet
 	serial   int
 	nodes    map[string]*nodeHealth
-	judge    *judge
+	checker  *checker
 	counts   counts
 
 	mu     sync.Mutex
 	guests map[string]*guest
 }
 
-// step is how often the world moves.
+// step is the period at which the world moves.
 const step = 10 * time.Second
 
-// newWorld makes cluster and cloud, and starts what runs in them but drover.
+// newWorld creates the cluster and the cloud, and starts everything in them but drover.
 func newWorld(t testing.TB, start Starter) *World {
 	w := &World{TB: t, start: start, began: time.Now(), nodes: map[string]*nodeHealth{}, guests: map[string]*guest{}}
-	w.judge = newJudge(w)
+	w.checker = newChecker(w)
 	w.ctx, w.stop = context.WithCancel(context.Background())
 	crds, err := crds()
 	w.must(err)
@@ -71,7 +71,7 @@ func newWorld(t testing.TB, start Starter) *World {
 	w.seen, err = cache.New(w.Kube.Config("admin", "system:masters"), cache.Options{Scheme: kinds, Mapper: mapper})
 	w.must(err)
 	w.all.Go(func() { _ = w.seen.Start(w.ctx) })
-	w.must(w.furnish())
+	w.must(w.installObjects())
 	for _, list := range []client.ObjectList{&v1alpha1.MachineList{}, &v1alpha1.MachineDeploymentList{}, &corev1.NodeList{}, &corev1.PodList{}} {
 		w.must(w.seen.List(w.ctx, list))
 	}
@@ -85,13 +85,13 @@ func (w *World) must(err error) {
 	}
 }
 
-// clock is the time of the day, for people.
+// clock returns the time of the day as text.
 func (w *World) clock() string { return w.time().Truncate(time.Second).String() }
 
-// time is how long the day has been going on.
+// time returns how long the day has been going on.
 func (w *World) time() time.Duration { return time.Since(w.began) }
 
-// log says what happens.
+// log writes a line with the time of the day to the test's log.
 func (w *World) log(format string, args ...any) {
 	w.Helper()
 	w.Logf(w.clock()+" "+format, args...)
@@ -116,7 +116,7 @@ func (w *World) runAutoscaler(ctx context.Context) {
 	}
 }
 
-// until lets the world go on until a time of the day.
+// until makes time pass until a time of the day.
 func (w *World) until(at time.Duration) {
 	w.Helper()
 	for w.time() < at && !w.Failed() {
@@ -124,7 +124,7 @@ func (w *World) until(at time.Duration) {
 	}
 }
 
-// within lets the world go on until something is so, for a while at the most.
+// within makes time pass until a condition holds, for limit at most.
 func (w *World) within(limit time.Duration, what string, so func() bool) {
 	w.Helper()
 	for end := time.Now().Add(limit); !so(); w.step() {
@@ -132,12 +132,12 @@ func (w *World) within(limit time.Duration, what string, so func() bool) {
 			w.FailNow()
 		}
 		if time.Now().After(end) {
-			w.Fatalf("%s: not within %v: %s\n%s", w.clock(), limit, what, w.describe())
+			w.Fatalf("%s: not reached within %v: %s\n%s", w.clock(), limit, what, w.describe())
 		}
 	}
 }
 
-// step has everything that is neither drover nor the autoscaler do what it has to do.
+// step moves everything besides drover and the autoscaler.
 func (w *World) step() {
 	time.Sleep(step)
 	synctest.Wait()
@@ -151,10 +151,10 @@ func (w *World) step() {
 	w.must(w.seen.List(w.ctx, pods))
 	w.stepNodes(nodes.Items)
 	w.stepPods(nodes.Items, pods.Items)
-	w.judge.look(machines.Items, pods.Items)
+	w.checker.check(machines.Items, pods.Items)
 }
 
-// close ends everything, and waits for it.
+// close stops everything and waits for it.
 func (w *World) close() {
 	w.mu.Lock()
 	for _, g := range w.guests {

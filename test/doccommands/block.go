@@ -13,14 +13,14 @@ type Block struct {
 	// Page is the path of the page in the repository, and Line where the block begins, counted from 1.
 	Page string
 	Line int
-	// Name is how tests name the block, and NotRun why no test runs it, from the comment above the block. Both are empty when there
-	// is none.
+	// Name is the name of the block in tests, and NotRun the reason why no test runs it, from the comment above the block. Both
+	// are empty without a comment.
 	Name, NotRun string
-	// Commands are the lines of the block, without the indentation of the list that it stands in.
+	// Commands are the lines of the block, without the indentation of the list around it.
 	Commands string
 }
 
-// ID returns how tests name the block: docs/operations.md#backup.
+// ID returns the ID of the block in tests, such as docs/operations.md#backup.
 func (b Block) ID() string { return b.Page + "#" + b.Name }
 
 const (
@@ -33,7 +33,7 @@ var (
 	name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	// otherShells are languages that would hide a block from the check.
 	otherShells = regexp.MustCompile("^```(bash|shell|console|zsh|shell-session)$")
-	// command begins a line that is meant for a shell, unless it has something of drawings.
+	// command matches the beginning of a line that is meant for a shell, but not of a drawing.
 	command = regexp.MustCompile(`^(\$ )?(kubectl|helm|openstack|make|go|drover|etcdctl|etcdutl) `)
 )
 
@@ -46,7 +46,7 @@ func Read(root, page string) ([]Block, error) {
 	return parse(page, string(text))
 }
 
-// parse returns the blocks of a page. The error names the line of a mark or a block that cannot be read.
+// parse returns the blocks of a page. The error names the line of a comment or block that cannot be parsed.
 func parse(page, text string) (blocks []Block, err error) {
 	r := reader{page: page}
 	for line := range strings.Lines(text) {
@@ -67,9 +67,9 @@ type reader struct {
 	line int
 	// above is the last line with text before the current one.
 	above string
-	// open is the block that has begun, of whatever language; nil between blocks.
+	// open is the current block, of whatever language; nil between blocks.
 	open *Block
-	// shell and plain are whether its language is sh, and whether it names none.
+	// shell is true when the language of the current block is sh, plain when it has none.
 	shell, plain bool
 	indent       string
 	blocks       []Block
@@ -110,7 +110,7 @@ func (r *reader) begin(line, text string) error {
 	return r.open.marked(r.above)
 }
 
-// marked takes over what the comment above the block says.
+// marked parses the comment above a block.
 func (b *Block) marked(comment string) error {
 	found := mark.FindStringSubmatch(comment)
 	switch {

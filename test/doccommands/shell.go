@@ -17,15 +17,15 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// killedWait bounds how long the output of commands is waited for that were killed.
+// killedWait is how long to wait for the output of commands that were killed.
 const killedWait = 5 * time.Second
 
-// Shell runs blocks like a person in the folder of a checkout whose kubectl is set up for one cluster. Files that the commands write
-// stay in a folder of the Shell, and later blocks find them there.
+// Shell runs blocks as a user does in the folder of a checkout, with kubectl set up for one cluster. Files that the commands
+// write stay in a folder of the Shell, where later blocks find them.
 type Shell struct {
 	// Dir is where the commands run. It has links to everything in the folder of the repository.
 	Dir string
-	// Words are what stands in the place of words of the commands, such as NAMESPACE. Only whole words are replaced.
+	// Words are replacements for words of the commands, such as NAMESPACE. Only whole words are replaced.
 	Words map[string]string
 	// Env is added to the environment, as NAME=value. HOME, PATH, TMPDIR and KUBECONFIG are set anyway.
 	Env []string
@@ -33,8 +33,8 @@ type Shell struct {
 	root, kubeconfig, path string
 }
 
-// NewShell returns a Shell for the cluster of a kubeconfig. Of the folders of programs, which may be none, the first ones win; then
-// come kubectl and the PATH of the test.
+// NewShell returns a Shell for the cluster of a kubeconfig. Commands are looked up in the folders of programs, then in the folder
+// of kubectl, then in the PATH of the test.
 func NewShell(t testing.TB, kubeconfig string, programs ...string) *Shell {
 	t.Helper()
 	root, err := Root()
@@ -53,7 +53,7 @@ func NewShell(t testing.TB, kubeconfig string, programs ...string) *Shell {
 	return s
 }
 
-// Root returns the folder of the repository, which the working directory is in.
+// Root returns the folder of the repository that contains the working directory.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Shell) Try(ctx context.Context, id string) (output string, err error) {
 	cmd := exec.CommandContext(ctx, "sh", "-ec", replaceWords(block.Commands, s.Words))
 	cmd.Dir, cmd.WaitDelay = s.Dir, killedWait
 	cmd.Env = append([]string{"HOME=" + s.Dir, "TMPDIR=" + s.Dir, "PATH=" + s.path, "KUBECONFIG=" + s.kubeconfig}, s.Env...)
-	// The commands that the shell waits for end with it.
+	// Child processes of the shell are killed with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	raw, err := cmd.CombinedOutput()
@@ -130,7 +130,7 @@ func (s *Shell) find(id string) (Block, error) {
 	return blocks[at], nil
 }
 
-// replaceWords replaces whole words: NAME is none in NAMESPACE or SERVER_NAME.
+// replaceWords replaces whole words: NAME is not replaced in NAMESPACE or SERVER_NAME.
 func replaceWords(text string, words map[string]string) string {
 	for word, by := range words {
 		whole := regexp.MustCompile(`\b` + regexp.QuoteMeta(word) + `\b`)

@@ -17,7 +17,7 @@ var ours = []string{"/spec/replicas", "/spec/removals", "/spec/placeholderSeries
 type step struct {
 	replicas int
 	size     int64
-	// refused: the program is told of a conflict, and changes nothing.
+	// refused is true when the program must see a conflict and change nothing.
 	refused bool
 }
 

@@ -12,20 +12,20 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tried has the API server check manifests as strictly as it can, without storing them.
+// tried checks manifests with a server-side dry run, without storing them.
 func tried(t *testing.T, manifests string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "manifests.yaml")
 	if err := os.WriteFile(path, []byte(manifests), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The CRDs were applied by that manager before.
+	// The CRDs were applied by that field manager before.
 	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "-f", path); err != nil {
 		t.Error(err)
 	}
 }
 
-// podOf returns a manifest of a Deployment's pod: the rules for the security of pods hold for it, not for its Deployment.
+// podOf returns a manifest of a Deployment's pod, because pod security is enforced for pods and not for Deployments.
 func podOf(t *testing.T, objects []*unstructured.Unstructured, deployment string) string {
 	t.Helper()
 	d := deploymentOf(t, objects, deployment)

@@ -32,7 +32,7 @@ var helmBinary = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// explained returns the error of a program with what the program said.
+// explained adds the output of a program to its error.
 func explained(err error) error {
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
@@ -41,7 +41,7 @@ func explained(err error) error {
 	return err
 }
 
-// runHelm runs Helm, at a cluster when one is given, and returns what it prints.
+// runHelm runs Helm, for a cluster if one is given, and returns its output.
 func runHelm(ctx context.Context, dir string, on *kube.Cluster, args ...string) (string, error) {
 	binary, err := helmBinary()
 	if err != nil {
@@ -68,16 +68,16 @@ func helm(t *testing.T, on *kube.Cluster, args ...string) string {
 	return out
 }
 
-// image are the values without which the chart is refused.
+// image holds the values without which the chart is refused.
 var image = []string{"--set=image.repository=drover", "--set=image.tag=latest"}
 
-// template returns what the chart becomes with these values.
+// template returns the rendered chart with these values.
 func template(t *testing.T, chart string, values ...string) string {
 	t.Helper()
 	return helm(t, nil, append([]string{"template", chart, filepath.Join(charts, chart), "--namespace=" + namespace}, values...)...)
 }
 
-// rendered returns the objects that the chart drover makes with these values.
+// rendered returns the objects of the chart drover with these values.
 func rendered(t *testing.T, values ...string) []*unstructured.Unstructured {
 	t.Helper()
 	return decode(t, template(t, "drover", append(append([]string{}, image...), values...)...))
@@ -109,7 +109,7 @@ func decode(t *testing.T, stream string) []*unstructured.Unstructured {
 	return objects
 }
 
-// id names an object of any kind.
+// id returns a name that identifies an object of any kind.
 func id(o *unstructured.Unstructured) string {
 	return o.GetKind() + " " + strings.TrimPrefix(o.GetNamespace()+"/"+o.GetName(), "/")
 }

@@ -59,7 +59,7 @@ func dependencies(t *testing.T) string {
 	return string(out)
 }
 
-// TestTheImage holds what can be held without a container engine.
+// TestTheImage checks what can be checked without a container engine.
 func TestTheImage(t *testing.T) {
 	t.Run("the Dockerfile's build line has built drover, and stamped the version", func(t *testing.T) {
 		said, err := exec.CommandContext(t.Context(), drover, "version").CombinedOutput()

@@ -15,10 +15,11 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// cluster is a control plane with drover's CRDs, its namespace and its account, to which nothing else is applied but for trial.
+// cluster is a control plane with drover's CRDs, its namespace and its account. Everything else is applied to it only as a dry
+// run.
 var cluster *kube.Cluster
 
-// drover is the binary, built once.
+// drover is the path of the binary, which is built once.
 var drover string
 
 func TestMain(m *testing.M) {
@@ -52,7 +53,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// prepare makes what must be there before manifests can be tried.
+// prepare creates what must exist before manifests can be tested.
 func prepare(ctx context.Context) error {
 	c, err := client.New(cluster.Config, client.Options{})
 	if err != nil {

@@ -29,18 +29,19 @@ const (
 	pollEvery = 100 * time.Millisecond
 )
 
-// pod is the pod of a Deployment in the cluster, on this machine: its volumes are folders, and its ports are other ones of loopback.
+// pod runs the pod of a Deployment on this machine: its volumes are folders, and its ports are free ports of the loopback
+// address.
 type pod struct {
 	*testing.T
 	on     *kube.Cluster
 	client kubernetes.Interface
 	spec   corev1.PodSpec
 	dir    string
-	// ports are the addresses on loopback by the ports of the pod.
+	// ports maps the ports of the pod to addresses on loopback.
 	ports map[int32]string
 }
 
-// newPod prepares the pod that the cluster's Deployment asks for: it waits for the Secrets and ConfigMaps of its volumes.
+// newPod prepares the pod of the cluster's Deployment. It waits for the Secrets and ConfigMaps of its volumes.
 func newPod(t *testing.T, on *kube.Cluster, namespace, deployment string) *pod {
 	t.Helper()
 	c, err := kubernetes.NewForConfig(on.Config)
@@ -77,7 +78,7 @@ func (p *pod) free() string {
 
 func (p *pod) folder(volume string) string { return filepath.Join(p.dir, "volumes", volume) }
 
-// mount makes the folder of a volume, with the modes of a kubelet.
+// mount creates the folder of a volume, with the file modes that a kubelet sets.
 func (p *pod) mount(namespace string, v corev1.Volume) {
 	p.Helper()
 	if err := os.MkdirAll(p.folder(v.Name), 0o755); err != nil {
@@ -113,7 +114,7 @@ func (p *pod) mount(namespace string, v corev1.Volume) {
 	}
 }
 
-// until waits until an object is found.
+// until waits until an object exists.
 func (p *pod) until(what string, get func(context.Context) error) {
 	p.Helper()
 	err := wait.PollUntilContextTimeout(p.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
@@ -155,7 +156,7 @@ func (p *pod) container(name string) corev1.Container {
 	return corev1.Container{}
 }
 
-// mounts returns those of all containers.
+// mounts returns the mounts of all containers.
 func (p *pod) mounts() (all []corev1.VolumeMount) {
 	for _, c := range p.spec.Containers {
 		all = append(all, c.VolumeMounts...)
@@ -163,7 +164,7 @@ func (p *pod) mounts() (all []corev1.VolumeMount) {
 	return all
 }
 
-// local returns a text with the folders of this machine in the place of the mounts.
+// local replaces mount paths in a text by folders of this machine.
 func (p *pod) local(mounts []corev1.VolumeMount, text string) string {
 	for _, m := range mounts {
 		text = strings.ReplaceAll(text, m.MountPath+"/", p.folder(m.Name)+"/")
@@ -171,7 +172,7 @@ func (p *pod) local(mounts []corev1.VolumeMount, text string) string {
 	return text
 }
 
-// here returns an argument of a container with the paths and ports of this machine.
+// here replaces paths and ports in an argument of a container by those of this machine.
 func (p *pod) here(c corev1.Container, text string) string {
 	text = p.local(c.VolumeMounts, text)
 	name, value, _ := strings.Cut(text, "=")
@@ -183,7 +184,7 @@ func (p *pod) here(c corev1.Container, text string) string {
 	return text
 }
 
-// start runs a container until the test ends or the function is called that it returns.
+// start runs a container until the test ends or the returned function is called.
 func (p *pod) start(name, binary string, more ...string) (stop func()) {
 	p.Helper()
 	c := p.container(name)
@@ -200,7 +201,7 @@ func (p *pod) start(name, binary string, more ...string) (stop func()) {
 	}
 	cmd := exec.Command(binary, append(append(args, "--kubeconfig="+p.kubeconfig()), more...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = p.dir, file, file, []string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH")}
-	// It also ends when this process is killed.
+	// The kernel kills it when this process is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)
@@ -237,7 +238,7 @@ func (p *pod) ready(name string) {
 	p.answers(url)
 }
 
-// answers waits until a URL answers 200.
+// answers waits until a URL responds with 200.
 func (p *pod) answers(url string) {
 	p.Helper()
 	err := wait.PollUntilContextTimeout(p.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {

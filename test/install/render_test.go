@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// byID returns the objects by what they are called, but for namespaces: Helm makes its own.
+// byID returns the objects by their IDs, without namespaces: Helm creates its own.
 func byID(objects []*unstructured.Unstructured) map[string]any {
 	found := map[string]any{}
 	for _, o := range objects {
@@ -160,7 +160,7 @@ func TestValuesThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestEveryFlagIsOneOfDrovers holds the arguments of every variant against the page of flags.
+// TestEveryFlagIsOneOfDrovers compares the arguments of every variant with the page of flags.
 func TestEveryFlagIsOneOfDrovers(t *testing.T) {
 	known := flagsOfDrover(t)
 	for _, v := range variants {
@@ -174,7 +174,7 @@ func TestEveryFlagIsOneOfDrovers(t *testing.T) {
 	}
 }
 
-// TestTheFlagsOfTheAutoscaler holds the three places with the autoscaler's flags against the file of flags.
+// TestTheFlagsOfTheAutoscaler compares the three places with the autoscaler's flags with the file of flags.
 func TestTheFlagsOfTheAutoscaler(t *testing.T) {
 	want := recommended(t)
 	t.Run("the chart with a separate autoscaler", func(t *testing.T) {

@@ -25,14 +25,14 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// site is a control plane without drover, a simulated OpenStack, and a person who follows docs/install.md.
+// site is a control plane without drover, a simulated OpenStack, and a user who follows docs/install.md.
 type site struct {
 	*testing.T
 	*sandbox.Sandbox
 	Shell *doccommands.Shell
 }
 
-// newSite makes a site, with the files that the page has the person write.
+// newSite creates a site, with the files that the page asks the user to write.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	binary, err := helmBinary()
@@ -74,7 +74,7 @@ func (s *site) kubectl(args ...string) string {
 	return string(out)
 }
 
-// awaitNodes waits until so many Nodes take pods.
+// awaitNodes waits until that many Nodes take pods.
 func (s *site) awaitNodes(want int) {
 	s.Helper()
 	got := 0
@@ -96,7 +96,7 @@ func (s *site) awaitNodes(want int) {
 	}
 }
 
-// refusals fails the test for every request of an account that its roles did not allow.
+// refusals fails the test for each request of an account that its roles forbade.
 func (s *site) refusals(account string) {
 	s.Helper()
 	requests, err := s.Cluster.Requests()
@@ -118,7 +118,7 @@ func (s *site) refusals(account string) {
 	}
 }
 
-// overTLS connects to drover as an autoscaler does that has the files of its Secret.
+// overTLS connects to drover with the files of the autoscaler's Secret.
 func (p *pod) overTLS(address, serverName string) *grpc.ClientConn {
 	p.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(p.folder("tls"), "tls.crt"), filepath.Join(p.folder("tls"), "tls.key"))
@@ -160,7 +160,7 @@ func (p *pod) address() string {
 	return config.Address
 }
 
-// grows has drover grow the demo's group by one, as the autoscaler does.
+// grows lets drover increase the demo's group by one, with the call of the autoscaler.
 func (s *site) grows(conn *grpc.ClientConn) {
 	s.Helper()
 	c := proto.NewCloudProviderClient(conn)
@@ -200,7 +200,7 @@ func TestHelm(t *testing.T) {
 	s.fromHelmToKustomize()
 }
 
-// TestKustomize follows docs/install.md with kustomize, beside machine-controller, and then goes over to Helm.
+// TestKustomize follows docs/install.md with kustomize, beside machine-controller, and then moves to Helm.
 func TestKustomize(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -224,7 +224,7 @@ func TestKustomize(t *testing.T) {
 	})
 }
 
-// separate runs drover beside an autoscaler of its own Deployment, with certificates that drover makes.
+// separate runs drover beside an autoscaler with a Deployment of its own, with certificates that drover issues.
 func (s *site) separate() {
 	p := newPod(s.T, s.Cluster, namespace, "drover")
 	stop := p.start("drover", drover)
@@ -282,7 +282,7 @@ func (s *site) realAutoscaler(p *pod) {
 	})
 }
 
-// awaitStatus waits until the autoscaler's status in its own namespace names a group: then it leads, and has asked drover.
+// awaitStatus waits until the autoscaler's status in its own namespace names a group. By then it leads and has called drover.
 func (s *site) awaitStatus(group string) {
 	s.Helper()
 	err := wait.PollUntilContextTimeout(s.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// contexts writes a kubeconfig with the administrators of two clusters.
+// contexts writes a kubeconfig with contexts for the administrators of two clusters.
 func contexts(t *testing.T, control, target *kube.Cluster) string {
 	t.Helper()
 	file := clientcmdapi.NewConfig()
@@ -32,7 +32,7 @@ func contexts(t *testing.T, control, target *kube.Cluster) string {
 // TestTwoClusters follows the page's section about two clusters. test/e2e runs drover with two clusters.
 func TestTwoClusters(t *testing.T) {
 	t.Parallel()
-	// The controller manager of the target cluster makes the token.
+	// The controller manager of the target cluster creates the token.
 	target := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
 	control := kube.ForTest(t, kube.Options{})
 	shell := doccommands.NewShell(t, contexts(t, control, target))

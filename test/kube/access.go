@@ -80,7 +80,7 @@ func (c *Cluster) clusterInfo() (*corev1.ConfigMap, error) {
 	}, nil
 }
 
-// bootstrapBinding lets the tokens of BootstrapGroup ask for certificates.
+// bootstrapBinding allows the tokens of BootstrapGroup to request certificates.
 func bootstrapBinding() *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "drover-test:node-bootstrapper"},

@@ -15,8 +15,8 @@ type Request struct {
 	User, UserAgent string
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection.
 	Verb string
-	// Group, Resource and Subresource say of what kind the object is; all are
-	// empty for a path that is no object, such as /readyz.
+	// Group, Resource and Subresource are the kind of the object; all are empty for a path that is not an object, such as
+	// /readyz.
 	Group, Resource, Subresource string
 	Namespace, Name              string
 	// URI is the path with the query, which shows dryRun and fieldManager.
@@ -37,9 +37,8 @@ func (r Request) Wrote() bool {
 	}
 }
 
-// Requests are those that the API server has answered so far, in the order of
-// its log. It logs a request just after it has answered it, so that whoever
-// counts the last one polls.
+// Requests returns the requests that the API server has answered so far, in the order of its log. The server logs a request just
+// after it has answered it, so a caller that counts the last request must poll.
 func (c *Cluster) Requests() ([]Request, error) { return ReadAudit(c.AuditLog) }
 
 // ReadAudit reads an audit log as far as it has been written.

@@ -176,8 +176,8 @@ func progress(log io.Writer, what string) (stop func()) {
 	return func() { close(done); <-ended }
 }
 
-// writeLine is one line to a log that may be nil. A log that cannot be written
-// is no reason to fail.
+// writeLine writes one line to a log, which may be nil. It ignores errors, because a log that cannot be written must not fail the
+// build.
 func writeLine(log io.Writer, format string, args ...any) {
 	if log != nil {
 		_, _ = fmt.Fprintf(log, format+"\n", args...)

@@ -31,7 +31,7 @@ func smallSource(t *testing.T) (dir string) {
 	return dir
 }
 
-// freshCache gives the test a cache folder of its own, without taking Go's away.
+// freshCache sets a new cache folder for the test, and keeps Go's own caches.
 func freshCache(t *testing.T) {
 	t.Helper()
 	goCache, err := exec.Command("go", "env", "GOCACHE").Output()

@@ -177,7 +177,7 @@ func (c *Cluster) stopClients() (core []*process) {
 	return c.processes[:n]
 }
 
-// Err is why a component has ended by itself, nil while all of them run.
+// Err returns why a component has ended unexpectedly, nil while all of them run.
 func (c *Cluster) Err() error {
 	var all []error
 	for _, p := range c.processes {

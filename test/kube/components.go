@@ -44,7 +44,7 @@ func (c *Cluster) writeFiles() error {
 	)
 }
 
-// writeIdentity gives a component a user of its own.
+// writeIdentity writes the certificate of a component's own user.
 func (c *Cluster) writeIdentity(component Component, user string, groups ...string) error {
 	config, err := c.ConfigForUser(user, groups...)
 	if err != nil {
@@ -57,7 +57,7 @@ func (c *Cluster) kubeconfigOf(component Component) string {
 	return c.pki(string(component) + ".kubeconfig")
 }
 
-// startCore starts etcd and the API server, which waits for etcd by itself.
+// startCore starts etcd and the API server, which itself waits for etcd.
 func (c *Cluster) startCore(ctx context.Context, o Options) error {
 	writeLine(o.Log, "control plane: starting etcd and kube-apiserver in %s", c.Dir)
 	if err := c.run(etcd, c.etcdFlags()); err != nil {

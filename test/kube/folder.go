@@ -66,8 +66,8 @@ func own(dir string) (release func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// sweep removes the folders of those who have been killed. What it cannot remove stays: that is no reason to refuse a new
-// one.
+// sweep removes the folders of processes that were killed. A folder that cannot be removed stays, and is not a reason to refuse a
+// new one.
 func sweep(temp, prefix string) {
 	owners, err := filepath.Glob(filepath.Join(temp, prefix+"*", ownerFile))
 	if err != nil {

@@ -24,8 +24,7 @@ func (c *Cluster) ConfigForCert(cert, key []byte) *rest.Config {
 	return config
 }
 
-// ConfigForUser is a client's configuration with a fresh certificate for a user
-// and its groups, whoever they are.
+// ConfigForUser returns a client's configuration with a new certificate for any user and groups.
 func (c *Cluster) ConfigForUser(user string, groups ...string) (*rest.Config, error) {
 	cert, key, err := c.authority.client(user, groups...)
 	if err != nil {

@@ -18,8 +18,7 @@ const (
 	ControllerManager Component = "kube-controller-manager"
 	// Scheduler binds pods to nodes.
 	Scheduler Component = "kube-scheduler"
-	// Kwok runs the pods that are bound to a node which bears the annotation
-	// FakeNode; it leaves that node's status and lease alone.
+	// Kwok runs the pods that are bound to a node with the annotation FakeNode. It leaves that node's status and lease alone.
 	Kwok Component = "kwok"
 )
 
@@ -30,10 +29,8 @@ const (
 	kubectl   = "kubectl"
 )
 
-// FakeNode is the annotation, with the value "fake", of a node whose pods are
-// to be run by kwok. Whoever registers the node sets it at registration (later
-// is too late for pods that are bound by then), and keeps the node's status and
-// lease.
+// FakeNode is the annotation, with the value "fake", of a node whose pods kwok runs. The client that registers the node sets it
+// at registration (later is too late for pods that are bound by then), and maintains the node's status and lease.
 const FakeNode = "kwok.x-k8s.io/node"
 
 // All are the components that may be asked for, in the order they start.

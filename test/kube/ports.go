@@ -11,9 +11,8 @@ type ports struct {
 	api, etcdClient, etcdPeer, controllerManager, scheduler, kwok int
 }
 
-// freePorts draws ports that nothing listens on. Between drawing one and its
-// component's listening another process may take it: the component then dies,
-// and Start draws anew.
+// freePorts returns ports on which no process listens. Another process may take a port before the component listens on it; the
+// component then dies, and Start tries again with other ports.
 func freePorts() (p ports, err error) {
 	for _, port := range []*int{&p.api, &p.etcdClient, &p.etcdPeer, &p.controllerManager, &p.scheduler, &p.kwok} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -27,7 +26,7 @@ func freePorts() (p ports, err error) {
 	return p, nil
 }
 
-// portTakenError says that a component found its port in use.
+// portTakenError is the error of a component whose port is in use.
 type portTakenError struct{ component, address string }
 
 func (e *portTakenError) Error() string {

@@ -77,7 +77,7 @@ func exitReason(err error) string {
 	return err.Error()
 }
 
-// ask tells the process's whole group to end.
+// ask sends SIGTERM to the whole process group.
 func (p *process) ask() { p.signal(syscall.SIGTERM) }
 
 // endBy returns when the process is gone; its group is killed when it is not by then.

@@ -15,13 +15,13 @@ const defaultMaxPods = 110
 
 var defaultEviction = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
 
-// evictionResources says which resource an eviction signal holds back.
+// evictionResources maps an eviction signal to the resource that it reserves.
 var evictionResources = map[string]corev1.ResourceName{
 	"memory.available": corev1.ResourceMemory,
 	"nodefs.available": corev1.ResourceEphemeralStorage,
 }
 
-// capacity adds what the kubelet knows itself to what the machine has.
+// capacity adds the resources that the kubelet itself defines to those of the machine.
 func capacity(machine corev1.ResourceList, config *kubeletconfig.KubeletConfiguration) corev1.ResourceList {
 	pods := config.MaxPods
 	if pods == 0 {
@@ -56,7 +56,7 @@ func allocatable(capacity corev1.ResourceList, config *kubeletconfig.KubeletConf
 	return out, nil
 }
 
-// take lowers one resource by an amount, which may be a percentage of the capacity; never below zero.
+// take subtracts an amount, which may be a percentage of the capacity, from a resource. The result is never below zero.
 func take(from corev1.ResourceList, name corev1.ResourceName, amount string, capacity corev1.ResourceList) error {
 	have, ok := from[name]
 	if !ok {
@@ -66,14 +66,14 @@ func take(from corev1.ResourceList, name corev1.ResourceName, amount string, cap
 	if percent, isPercent := strings.CutSuffix(amount, "%"); isPercent {
 		share, err := strconv.ParseFloat(percent, 64)
 		if err != nil {
-			return fmt.Errorf("reserving %s: %q is no percentage", name, amount)
+			return fmt.Errorf("reserving %s: %q is not a percentage", name, amount)
 		}
 		total := capacity[name]
 		less = *resource.NewQuantity(int64(share/100*float64(total.Value())), total.Format)
 	} else {
 		var err error
 		if less, err = resource.ParseQuantity(amount); err != nil {
-			return fmt.Errorf("reserving %s: %q is no quantity", name, amount)
+			return fmt.Errorf("reserving %s: %q is not a quantity", name, amount)
 		}
 	}
 	have.Sub(less)

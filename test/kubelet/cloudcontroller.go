@@ -19,36 +19,36 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Server is a server of the cloud, as the cloud-controller-manager needs to know it.
+// Server is a server of the cloud as the cloud-controller-manager sees it.
 type Server struct {
 	ID, Name, Flavor, Zone, Region string
-	// Addresses are the fixed ones first.
+	// Addresses lists the fixed ones first.
 	Addresses []corev1.NodeAddress
 }
 
-// CloudControllerOptions configure the stand-in for OpenStack's cloud-controller-manager.
+// CloudControllerOptions configures the stand-in for OpenStack's cloud-controller-manager.
 type CloudControllerOptions struct {
-	// Config is how it reaches the API server.
+	// Config is the configuration of its client for the API server.
 	Config *rest.Config
-	// Servers gives the servers that exist now.
+	// Servers returns the servers that exist now.
 	Servers func() []Server
-	// Interval is how often it looks at Nodes and servers. Default: 1 s.
+	// Interval is the period at which it reads Nodes and servers. The default is 1 s.
 	Interval time.Duration
-	// Failed takes what went wrong. Default: dropped.
+	// Failed is called with errors. By default they are dropped.
 	Failed func(error)
-	// Clock is the time. Default: the real one.
+	// Clock is the source of times. The default is the real clock.
 	Clock clock.Clock
 }
 
-// UninitializedTaint is on a node from its registration until the cloud-controller-manager has seen it.
+// UninitializedTaint is on a node from its registration until the cloud-controller-manager has initialized it.
 const UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
 // providerPrefix begins the provider ID of a server of the default region.
 const providerPrefix = "openstack:///"
 
-// RunCloudControllerManager is a stand-in for OpenStack's cloud-controller-manager, until ctx ends: it gives new Nodes
-// their provider ID, addresses, zone, region and instance type, takes the uninitialized taint away, and deletes the Node
-// of a server that is gone.
+// RunCloudControllerManager runs a stand-in for OpenStack's cloud-controller-manager until ctx ends. It sets the provider ID,
+// addresses, zone, region and instance type of new Nodes, removes the uninitialized taint, and deletes the Nodes of servers that
+// are gone.
 func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) error {
 	if o.Interval == 0 {
 		o.Interval = time.Second
@@ -73,7 +73,7 @@ func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) er
 }
 
 func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() []Server) error {
-	// The nodes are read first: a server that boots in between must not look like one that vanished.
+	// The Nodes are read first, so that the Node of a server that boots in between does not look like one whose server is gone.
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
@@ -109,7 +109,7 @@ func uninitialized(n *corev1.Node) bool {
 
 func isUninitialized(t corev1.Taint) bool { return t.Key == UninitializedTaint }
 
-// labelsOf are those of a server's node, under their newer and their older names.
+// labelsOf returns the labels of a server's node, with their newer and their older names.
 func labelsOf(s Server) map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: s.Flavor, corev1.LabelInstanceType: s.Flavor,
@@ -120,8 +120,8 @@ func labelsOf(s Server) map[string]string {
 	return labels
 }
 
-// initialize tells a new Node what the cloud knows of it: the addresses first, as the taint's end is the signal to
-// everybody else.
+// initialize writes to a new Node what the cloud knows of it. The addresses come first, because other programs start when the
+// taint is removed.
 func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node, s Server) error {
 	status := map[string]any{"status": map[string]any{"addresses": s.Addresses}}
 	if err := patchNode(ctx, client, n.Name, status, "status"); err != nil {
@@ -136,7 +136,7 @@ func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node
 	if fresh.Spec.ProviderID == "" {
 		spec["providerID"] = providerPrefix + s.ID
 	}
-	// With the resourceVersion, a taint that somebody else adds meanwhile is not lost.
+	// The patch has the resourceVersion, so that a taint that another client adds meanwhile is not lost.
 	metadata := map[string]any{"labels": labels, "resourceVersion": fresh.ResourceVersion}
 	return patchNode(ctx, client, n.Name, map[string]any{"metadata": metadata, "spec": spec})
 }

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// request is one certificate to ask for.
+// request describes one certificate to request.
 type request struct {
 	signer string
 	usages []certificatesv1.KeyUsage
@@ -34,7 +34,7 @@ var clientRequest = request{
 	usages: []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageClientAuth},
 }
 
-// servingRequest asks for the certificate of the kubelet's own server, for the addresses that the Node shows.
+// servingRequest describes the serving certificate of the kubelet, for the addresses in the Node's status.
 func servingRequest(addresses []corev1.NodeAddress) request {
 	r := request{
 		signer: certificatesv1.KubeletServingSignerName,
@@ -55,7 +55,7 @@ func servingRequest(addresses []corev1.NodeAddress) request {
 	return r
 }
 
-// obtain makes a key, asks for its certificate and waits until somebody has approved and signed it.
+// obtain creates a key, requests its certificate and waits until the request is approved and signed.
 func obtain(ctx context.Context, client kubernetes.Interface, node string, r request) (certPEM, keyPEM []byte, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -84,14 +84,14 @@ func obtain(ctx context.Context, client kubernetes.Interface, node string, r req
 	return certPEM, keyPEM, nil
 }
 
-// certificate comes with its key.
+// certificate is a certificate and its key.
 type certificate struct {
 	cert, key []byte
-	// renew is when another one is to be asked for.
+	// renew is when the next certificate is to be requested.
 	renew time.Time
 }
 
-// obtained reads a certificate that was granted.
+// obtained parses an issued certificate.
 func (o Options) obtained(certPEM, keyPEM []byte) (*certificate, error) {
 	chain, err := cert.ParseCertsPEM(certPEM)
 	if err != nil {
@@ -104,7 +104,7 @@ func (o Options) obtained(certPEM, keyPEM []byte) (*certificate, error) {
 	return &certificate{cert: certPEM, key: keyPEM, renew: o.Clock.Now().Add(after)}, nil
 }
 
-// join turns the bootstrap token into the node's own identity.
+// join requests the node's own client certificate with the bootstrap token.
 func join(ctx context.Context, o Options, s *settings) (*certificate, error) {
 	client, err := kubernetes.NewForConfig(s.bootstrap)
 	if err != nil {
@@ -117,7 +117,7 @@ func join(ctx context.Context, o Options, s *settings) (*certificate, error) {
 	return o.obtained(certPEM, keyPEM)
 }
 
-// clientFor is the API as the holder of that certificate reaches it.
+// clientFor returns a client that uses the certificate.
 func (s *settings) clientFor(c *certificate) (kubernetes.Interface, error) {
 	own := rest.AnonymousClientConfig(s.bootstrap)
 	own.CertData, own.KeyData = c.cert, c.key

@@ -12,49 +12,48 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Options describe one simulated server.
+// Options configures one simulated server.
 type Options struct {
-	// MetadataURL is the metadata service's base URL.
+	// MetadataURL is the base URL of the metadata service.
 	MetadataURL string
-	// InstanceID is the server's UUID, by which the metadata service knows who asks.
+	// InstanceID is the UUID of the server, by which the metadata service identifies it.
 	InstanceID string
-	// Capacity is what the machine has: cpu, memory, ephemeral-storage.
+	// Capacity holds the resources of the machine: cpu, memory, ephemeral-storage.
 	Capacity corev1.ResourceList
-	// Annotations are put on the Node at registration; a simulator of pods recognises its nodes by one.
+	// Annotations are set on the Node at registration; a simulator of pods recognises its nodes by one.
 	Annotations map[string]string
-	// Console takes each line that the server's console shows. Default: dropped.
+	// Console receives each line of the server's console. By default they are dropped.
 	Console func(line string)
-	// Journal takes each line that a unit prints, whether the console shows it or not. Default: dropped.
+	// Journal receives each line that a unit prints, whether the console shows it or not. By default they are dropped.
 	Journal func(line string)
-	// Download is asked for each file that the setup downloads; its error is what curl prints. Default: all succeed.
+	// Download is called for each file that the setup downloads. Its error is what curl prints. By default all downloads succeed.
 	Download func(url string) error
-	// ReadyAfter is how long the node takes from registration to Ready. Default: 0.
+	// ReadyAfter is the time from registration to Ready. The default is 0.
 	ReadyAfter time.Duration
-	// Heartbeat is how often the lease and the conditions are renewed. Default: 10 s.
+	// Heartbeat is the period at which the lease and the conditions are renewed. The default is 10 s.
 	Heartbeat time.Duration
-	// Rotate is how long a certificate is used before another is asked for under its name. Default: 80 % of its life, as
-	// a kubelet does.
+	// Rotate is the age at which a certificate is replaced. The default is 80 % of its lifetime, as in a kubelet.
 	Rotate time.Duration
-	// Runs reports whether the server runs. While it does not, its kubelet does nothing, and goes on afterwards with what is on its
-	// disk. Default: it always runs.
+	// Runs reports whether the server runs. While it does not, its kubelet does nothing; afterwards it continues with the files
+	// on its disk. By default the server always runs.
 	Runs func() bool
-	// Restarts returns how often somebody has started the kubelet again: it then registers its Node again, with the identity that is on its
-	// disk. Default: never.
+	// Restarts returns how often the kubelet was restarted. After a restart it registers its Node again, with the identity on its
+	// disk. By default it is never restarted.
 	Restarts func() int
-	// Clock is the time. Default: the real one.
+	// Clock is the source of times. The default is the real clock.
 	Clock clock.Clock
 
-	// printed takes each line that the kubelet prints.
+	// printed receives each line that the kubelet prints.
 	printed func(line string)
 }
 
 const (
 	defaultHeartbeat = 10 * time.Second
-	// kubeletUnit is what a boot must start.
+	// kubeletUnit is the unit that a boot must start.
 	kubeletUnit = "kubelet.service"
-	// restartAfter is how long systemd waits before it starts a failed kubelet again.
+	// restartAfter is how long systemd waits before it restarts a failed kubelet.
 	restartAfter = time.Second
-	// settleEvery is how often a node that is not settled yet (not Ready, no addresses) looks again.
+	// settleEvery is the period of checks of a node that is not settled yet (not Ready, or without addresses).
 	settleEvery = 250 * time.Millisecond
 )
 
@@ -86,9 +85,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run is the kubelet of one server that has just booted. It returns when ctx ends, which is the server's end: nothing
-// is cleaned up then. An error means that the user data was of no use; everything else is said on the console and tried
-// again, as systemd would.
+// Run runs the kubelet of one server that has just booted. It returns when ctx ends, which is the end of the server: nothing is
+// cleaned up. It returns an error when the user data is unusable. All other failures are printed to the console and retried, as
+// systemd would.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
 	files, s, err := boot(ctx, o)
@@ -116,7 +115,7 @@ func Run(ctx context.Context, o Options) error {
 	return nil
 }
 
-// boot does what cloud-init does: fetch the user data and write its files.
+// boot does what cloud-init does: it fetches the user data and writes its files.
 func boot(ctx context.Context, o Options) (*Boot, *settings, error) {
 	service := metadata{url: o.MetadataURL, instanceID: o.InstanceID}
 	id, err := service.identity(ctx)
@@ -141,7 +140,7 @@ func boot(ctx context.Context, o Options) (*Boot, *settings, error) {
 	return files, s, nil
 }
 
-// serve is one run of the kubelet's process: join, register, then keep the node alive.
+// serve is one run of the kubelet's process: it joins, registers, and then keeps the node alive.
 func serve(ctx context.Context, o Options, s *settings, joined func()) error {
 	own, err := join(ctx, o, s)
 	if err != nil {

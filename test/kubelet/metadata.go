@@ -9,12 +9,12 @@ import (
 	"strings"
 )
 
-// metadata speaks to the cloud's metadata service in the name of one server.
+// metadata is a client of the cloud's metadata service for one server.
 type metadata struct {
 	url, instanceID string
 }
 
-// get fetches one document. The header is what Neutron's metadata proxy adds on the way, from the port that asked.
+// get fetches one document. It sets the header that Neutron's metadata proxy derives from the port of the request.
 func (m metadata) get(ctx context.Context, path string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(m.url, "/")+path, nil)
 	if err != nil {
@@ -44,7 +44,7 @@ func (m metadata) userData(ctx context.Context) ([]byte, error) {
 	return raw, nil
 }
 
-// identity is the part of meta_data.json that matters here.
+// identity is the used part of meta_data.json.
 type identity struct {
 	UUID string `json:"uuid"`
 	Name string `json:"name"`

@@ -17,10 +17,10 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// leaseDuration is how long the node lease is good for.
+// leaseDuration is the duration in the node's lease.
 const leaseDuration = 40 * time.Second
 
-// node keeps one Node object and its lease.
+// node maintains one Node object and its lease.
 type node struct {
 	o        Options
 	s        *settings
@@ -33,9 +33,9 @@ type node struct {
 	ready      bool
 	// reported is when the conditions were last written.
 	reported time.Time
-	// identity is the node's own certificate, server that of the kubelet's server.
+	// identity is the node's own client certificate, server its serving certificate.
 	identity, server rotation
-	// addresses are the node's, once it has any.
+	// addresses are the addresses of the Node; empty until it has any.
 	addresses []corev1.NodeAddress
 	renewed   time.Time
 }
@@ -50,7 +50,7 @@ func newNode(o Options, s *settings) (*node, error) {
 	return n, nil
 }
 
-// object is the Node as it registers.
+// object returns the Node as it registers.
 func (n *node) object() *corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname:   n.s.name,
@@ -72,7 +72,7 @@ func (n *node) object() *corev1.Node {
 	return obj
 }
 
-// fill writes what the kubelet itself reports. Addresses are the cloud-controller-manager's, unless there is none.
+// fill sets what the kubelet itself reports. The cloud-controller-manager sets the addresses, unless there is none.
 func (n *node) fill(status *corev1.NodeStatus) {
 	status.Capacity, status.Allocatable = n.capacity, n.free
 	status.NodeInfo.KubeletVersion = n.s.version
@@ -88,7 +88,7 @@ func (n *node) fill(status *corev1.NodeStatus) {
 	status.Conditions = n.conditions(status.Conditions)
 }
 
-// conditions are the node's conditions now; the time of a transition stays when the status does.
+// conditions returns the current conditions of the node. The time of a transition changes only with the status.
 func (n *node) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
 	now := metav1.NewTime(n.o.Clock.Now())
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse,
@@ -116,7 +116,7 @@ func (n *node) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
 	return current
 }
 
-// register makes the Node, or takes over the one that an earlier run of this server made.
+// register creates the Node, or adopts the one that an earlier run on this server created.
 func (n *node) register(ctx context.Context) error {
 	n.registered = n.o.Clock.Now()
 	n.ready = n.o.ReadyAfter <= 0
@@ -124,7 +124,7 @@ func (n *node) register(ctx context.Context) error {
 	if apierrors.IsAlreadyExists(err) {
 		made, err = n.client.CoreV1().Nodes().Get(ctx, n.s.name, metav1.GetOptions{})
 		if err == nil && made.Status.NodeInfo.SystemUUID != n.o.InstanceID {
-			return fmt.Errorf("registering node %s: another server (%s) bears that name", n.s.name, made.Status.NodeInfo.SystemUUID)
+			return fmt.Errorf("registering node %s: another server (%s) has that name", n.s.name, made.Status.NodeInfo.SystemUUID)
 		}
 	}
 	if err != nil {
@@ -134,20 +134,19 @@ func (n *node) register(ctx context.Context) error {
 	return nil
 }
 
-// restart registers again, as a kubelet does that was started again.
+// restart registers the Node again, as a restarted kubelet does.
 func (n *node) restart(ctx context.Context) error {
 	n.addresses, n.reported, n.renewed = nil, time.Time{}, time.Time{}
 	return n.register(ctx)
 }
 
-// settled tells whether nothing is left to do but heartbeats.
+// settled reports whether only heartbeats are left to do.
 func (n *node) settled() bool { return n.ready && n.addressed() && !n.reported.IsZero() }
 
-// addressed tells whether the node has the addresses that a serving certificate is for, or needs none.
+// addressed reports whether the node has the addresses for a serving certificate, or needs none.
 func (n *node) addressed() bool { return len(n.addresses) > 0 || !n.s.config.ServerTLSBootstrap }
 
-// beat renews the lease and the conditions when they are due, reports what has changed, and sees whether the node has
-// addresses.
+// beat renews the lease and the conditions when they are due, reports changes, and checks whether the node has addresses.
 func (n *node) beat(ctx context.Context) error {
 	now := n.o.Clock.Now()
 	if due(n.renewed, now, n.o.Heartbeat) {
@@ -174,7 +173,7 @@ func (n *node) beat(ctx context.Context) error {
 	return nil
 }
 
-// due tells whether a thing last done at that time is to be done again; half a settling pause early counts.
+// due reports whether work that was last done at that time is due again; half a settling pause early counts.
 func due(last, now time.Time, every time.Duration) bool {
 	return last.IsZero() || now.Sub(last) >= every-settleEvery/2
 }

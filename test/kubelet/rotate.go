@@ -7,18 +7,18 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// rotation keeps one certificate fresh. Only the node's own loop calls its methods; a request for a certificate is
-// waited for aside, so that a node lives on while nobody approves it.
+// rotation renews one certificate. Only the node's own loop calls its methods. A goroutine waits for a requested certificate, so
+// that the node stays alive while the request is not approved.
 type rotation struct {
 	own *certificate
-	// answer gets what became of the request that is under way; nil: there is none.
+	// answer receives the result of the pending request; nil if none is pending.
 	answer chan *certificate
-	// notBefore is when the next try may be made.
+	// notBefore is the earliest time of the next attempt.
 	notBefore time.Time
 }
 
-// step takes an answer that has come, and asks when it is time. It gives the new certificate, if there is one, and how
-// soon it is to be called again.
+// step takes the result of a request, and requests a certificate when it is time. It returns the new certificate, if there is
+// one, and the time until its next call.
 func (r *rotation) step(ctx context.Context, n *node, client kubernetes.Interface, want request) (*certificate, time.Duration) {
 	now := n.o.Clock.Now()
 	if r.answer != nil {
@@ -47,7 +47,7 @@ func (r *rotation) step(ctx context.Context, n *node, client kubernetes.Interfac
 	return nil, settleEvery
 }
 
-// ask gets one certificate; nil when there is none; the journal says why.
+// ask requests one certificate. It returns nil when that fails, and writes the reason to the journal.
 func (n *node) ask(ctx context.Context, client kubernetes.Interface, want request) *certificate {
 	certPEM, keyPEM, err := obtain(ctx, client, n.s.name, want)
 	var c *certificate
@@ -60,7 +60,7 @@ func (n *node) ask(ctx context.Context, client kubernetes.Interface, want reques
 	return c
 }
 
-// use makes the node speak under a certificate.
+// use makes the node's client use a certificate.
 func (n *node) use(c *certificate) error {
 	client, err := n.s.clientFor(c)
 	if err != nil {
@@ -70,8 +70,8 @@ func (n *node) use(c *certificate) error {
 	return nil
 }
 
-// rotate keeps the node's certificates fresh: its own, and once it has addresses that of its server (nothing connects to
-// it here; that it is granted matters). It gives how soon it is to be called again.
+// rotate renews the node's client certificate, and its serving certificate once it has addresses. (No program connects to the
+// simulated kubelet; the test is that the certificate is issued.) It returns the time until its next call.
 func (n *node) rotate(ctx context.Context) time.Duration {
 	c, wait := n.identity.step(ctx, n, n.client, clientRequest)
 	if c != nil {

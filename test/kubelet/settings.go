@@ -24,7 +24,7 @@ const (
 	ArgsFile      = "/etc/default/kubelet"
 )
 
-// settings are what the kubelet is started with, as its files say.
+// settings holds the kubelet's arguments and configuration, as its files contain them.
 type settings struct {
 	bootstrap *rest.Config
 	config    kubeletconfig.KubeletConfiguration
@@ -33,11 +33,11 @@ type settings struct {
 	taints    []corev1.Taint
 	version   string
 	external  bool
-	// providerID is the node's, as far as the server knows it by itself; else empty.
+	// providerID is the provider ID that the server itself knows; else empty.
 	providerID string
 }
 
-// readSettings takes the kubelet's settings out of the files of its first boot. Its errors name the file.
+// readSettings reads the kubelet's settings from the files of its first boot. Its errors name the file.
 func readSettings(boot *Boot, id identity) (*settings, error) {
 	for _, path := range []string{BootstrapFile, CAFile, ConfigFile, ArgsFile} {
 		if strings.TrimSpace(boot.Files[path]) == "" {
@@ -75,7 +75,7 @@ func readSettings(boot *Boot, id identity) (*settings, error) {
 	return s, nil
 }
 
-// bootstrapConfig reads the bootstrap kubeconfig; the certificate files that it names are those of the same boot.
+// bootstrapConfig reads the bootstrap kubeconfig. The certificate files in it are those of the same boot.
 func bootstrapConfig(boot *Boot) (*rest.Config, error) {
 	kubeconfig, err := clientcmd.Load([]byte(boot.Files[BootstrapFile]))
 	if err != nil {
@@ -101,7 +101,7 @@ func bootstrapConfig(boot *Boot) (*rest.Config, error) {
 	return config, nil
 }
 
-// kubeletArgs reads KUBELET_EXTRA_ARGS out of an environment file into flag → value.
+// kubeletArgs reads KUBELET_EXTRA_ARGS in an environment file, and returns the values by flag.
 func kubeletArgs(environment string) (map[string]string, error) {
 	for _, line := range strings.Split(environment, "\n") {
 		value, ok := strings.CutPrefix(strings.TrimSpace(line), "KUBELET_EXTRA_ARGS=")
@@ -112,7 +112,7 @@ func kubeletArgs(environment string) (map[string]string, error) {
 		for _, arg := range strings.Fields(strings.Trim(value, `"'`)) {
 			name, ok := strings.CutPrefix(arg, "--")
 			if !ok {
-				return nil, fmt.Errorf("KUBELET_EXTRA_ARGS: %q is no flag; write --name=value", arg)
+				return nil, fmt.Errorf("KUBELET_EXTRA_ARGS: %q is not a flag; write --name=value", arg)
 			}
 			name, val, _ := strings.Cut(name, "=")
 			args[name] = strings.Trim(val, `"'`)
@@ -122,8 +122,7 @@ func kubeletArgs(environment string) (map[string]string, error) {
 	return nil, fmt.Errorf("it sets no KUBELET_EXTRA_ARGS")
 }
 
-// nodeLabels reads --node-labels and refuses what a kubelet refuses: labels of the Kubernetes domains that it may not
-// give itself.
+// nodeLabels reads --node-labels. Like a kubelet it refuses labels of the Kubernetes domains that a kubelet must not set.
 func nodeLabels(flag string) (map[string]string, error) {
 	labels := map[string]string{}
 	for _, pair := range strings.Split(flag, ",") {
@@ -148,13 +147,13 @@ func isOrUnder(domain, parent string) bool {
 	return domain == parent || strings.HasSuffix(domain, "."+parent)
 }
 
-// versionMarks are the ways in which a boot script says which kubelet it installs.
+// versionMarks match the kubelet version in the forms in which boot scripts contain it.
 var versionMarks = []*regexp.Regexp{
 	regexp.MustCompile(`(?m)^\s*(?:export )?KUBE(?:LET|RNETES)?_VERSION=["']?v?(\d+\.\d+\.\d+)`),
 	regexp.MustCompile(`dl\.k8s\.io/(?:release/)?v(\d+\.\d+\.\d+)`),
 }
 
-// providerIDPrefix is how a boot script is told what to put before the server's own UUID.
+// providerIDPrefix is the form in which a boot script contains the prefix of the provider ID, before the server's own UUID.
 var providerIDPrefix = regexp.MustCompile(`(?m)^\s*(?:export )?PROVIDER_ID_PREFIX=["']?([^"'\s]+)`)
 
 func kubeletVersion(boot *Boot) (string, error) {
@@ -166,7 +165,7 @@ func kubeletVersion(boot *Boot) (string, error) {
 	return "", fmt.Errorf("installing the kubelet: no file of the user data says which version")
 }
 
-// firstMatch gives what the mark's group matched in the first file, by path, that has it; empty when none has.
+// firstMatch returns the first group of the match in the first file, by path, that matches; empty when none does.
 func firstMatch(boot *Boot, mark *regexp.Regexp) string {
 	for _, path := range slices.Sorted(maps.Keys(boot.Files)) {
 		if m := mark.FindStringSubmatch(boot.Files[path]); m != nil {

@@ -62,7 +62,7 @@ func TestReadSettingsNamesTheFileThatIsWrong(t *testing.T) {
 		"a kubeconfig without a token": {BootstrapFile, strings.ReplaceAll(goodFiles[BootstrapFile], "token: abcdef.0123456789abcdef", "username: x"), "it holds no token"},
 		"a label that the API server refuses": {ArgsFile, "KUBELET_EXTRA_ARGS=--node-labels=node-role.kubernetes.io/worker=",
 			`a kubelet may not label itself "node-role.kubernetes.io/worker"`},
-		"an argument that is no flag": {ArgsFile, "KUBELET_EXTRA_ARGS=node-labels=a=b", "is no flag"},
+		"an argument that is not a flag": {ArgsFile, "KUBELET_EXTRA_ARGS=node-labels=a=b", "is not a flag"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			files := maps.Clone(goodFiles)

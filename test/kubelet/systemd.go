@@ -10,29 +10,29 @@ import (
 	"time"
 )
 
-// Units of drover's own user data that a boot starts beside the kubelet's.
+// The units of drover's own user data that a boot starts besides the kubelet's.
 const (
 	setupUnit  = "drover-setup.service"
 	reportUnit = "drover-report.service"
 )
 
 const (
-	// setupAgain is how long systemd waits before it starts a failed setup again.
+	// setupAgain is how long systemd waits before it restarts a failed setup.
 	setupAgain = 10 * time.Second
-	// reportEvery, mostReports and reportLines are what the script of reportUnit does.
+	// reportEvery, mostReports and reportLines are the numbers in the script of reportUnit.
 	reportEvery = time.Minute
 	mostReports = 15
 	reportLines = 20
 )
 
-// host is the part of a server's systemd that decides what is seen on the console. What a unit prints goes to the journal;
-// it goes to the console only when the unit's file in the user data says so.
+// host is the part of a server's systemd that decides what appears on the console. Output of a unit is written to the journal. It
+// is written to the console only when the unit's file in the user data says so.
 type host struct {
 	options Options
 	boot    *Boot
 
 	mu sync.Mutex
-	// kubelet are the last lines of the kubelet's journal.
+	// kubelet holds the last lines of the kubelet's journal.
 	kubelet       []string
 	ready, joined bool
 }
@@ -47,7 +47,7 @@ func (h *host) setting(unit, key string) string {
 	return ""
 }
 
-// print is what happens to a line that a unit's program prints.
+// print handles a line that a unit's program prints.
 func (h *host) print(unit, line string) {
 	name := h.setting(unit, "SyslogIdentifier")
 	if name == "" {
@@ -68,8 +68,8 @@ func (h *host) print(unit, line string) {
 	h.kubelet = h.kubelet[max(0, len(h.kubelet)-reportLines):]
 }
 
-// setup plays the setup unit until it succeeds, as systemd does; false: ctx has ended. Of what the script does only the
-// download of the kubelet is played.
+// setup runs the setup unit until it succeeds, as systemd does; false means that ctx has ended. It only does the script's
+// download of the kubelet.
 func (h *host) setup(ctx context.Context, version string) bool {
 	url := "https://dl.k8s.io/release/" + version + "/bin/linux/amd64/kubelet"
 	for slices.Contains(h.boot.Units, setupUnit) && ctx.Err() == nil {
@@ -89,14 +89,14 @@ func (h *host) setup(ctx context.Context, version string) bool {
 	return ctx.Err() == nil
 }
 
-// hasJoined notes that the kubelet has its certificate and stays up.
+// hasJoined records that the kubelet has its certificate and keeps running.
 func (h *host) hasJoined() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.joined = true
 }
 
-// report plays the unit that shows the kubelet's last lines until it has joined, where the user data has it.
+// report runs the unit that shows the kubelet's last lines until it has joined, if the user data has it.
 func (h *host) report(ctx context.Context) {
 	script := h.setting(reportUnit, "ExecStart")
 	if !slices.Contains(h.boot.Units, reportUnit) || h.boot.Files[script] == "" {

@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Boot is what a server's first boot leaves on its disk: the content of each file, by path.
+// Boot holds the files that the first boot of a server writes, by path.
 type Boot struct {
 	Files map[string]string
-	// Hostname is what the user data names the host; empty when it does not.
+	// Hostname is the host name in the user data; empty when it has none.
 	Hostname string
-	// Units are the systemd units that are started.
+	// Units are the systemd units that the boot starts.
 	Units []string
 }
 
-// ParseUserData reads a cloud-config or an Ignition document, compressed or not.
+// ParseUserData parses a cloud-config or an Ignition document, compressed or not.
 func ParseUserData(raw []byte) (*Boot, error) {
 	plain, err := gunzip(raw)
 	if err != nil {
@@ -42,7 +42,7 @@ func ParseUserData(raw []byte) (*Boot, error) {
 	return nil, fmt.Errorf("reading user data: it begins with %q; expected #cloud-config or an Ignition document", line)
 }
 
-// gunzip unpacks what begins with gzip's magic number and returns anything else as it is.
+// gunzip decompresses data that begins with gzip's magic number, and returns other data unchanged.
 func gunzip(raw []byte) ([]byte, error) {
 	if !bytes.HasPrefix(raw, []byte{0x1f, 0x8b}) {
 		return raw, nil
@@ -78,7 +78,7 @@ func parseCloudConfig(text []byte) (*Boot, error) {
 	return boot, nil
 }
 
-// started are the units that commands of a boot start; a command is a line for a shell, or a list of words.
+// started returns the units that commands of a boot start. A command is a line for a shell, or a list of words.
 func started(commands []any) []string {
 	var units []string
 	for _, c := range commands {
@@ -98,7 +98,7 @@ func started(commands []any) []string {
 	return units
 }
 
-// decodeContent undoes a write_files encoding, by the names that cloud-init knows.
+// decodeContent reverses a write_files encoding, by the names that cloud-init supports.
 func decodeContent(content, encoding string) (string, error) {
 	switch encoding {
 	case "", "text/plain":

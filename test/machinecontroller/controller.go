@@ -59,7 +59,7 @@ func (c *Controller) Run(ctx context.Context) {
 	}
 }
 
-// note keeps an error unless it ends by itself: a conflict, or an object that has gone.
+// note records an error unless it is transient: a conflict, or an object that is gone.
 func (c *Controller) note(err error) {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, each := range joined.Unwrap() {

@@ -96,13 +96,14 @@ func (p *Past) Set(ctx context.Context, d *MachineDeployment, o SetOptions) (*Ma
 
 // Stage is how far machine-controller had come with a Machine.
 type Stage struct {
-	// Server: it has been made. Address: so has its floating IP. Noted: the annotation names that.
+	// Server is true when the server exists, and Address when its floating IP does. Noted is true when the annotation names the
+	// floating IP.
 	Server, Address, Noted bool
-	// Recorded: the status has the addresses, and, with ProviderID, the spec has the provider ID.
+	// Recorded is true when the status has the addresses. With ProviderID the spec also has the provider ID.
 	Recorded, ProviderID bool
-	// Node: it has joined, and the Machine names it.
+	// Node is true when the server has joined and the Machine names its Node.
 	Node bool
-	// Deleted: it is being deleted, and still has its finalizers.
+	// Deleted is true when the Machine is being deleted and still has its finalizers.
 	Deleted bool
 }
 

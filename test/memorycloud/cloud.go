@@ -147,7 +147,7 @@ func (c *Cloud) server(of types.UID) *cloud.Server {
 	return b.describe()
 }
 
-// booted makes a box run, if it is still there.
+// booted makes a box run, if it still exists.
 func (c *Cloud) booted(b *Box) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

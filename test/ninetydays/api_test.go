@@ -11,13 +11,13 @@ import (
 	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// api is what the API server holds, in the forms in which the two verdicts want it.
+// api is the content of the API server, in the forms in which the two decisions read it.
 type api struct {
 	revision int
 	machines *table[health.Machine]
 	listed   *table[orphans.Machine]
 	nodes    *table[orphans.Node]
-	// seen is what the leader has seen of the Machines.
+	// seen holds what the leader has seen of the Machines.
 	seen map[types.UID]orphans.Sighting
 }
 
@@ -28,10 +28,10 @@ func newAPI() api {
 	}
 }
 
-// version is the resource version of a list that is made now.
+// version returns the resource version of a list that is made now.
 func (a *api) version() string { return strconv.Itoa(a.revision) }
 
-// show stores a Machine and its Node as they are now.
+// show stores the current state of a Machine and its Node.
 func (w *world) show(s *server) {
 	a, key := &w.api, string(s.uid)
 	a.revision++
@@ -55,7 +55,7 @@ func (w *world) show(s *server) {
 	w.changed()
 }
 
-// forget removes a Machine, and its Node when there is none any more.
+// forget removes a Machine, and its Node if that is gone.
 func (w *world) forget(s *server) {
 	a, key := &w.api, string(s.uid)
 	s.machine = nil

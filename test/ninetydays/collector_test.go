@@ -16,25 +16,25 @@ const (
 	orphanAge, orphanPeriod = 15 * time.Minute, 15 * time.Minute
 	drainTimeout            = 2 * time.Hour
 	orphansPerPass          = 10
-	// passBound is how many passes without trouble may find an orphan that is old enough and do not collect it: the one that finds it
-	// first, and the one that deletes it.
-	passBound = 2
+	// roundBound is how many undisturbed rounds may see an orphan that is old enough and not collect it: the one that finds it,
+	// and the one that deletes it.
+	roundBound = 2
 )
 
-// collector is the collector of orphans without its clients: it makes the passes, carries out what they decide, and checks that.
+// collector is the orphan collector without its clients: it runs the rounds, carries out their decisions, and checks them.
 type collector struct {
 	*world
 	trouble *trouble
 	memory  orphans.Memory
-	// since is when the leader began; started tells the passes of one leader from those of another.
+	// since is when the leader took over. started distinguishes the rounds of one leader from those of another.
 	since   time.Time
 	started int
 	leads   bool
-	// confirmed: an operator has confirmed that orphans may be deleted.
+	// confirmed is true while an operator has confirmed the deletion of orphans.
 	confirmed bool
-	// drained are the times at which the Nodes of orphans are drained.
+	// drained holds when the drain of each orphan's Node ends.
 	drained map[string]time.Time
-	// reasons are how many passes each reason has stopped.
+	// reasons counts how many rounds each reason has stopped.
 	reasons map[orphans.Reason]int
 }
 
@@ -45,7 +45,7 @@ func newCollector(w *world, t *trouble) *collector {
 	return c
 }
 
-// lead begins the work of a new leader, which knows what is stored. Nobody has led in that span.
+// lead starts the work of a new leader, which knows what is stored. In the span unled no process was the leader.
 func (c *collector) lead(unled orphans.Span) {
 	c.leads, c.since = true, c.now
 	c.memory = orphans.Memory{Stored: c.memory.Stored}
@@ -60,18 +60,18 @@ func (c *collector) lead(unled orphans.Span) {
 	c.tick(c.started)
 }
 
-// tick makes a pass after each period, as long as the same leader leads.
+// tick runs a round after each period, as long as the same leader leads.
 func (c *collector) tick(leader int) {
 	c.in(orphanPeriod, func() {
 		if c.leads && leader == c.started {
-			c.pass()
+			c.round()
 			c.tick(leader)
 		}
 	})
 }
 
-// pass does what the controller does.
-func (c *collector) pass() {
+// round does what one round of the controller does.
+func (c *collector) round() {
 	s := c.trouble.snapshot()
 	s.ClusterID, s.History.Since = clusterID, c.since
 	s.Settings = orphans.Settings{Age: orphanAge, MaxPerPass: orphansPerPass, DrainTimeout: drainTimeout}
@@ -108,8 +108,8 @@ func keyOf(o *orphans.Orphan) string {
 	return o.ID
 }
 
-// delete carries out a deletion as the collector does: a Node is drained before its server goes, and cloud and API server are asked
-// once more whether the orphan is what it was.
+// delete carries out a deletion as the collector does: it drains the Node before it deletes the server, and reads the orphan
+// again from the cloud and the API server.
 func (c *collector) delete(o *orphans.Orphan) {
 	if o.Node != nil && o.Kind != orphans.KindNode && !c.drain(o) {
 		return
@@ -140,8 +140,9 @@ func (c *collector) delete(o *orphans.Orphan) {
 	delete(c.strays, keyOf(o))
 }
 
-// orphan returns the server of an orphan that is to be deleted. It fails the test when that is no orphan. Nodes of another cluster may be
-// named when an operator has confirmed that what is reported may be deleted; then the cloud still shows their servers, and nil is returned.
+// orphan returns the server of an orphan that is about to be deleted. It fails the test when the object is not an orphan. When an
+// operator has confirmed the deletion, a Node of another cluster may be among the orphans; the cloud still shows its server, and
+// orphan returns nil.
 func (c *collector) orphan(o *orphans.Orphan) *server {
 	c.Helper()
 	found := c.strays[keyOf(o)]
@@ -153,7 +154,7 @@ func (c *collector) orphan(o *orphans.Orphan) *server {
 	case found == nil && strings.Contains(o.ID, "clone-"):
 		c.Fatalf("%v: %s %s of another cluster with the same ID is deleted", c.now, o.Kind, o.ID)
 	case found == nil:
-		c.Fatalf("%v: %s %s of %s is deleted, whose Machine exists (trouble %d, confirmed %t, led since %v): %+v", c.now, o.Kind, o.ID, o.Machine, c.trouble.now(), c.confirmed, c.since, c.servers[o.Machine])
+		c.Fatalf("%v: %s %s of %s is deleted although its Machine exists (fault %d, confirmed %t, leader since %v): %+v", c.now, o.Kind, o.ID, o.Machine, c.trouble.now(), c.confirmed, c.since, c.servers[o.Machine])
 	case o.Kind == orphans.KindNode && found.server.built:
 		c.Fatalf("%v: Node %s is deleted although its server exists", c.now, o.ID)
 	}
@@ -175,8 +176,8 @@ func (c *collector) drain(o *orphans.Orphan) bool {
 	return !c.now.Before(c.drained[o.ID])
 }
 
-// serverGone is the end of a server without a Machine: its port and floating IP become free, and its Node silent. In most clusters the
-// cloud-controller-manager deletes that Node.
+// serverGone handles the deletion of a server without a Machine: its port and floating IP are free, and its Node stops reporting.
+// In most clusters the cloud-controller-manager deletes that Node.
 func (c *collector) serverGone(s *server) {
 	s.built = false
 	for _, id := range idsOf(s.name)[1:] {
@@ -198,24 +199,23 @@ func (c *collector) serverGone(s *server) {
 	})
 }
 
-// mark sets or removes the mark of a Node as nobody's. It fails the test when a Node is marked that is somebody's.
+// mark sets or removes the annotation of a Node without a Machine. It fails the test when the Node has a Machine.
 func (c *collector) mark(mark orphans.NodeMark) {
 	row := c.api.nodes.row(mark.Node.Name)
 	if row == nil {
 		return
 	}
 	if mark.Set && !strings.HasPrefix(row.Name, "manual-") {
-		c.Fatalf("%v: Node %s is marked as nobody's", c.now, row.Name)
+		c.Fatalf("%v: Node %s is annotated as without a Machine", c.now, row.Name)
 	}
 	row.Unmanaged = mark.Set
 	c.counts.marked++
 }
 
-// noneLeft counts, for each orphan, the passes in which it could have been collected. It fails the test when an orphan outlives more
-// passes than the bound allows.
-// Only passes in a row count.
+// noneLeft counts for each orphan the consecutive rounds in which it could have been collected. It fails the test when an orphan
+// outlives more rounds than the bound allows.
 func (c *collector) noneLeft(good bool, reported map[string]string) {
-	bound := passBound + len(c.strays)/orphansPerPass
+	bound := roundBound + len(c.strays)/orphansPerPass
 	for key, left := range c.strays {
 		if !good {
 			left.good = 0
@@ -225,16 +225,16 @@ func (c *collector) noneLeft(good bool, reported map[string]string) {
 			continue
 		}
 		if left.good++; left.good > bound {
-			c.Fatalf("%v: %s has lost its Machine at %v and is left after %d passes without trouble: %s", c.now, key, left.since, left.good, reported[key])
+			c.Fatalf("%v: %s lost its Machine at %v and is left after %d undisturbed rounds: %s", c.now, key, left.since, left.good, reported[key])
 		}
 	}
 }
 
-// isDue reports whether nothing but the number of passes may keep an orphan.
+// isDue reports whether only the number of rounds may keep an orphan.
 func (c *collector) isDue(key string, left *stray, why string) bool {
 	switch {
 	case strings.Contains(why, "set the annotation"):
-		// A person decides, since this leader has never seen the Machine of a Node that works, or the server of a Node.
+		// An operator decides, because this leader has never seen the Machine of a working Node, or the server of a Node.
 		return false
 	case strings.HasPrefix(key, orphans.KindNode+" "):
 		return !left.server.built && !left.server.isReady() && left.server.node != nil &&

@@ -2,7 +2,7 @@ package ninetydays
 
 import "time"
 
-// happenings plans all that goes wrong in the cluster and its cloud until a time.
+// happenings plans the faults of the cluster and its cloud until a time.
 func (w *world) happenings(until time.Time) {
 	w.often(24, until, w.churn)
 	w.often(6, until, w.breakOne)
@@ -18,7 +18,7 @@ func (w *world) happenings(until time.Time) {
 	})
 }
 
-// churn is the autoscaler: it takes a Machine from one group, and adds one to another.
+// churn is the autoscaler: it removes a Machine from one group, and adds one to another.
 func (w *world) churn() {
 	s := w.pick()
 	if s.leaving() || !w.answers() {
@@ -30,7 +30,7 @@ func (w *world) churn() {
 	w.grow(w.groups[w.random.IntN(len(w.groups))])
 }
 
-// stripOne is somebody who takes the finalizers off a Machine and deletes it.
+// stripOne is a user who deletes a Machine and removes its finalizers.
 func (w *world) stripOne() {
 	w.counts.stripped++
 	w.strip(w.pick())
@@ -50,7 +50,7 @@ func (w *world) breaks(s *server) {
 	w.fallSilent(s)
 }
 
-// blip has a kubelet fall silent for less than the health timeout.
+// blip makes a kubelet stop reporting for less than the health timeout.
 func (w *world) blip() {
 	s := w.pick()
 	if !w.works(s) {
@@ -73,7 +73,7 @@ func (w *world) breakHost() {
 	}
 }
 
-// zoneOutage has all kubelets of a zone fall silent for a while. Those whose servers are not broken come back one after the other.
+// zoneOutage makes all kubelets of a zone stop reporting for a while. Those on working servers come back one after the other.
 func (w *world) zoneOutage() {
 	zone := w.zones[w.random.IntN(len(w.zones))]
 	w.counts.zones++
@@ -103,7 +103,7 @@ func (w *world) all() []*server {
 	return all
 }
 
-// apiOutage has the API server not answer for a while.
+// apiOutage takes the API server down for a while.
 func (w *world) apiOutage() {
 	w.counts.outages++
 	if away := w.now.Add(w.between(time.Minute, 2*time.Hour)); away.After(w.away) {

@@ -10,30 +10,30 @@ import (
 )
 
 var (
-	seeds   = flag.Uint64("seeds", 1, "how many worlds are tried")
-	oneSeed = flag.Int64("seed", -1, "try this world alone")
+	seeds   = flag.Uint64("seeds", 1, "the number of random worlds to test")
+	oneSeed = flag.Int64("seed", -1, "test only the world of this seed")
 )
 
 func TestMain(m *testing.M) {
-	// A world makes much garbage and keeps little.
+	// A world creates much garbage and keeps little.
 	debug.SetGCPercent(800)
 	os.Exit(m.Run())
 }
 
-func TestNinetyDays(t *testing.T) {
+func TestHealthAndOrphansForNinetyDays(t *testing.T) {
 	t.Parallel()
 	for seed := range *seeds {
 		if *oneSeed >= 0 {
 			seed = uint64(*oneSeed)
 		}
-		t.Run(fmt.Sprintf("in 90 days no Machine that works and nothing of another cluster is lost, what is broken is replaced, and no orphan stays, seed %d (MCM-48, CAPI-49, MCM-81, MCM-82, CAPI-59)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("seed %d: no working Machine and nothing of another cluster is deleted, broken Machines are replaced, and orphans are collected (MCM-48, CAPI-49, MCM-81, MCM-82, CAPI-59)", seed), func(t *testing.T) {
 			t.Parallel()
 			ninetyDays(newWorld(t, seed))
 		})
 	}
 }
 
-// days is how long the simulation lasts. In the last one nothing goes wrong.
+// days is how long the simulation lasts. There are no faults on the last day.
 const days = 90
 
 func ninetyDays(w *world) {
@@ -52,7 +52,7 @@ func ninetyDays(w *world) {
 	})
 	w.run(w.end())
 	w.Logf("%+v", w.counts)
-	w.Logf("%d passes of health, the slowest replacement took %v, brakes held: %v", p.repair.passes, p.repair.slowest, p.repair.held)
+	w.Logf("%d rounds of health, the slowest replacement took %v, rounds stopped by brakes: %v", p.repair.rounds, p.repair.slowest, p.repair.held)
 	w.Logf("%d orphans are left; reasons not to collect: %v", len(w.strays), p.collector.reasons)
 	p.allIsWell()
 	p.enoughHappened()
@@ -67,15 +67,15 @@ func (w *world) everyMinute(happen func()) {
 	})
 }
 
-// allIsWell fails the test unless everything is as it was in the beginning.
+// allIsWell fails the test unless the cluster is complete and healthy again.
 func (p *people) allIsWell() {
 	for _, s := range p.all() {
 		if !p.works(s) || !s.isReady() || s.leaving() {
-			p.Errorf("the server of Machine %s does not work in the end: %+v", s.name, s)
+			p.Errorf("the server of Machine %s does not work at the end: %+v", s.name, s)
 		}
 	}
 	for key, left := range p.strays {
-		p.Errorf("%s is left, which lost its Machine at %v", key, left.since)
+		p.Errorf("%s is left although it lost its Machine at %v", key, left.since)
 	}
 	want := 0
 	for _, s := range p.all() {
@@ -88,17 +88,17 @@ func (p *people) allIsWell() {
 		p.Errorf("%d Machines have %d resources, want %d and %d", len(p.api.machines.rows), n, machines, want)
 	}
 	if n := len(p.api.nodes.rows); n != machines+12+3+5 {
-		p.Errorf("there are %d Nodes", n)
+		p.Errorf("%d Nodes are left", n)
 	}
 }
 
-// enoughHappened fails the test when the world was too quiet to prove anything.
+// enoughHappened fails the test when too little happened to prove anything.
 func (p *people) enoughHappened() {
 	c := p.counts
 	if c.replaced < 300 || c.hosts < 10 || c.zones < 5 || c.outages < 20 || c.leaders < 10 || c.troubles < 400 || c.stripped < 150 || c.late < 40 || c.clones < 1 || c.collected < 400 {
 		p.Errorf("too little happened: %+v", c)
 	}
 	if p.repair.held["ZoneUnhealthy"] == 0 {
-		p.Errorf("the brake of a zone never held: %v", p.repair.held)
+		p.Errorf("the zone brake never stopped a replacement: %v", p.repair.held)
 	}
 }

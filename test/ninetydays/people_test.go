@@ -6,14 +6,14 @@ import (
 	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// people are those who look after the cluster, and what else is not in the hands of the verdicts: who leads.
+// people are the operators of the cluster, together with the election of leaders.
 type people struct {
 	*world
 	repair    *repair
 	collector *collector
 }
 
-// changeLeader has another process lead, at once or some minutes later.
+// changeLeader makes another process the leader, at once or some minutes later.
 func (p *people) changeLeader() {
 	if !p.repair.leads {
 		return
@@ -23,7 +23,7 @@ func (p *people) changeLeader() {
 	p.takeOver(p.now)
 }
 
-// takeOver begins to lead when the lease, which was renewed last at that time, has ended and the API server answers.
+// takeOver makes a new leader start when the lease, last renewed at that time, has expired and the API server answers.
 func (p *people) takeOver(renewed time.Time) {
 	wait := p.between(time.Second, 20*time.Second)
 	if p.oneIn(4) {
@@ -37,8 +37,8 @@ func (p *people) takeOver(renewed time.Time) {
 	})
 }
 
-// operator looks at what is reported once a day. When something without a Machine has waited for half a day, and none of it is another
-// cluster's, the operator confirms for an hour that it may be deleted.
+// operator reads the report once a day. When something without a Machine has waited for half a day, and none of it belongs to
+// another cluster, the operator confirms its deletion for an hour.
 func (p *people) operator() {
 	p.in(day, p.operator)
 	if p.clones() {

@@ -15,21 +15,21 @@ import (
 // resource is a row of the cloud's lists.
 type resource = cloud.Resource
 
-// stray is something that has no Machine any more.
+// stray is a resource or Node whose Machine is gone.
 type stray struct {
 	server *server
-	// since is when it lost its Machine. good counts the passes that have seen it since, in which nothing was wrong and in which it
-	// might have been collected.
+	// since is when it lost its Machine. good counts the undisturbed rounds that have seen it since and in which it might have
+	// been collected.
 	since time.Time
 	good  int
 }
 
-// idsOf are the keys of what a server may have in the cloud: the server first.
+// idsOf returns the keys of the resources that a server may have in the cloud, the server first.
 func idsOf(name string) []string {
 	return []string{string(serverKey(name)), "port-" + name, "ip-" + name}
 }
 
-// build makes a server with its port, and a floating IP for every third.
+// build creates a server with its port, and a floating IP for every third one.
 func (w *world) build(s *server) {
 	s.built = true
 	ids := idsOf(s.name)
@@ -51,7 +51,7 @@ func (w *world) addResources(of types.UID, name string, ids []string) {
 	}
 }
 
-// destroy takes down all that a server has in the cloud.
+// destroy deletes all resources of a server in the cloud.
 func (w *world) destroy(s *server) {
 	s.built = false
 	for _, id := range idsOf(s.name) {
@@ -59,7 +59,7 @@ func (w *world) destroy(s *server) {
 	}
 }
 
-// straysOf notes what a server whose Machine is gone has left.
+// straysOf records what is left of a server whose Machine is gone.
 func (w *world) straysOf(s *server) {
 	for _, id := range idsOf(s.name) {
 		if w.project.row(id) != nil {
@@ -73,7 +73,7 @@ func (w *world) straysOf(s *server) {
 
 func nodeKey(name string) string { return orphans.KindNode + " " + name }
 
-// lateOrder is a Machine whose server is ordered, and that is gone before the order is carried out.
+// lateOrder creates a Machine that is deleted before its server is created.
 func (w *world) lateOrder() {
 	w.counts.late++
 	s := w.create(w.groups[w.random.IntN(len(w.groups))])
@@ -84,8 +84,8 @@ func (w *world) lateOrder() {
 	})
 }
 
-// clone is another cluster with the same ID, such as one that was restored from a backup: it makes servers for Machines of its own. After
-// some hours it gets an ID of its own, and its resources are not this cluster's any more.
+// clone is another cluster with the same ID, for example one that was restored from a backup. It creates servers for Machines of
+// its own. After some hours it gets an ID of its own, and its resources are no longer listed.
 func (w *world) clone() {
 	for range 2 {
 		w.number++
@@ -100,7 +100,7 @@ func (w *world) clone() {
 	}
 }
 
-// clones reports whether the cloud shows anything of another cluster with the same ID.
+// clones reports whether the cloud shows resources of another cluster with the same ID.
 func (w *world) clones() bool {
 	return slices.ContainsFunc(w.project.rows, func(r resource) bool { return strings.Contains(r.ID, "clone-") })
 }

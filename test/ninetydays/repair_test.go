@@ -14,30 +14,31 @@ import (
 
 const (
 	healthTimeout = 10 * time.Minute
-	// pace is how soon after a change health looks again.
+	// pace is how soon after a change the health controller runs again.
 	pace = time.Second
-	// repairBound is how long a server may be broken while nothing holds back its replacement: until it is detected, the timeout, and
-	// the minute between two looks.
+	// repairBound is how long a server may be broken while nothing delays its replacement: the detection, the timeout, and the
+	// minute between two rounds.
 	repairBound = detection + spread + healthTimeout + time.Minute + 10*time.Second
-	// queueBound is the same when only other servers of its group are replaced first.
+	// queueBound is the same bound while other servers of its group are replaced first.
 	queueBound = 3 * time.Hour
 )
 
-// repair is the controller of health without its clients: it makes the passes, and checks what follows from them.
+// repair is the health controller without its clients: it runs the rounds, and checks their decisions.
 type repair struct {
 	*world
 	trouble *trouble
-	// began is when the current leader started, or when the API server became reachable again, whichever is later. leads reports whether
-	// there is a leader.
+	// began is when the current leader started, or when the API server became reachable again, whichever is later. leads is true
+	// while there is a leader.
 	began time.Time
 	leads bool
-	// known and noticed are what the leader remembers: the Machines, and when one was first unhealthy and last held.
+	// known and noticed are what the leader remembers: the Machines, and when one was first unhealthy and last stopped by a
+	// brake.
 	known   health.Known
 	noticed map[types.UID][2]time.Time
-	// next is when the next pass is planned. Passes that were planned for other times are not made.
+	// next is when the next round is planned. Rounds planned for other times are skipped.
 	next   time.Time
-	passes int
-	// last is what the last pass has decided. held counts the groups that each brake has held, pass by pass.
+	rounds int
+	// last is the decision of the last round. held counts for each brake the groups that it stopped, per round.
 	last    *health.Plan
 	held    map[health.Brake]int
 	slowest time.Duration
@@ -50,7 +51,7 @@ func newRepair(w *world, t *trouble) *repair {
 	return r
 }
 
-// plan has the next pass made at a time, unless it is made before.
+// plan plans the next round at a time, unless it is planned for earlier.
 func (r *repair) plan(at time.Time) {
 	if r.next.After(r.now) && !at.Before(r.next) {
 		return
@@ -59,23 +60,23 @@ func (r *repair) plan(at time.Time) {
 	r.at(at, func() {
 		if r.next.Equal(r.now) {
 			r.next = time.Time{}
-			r.pass()
+			r.round()
 		}
 	})
 }
 
-// lead begins the work of a new leader.
+// lead starts the work of a new leader.
 func (r *repair) lead() {
 	r.leads, r.began, r.known, r.noticed = true, r.now, health.Known{}, map[types.UID][2]time.Time{}
 	r.plan(r.now.Add(pace))
 }
 
-// pass does what the controller does.
-func (r *repair) pass() {
+// round does what one round of the controller does.
+func (r *repair) round() {
 	if !r.leads {
 		return
 	}
-	r.passes++
+	r.rounds++
 	w := r.snapshot()
 	p := health.Judge(w)
 	if !p.NextLook.IsZero() {
@@ -98,7 +99,7 @@ func (r *repair) pass() {
 	}
 }
 
-// snapshot returns what health sees.
+// snapshot returns the input of the health controller.
 func (r *repair) snapshot() *health.World {
 	w := &health.World{Now: r.now, Began: r.began, Groups: r.groups, Host: hostOf, Settings: health.Settings{
 		Timeout: healthTimeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: joinTimeout,
@@ -138,11 +139,11 @@ func (r *repair) remember(p *health.Plan) {
 	r.noticed = noticed
 }
 
-// replace checks what health must never do, and deletes the Machine.
+// replace checks that the Machine may be replaced, and deletes it.
 func (r *repair) replace(s *server, why *health.Verdict) {
 	switch {
 	case s.broken.IsZero():
-		r.Fatalf("%v: Machine %s is replaced although its server works, or comes back at %v or %v (trouble %d): %s", r.now, s.name, s.silent, s.zone.back, r.trouble.now(), why.Trouble)
+		r.Fatalf("%v: Machine %s is replaced although its server works, or comes back at %v or %v (fault %d): %s", r.now, s.name, s.silent, s.zone.back, r.trouble.now(), why.Trouble)
 	case r.now.Sub(s.node.Status.Conditions[0].LastTransitionTime.Time) < healthTimeout:
 		r.Fatalf("%v: Machine %s is replaced before the timeout is over: %s", r.now, s.name, why.Trouble)
 	}
@@ -166,20 +167,20 @@ func (r *repair) noneForgotten() {
 			s.calm = r.now
 		}
 		if r.now.Sub(s.calm) > repairBound || r.now.Sub(s.free) > queueBound {
-			r.Fatalf("%v: the server of %s is broken since %v, and was not replaced although nothing has held it back since %v, and nothing but others of its group since %v: %s",
+			r.Fatalf("%v: the server of %s has been broken since %v and was not replaced, although nothing has delayed it since %v, and only other servers of its group since %v: %s",
 				r.now, s.name, s.broken, s.calm, s.free, r.verdictOf(s))
 		}
 	}
 }
 
-// verdictOf describes what the last pass has decided about a Machine.
+// verdictOf returns a description of the last decision about a Machine.
 func (r *repair) verdictOf(s *server) string {
 	for _, v := range r.last.Verdicts {
 		if v.Machine.UID == s.uid {
 			return fmt.Sprintf("brake %q, due at %v, noticed at %v, held until %v", v.Brake, v.Due, v.Machine.Noticed, v.Machine.Held)
 		}
 	}
-	return "it counts as well"
+	return "it counts as healthy"
 }
 
 // othersFirst reports whether other Machines of the group are being replaced.
@@ -192,8 +193,8 @@ func othersFirst(s *server) bool {
 	return false
 }
 
-// zonesOut reports whether a zone is out, or was until so lately that not all of its Nodes need be Ready again. The brakes of other zones'
-// groups may hold as well: some of their Machines are in that zone.
+// zonesOut reports whether a zone is down, or was down so recently that some of its Nodes need not be Ready yet. The brakes of
+// groups of other zones may stop replacements, too, because some of their Machines are in that zone.
 func (r *repair) zonesOut() bool {
 	return slices.ContainsFunc(r.zones, func(z *zone) bool { return r.now.Before(z.back.Add(4 * time.Minute)) })
 }

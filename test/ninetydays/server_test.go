@@ -15,7 +15,7 @@ import (
 	health "github.com/drover-project/drover/machines/health/verdict"
 )
 
-// server is what one Machine really has.
+// server is the true state of one Machine.
 type server struct {
 	number int
 	name   string
@@ -23,15 +23,15 @@ type server struct {
 	group  *health.Group
 	zone   *zone
 	host   string
-	// machine is its Machine; nil when that does not exist any more. node is its Node; nil while there is none.
+	// machine is its Machine; nil after that is gone. node is its Node; nil while it has none.
 	machine *v1alpha1.Machine
 	node    *corev1.Node
 	created time.Time
-	// built: it exists in the cloud.
+	// built is true while the server exists in the cloud.
 	built bool
-	// broken is when it broke for good; zero: it has not. silent is until when it does not report, and comes back by itself.
+	// broken is when it broke for good; zero if it did not. silent is when it reports again.
 	broken, silent time.Time
-	// free is since when nothing but the replacement of others of its group has held back its own, and calm since when nothing has.
+	// free is since when only replacements of others of its group have delayed its own, and calm since when nothing has.
 	free, calm time.Time
 }
 
@@ -44,7 +44,7 @@ func (s *server) leaving() bool { return s.machine == nil || s.machine.DeletionT
 
 func serverKey(name string) cloud.ServerID { return cloud.ServerID("server-" + name) }
 
-// create makes a Machine of a group, on any host. Every third group is in one zone, the others are in all.
+// create creates a Machine of a group, on any host. Every third group is in one zone, the others are in all zones.
 func (w *world) create(g *health.Group) *server {
 	w.number++
 	name := fmt.Sprintf("%s-%d", g.Name, w.number)
@@ -66,7 +66,7 @@ func (w *world) create(g *health.Group) *server {
 	return s
 }
 
-// order makes the server of a Machine, again and again while the zone is out.
+// order creates the server of a Machine. It retries while the zone is down.
 func (w *world) order(s *server) {
 	switch {
 	case s.leaving():
@@ -104,13 +104,13 @@ func (w *world) register(s *server) {
 	w.show(s)
 }
 
-// discard deletes a Machine whose place another one takes.
+// discard deletes a Machine that another one replaces.
 func (w *world) discard(s *server) {
 	w.remove(s)
 	w.create(s.group)
 }
 
-// remove deletes a Machine. Its Node is drained, for up to half an hour, and then all that it has is taken down.
+// remove deletes a Machine. Its Node is drained for up to half an hour, and then its resources are deleted.
 func (w *world) remove(s *server) {
 	m := s.machine.DeepCopy()
 	m.DeletionTimestamp = ptr.To(metav1.NewTime(w.now))
@@ -123,7 +123,7 @@ func (w *world) remove(s *server) {
 	w.in(drain, func() { w.takeDown(s) })
 }
 
-// takeDown takes down what a Machine has, in order, and the Machine itself.
+// takeDown deletes the resources of a Machine in order, and then the Machine.
 func (w *world) takeDown(s *server) {
 	w.whenAnswering(func() {
 		if s.machine == nil {
@@ -135,7 +135,7 @@ func (w *world) takeDown(s *server) {
 	})
 }
 
-// strip takes the finalizers off a Machine: it goes at once, if it was being deleted, and what it has stays.
+// strip removes the finalizers of a Machine. If it was being deleted it is gone at once, and its resources stay.
 func (w *world) strip(s *server) {
 	if s.machine.DeletionTimestamp == nil {
 		w.create(s.group)

@@ -1,6 +1,6 @@
 package ninetydays
 
-// table is a list whose rows are found by a key. The order of the rows means nothing.
+// table is a list whose rows are found by a key. The order of the rows has no meaning.
 type table[T any] struct {
 	rows []T
 	keys []string
@@ -9,7 +9,7 @@ type table[T any] struct {
 
 func newTable[T any]() *table[T] { return &table[T]{at: map[string]int{}} }
 
-// put adds a row, or replaces the one that has the key.
+// put adds a row, or replaces the row of that key.
 func (t *table[T]) put(key string, row T) {
 	if i, known := t.at[key]; known {
 		t.rows[i] = row
@@ -19,7 +19,7 @@ func (t *table[T]) put(key string, row T) {
 	t.rows, t.keys = append(t.rows, row), append(t.keys, key)
 }
 
-// drop removes the row that has the key, if there is one. The last row takes its place.
+// drop removes the row of that key, if it exists. The last row takes its position.
 func (t *table[T]) drop(key string) {
 	i, known := t.at[key]
 	if !known {
@@ -32,7 +32,7 @@ func (t *table[T]) drop(key string) {
 	delete(t.at, key)
 }
 
-// row returns the row that has the key; nil when there is none. It is valid until the table changes.
+// row returns the row of that key, or nil. The pointer is valid until the table changes.
 func (t *table[T]) row(key string) *T {
 	if i, known := t.at[key]; known {
 		return &t.rows[i]

@@ -8,7 +8,7 @@ import (
 
 const day = 24 * time.Hour
 
-// timeline carries out what is to happen, in the order of its times. Between two events nothing is computed.
+// timeline runs planned events in the order of their times. Nothing is computed between two events.
 type timeline struct {
 	now    time.Time
 	random *rand.Rand
@@ -16,23 +16,23 @@ type timeline struct {
 	last   int
 }
 
-// event is something that happens at a time. Of two at the same time the one that was planned first comes first.
+// event is a function that is called at a time. Of two events at the same time the one that was planned first is run first.
 type event struct {
 	at     time.Time
 	number int
 	happen func()
 }
 
-// at plans an event.
+// at plans an event at a time.
 func (t *timeline) at(when time.Time, happen func()) {
 	t.last++
 	heap.Push(&t.queue, event{when, t.last, happen})
 }
 
-// in plans an event that happens after a while.
+// in plans an event after a while.
 func (t *timeline) in(while time.Duration, happen func()) { t.at(t.now.Add(while), happen) }
 
-// often has something happen so many times a day on average, at random times, until a time.
+// often plans calls of happen so many times a day on average, at random times, until a time.
 func (t *timeline) often(perDay float64, until time.Time, happen func()) {
 	next := t.now.Add(time.Duration(t.random.ExpFloat64() / perDay * float64(day)))
 	if next.After(until) {
@@ -44,7 +44,7 @@ func (t *timeline) often(perDay float64, until time.Time, happen func()) {
 	})
 }
 
-// run lets time pass until the end.
+// run makes time pass until end.
 func (t *timeline) run(end time.Time) {
 	for len(t.queue) > 0 && !t.queue[0].at.After(end) {
 		next := heap.Pop(&t.queue).(event)
@@ -54,12 +54,12 @@ func (t *timeline) run(end time.Time) {
 	t.now = end
 }
 
-// between returns a random time between the two.
+// between returns a random duration between the two.
 func (t *timeline) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(t.random.Int64N(int64(most-least)))
 }
 
-// oneIn reports true once in so many calls, at random.
+// oneIn returns true once in n calls, at random.
 func (t *timeline) oneIn(n int) bool { return t.random.IntN(n) == 0 }
 
 // queue is a heap of events.

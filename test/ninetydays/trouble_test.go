@@ -13,49 +13,50 @@ import (
 	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// kind is a way in which what the verdicts are shown is wrong.
+// kind is a way in which the input of the decisions is wrong.
 type kind int
 
 const (
 	nothing kind = iota
-	// noMachines and someMachines: caches and lists of Machines are empty, or lack some.
+	// With noMachines and someMachines, caches and lists of Machines are empty, or lack some.
 	noMachines
 	someMachines
-	// interrupted: the watch of Machines was interrupted, and its list lacks some.
+	// With interrupted, the watch of Machines was interrupted, and its list lacks some.
 	interrupted
-	// noNodes and someNodes: the cache of Nodes is empty, or lacks some.
+	// With noNodes and someNodes, the cache of Nodes is empty, or lacks some.
 	noNodes
 	someNodes
-	// stopped: the watches stand still.
+	// With stopped, the watches deliver nothing.
 	stopped
-	// failing: Machines cannot be listed. old: the list of Machines is one of an hour ago, as after a restore.
+	// With failing, Machines cannot be listed. With old, the list of Machines is an hour old, as after a restore.
 	failing
 	old
-	// shuffled: all lists are in another order.
+	// With shuffled, all lists are in another order.
 	shuffled
-	// unknownProject and heldProject: the cloud's lists are not complete, or the mass guard holds. lateProject: they are old.
+	// With unknownProject, the cloud's lists are not complete. With heldProject, the mass-deletion guard holds. With lateProject,
+	// the lists are old.
 	unknownProject
 	heldProject
 	lateProject
 	kinds
 )
 
-// trouble is what is wrong at a time with what the verdicts are shown.
+// trouble is the current fault in the input of the decisions.
 type trouble struct {
 	w     *world
 	kind  kind
 	until time.Time
-	// hidden are Machines that lists lack. The others are what was true when the trouble began.
+	// hidden are the Machines that the lists lack. The other fields are the true state when the fault began.
 	hidden   map[types.UID]bool
 	machines []health.Machine
 	nodes    []orphans.Node
 	seen     map[types.UID]orphans.Sighting
 	project  []resource
-	// past are the lists of Machines of the last passes.
+	// past are the lists of Machines of the last rounds.
 	past []orphans.Machines
 }
 
-// begin begins some trouble, unless there is one.
+// begin begins a random fault, unless one is going on.
 func (t *trouble) begin() {
 	if t.now() != nothing {
 		return
@@ -75,7 +76,7 @@ func (t *trouble) begin() {
 	t.seen, t.project = maps.Clone(w.api.seen), slices.Clone(w.project.rows)
 }
 
-// now returns what is wrong now.
+// now returns the current fault.
 func (t *trouble) now() kind {
 	if t.w.now.After(t.until) {
 		t.kind = nothing
@@ -83,7 +84,7 @@ func (t *trouble) now() kind {
 	return t.kind
 }
 
-// healthMachines returns the Machines and their Nodes that health is shown.
+// healthMachines returns the Machines and their Nodes as the health controller sees them.
 func (t *trouble) healthMachines() []health.Machine {
 	rows := t.w.api.machines.rows
 	switch t.now() {
@@ -117,7 +118,7 @@ func shuffle[T any](w *world, rows []T) []T {
 	return rows
 }
 
-// snapshot returns what the collector of orphans reads.
+// snapshot returns the input of the orphan collector.
 func (t *trouble) snapshot() *orphans.Snapshot {
 	w := t.w
 	s := &orphans.Snapshot{
@@ -142,7 +143,7 @@ func (t *trouble) snapshot() *orphans.Snapshot {
 	return s
 }
 
-// keep keeps the list of Machines as it is, and those before it for an hour.
+// keep records the current list of Machines, and drops lists older than an hour.
 func (t *trouble) keep() {
 	t.past = append(t.past, orphans.Machines{Version: strconv.Itoa(t.w.api.revision), All: slices.Clone(t.w.api.listed.rows)})
 	if len(t.past) > int(time.Hour/orphanPeriod) {

@@ -10,17 +10,17 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
-// What goes into a cloud, and what is seen of it.
+// The contents of a cloud, and how tests see them.
 type (
 	// Call is one call to the cloud's API, as the cloud saw it.
 	Call = gate.Call
 	// Fault makes chosen calls fail.
 	Fault = gate.Fault
-	// RateLimit is a token bucket on the cloud's clock. What goes beyond is answered 429 with Retry-After.
+	// RateLimit is a token bucket on the cloud's clock. Calls beyond it are answered with 429 and Retry-After.
 	RateLimit = gate.RateLimit
 	// Pace is how fast the API carries out one kind of call.
 	Pace = gate.Pace
-	// Quota is what a project may have of each kind. 0: as much as it likes; None: nothing.
+	// Quota is the limit of a project for each kind of resource. 0 means without a limit; None means that none is allowed.
 	Quota = quotas.Quota
 	// Server is a server as the cloud's user sees it from within Go.
 	Server = nova.Server
@@ -34,13 +34,13 @@ type (
 	Network = neutron.Network
 	// Subnet is a subnet of a network.
 	Subnet = neutron.Subnet
-	// User is someone who may log in.
+	// User is a user who may sign in.
 	User = keystone.User
 	// AppCredential is an application credential of a user for a project, both named.
 	AppCredential = keystone.AppCredential
 )
 
-// None as a quota: not a single one.
+// None is the quota that allows no resource of a kind.
 const None = quotas.None
 
 // ProxyPage returns a fault with which a proxy, and not OpenStack, answers a call: a page of its own with that status. The call

@@ -24,53 +24,53 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
-// Config is how a Cloud is made. The zero value is a cloud in which everything happens at once and nothing is limited.
+// Config configures a Cloud. The zero value is a cloud in which everything happens at once and nothing is limited.
 type Config struct {
-	// Clock is what all time is read from; nil: the real one.
+	// Clock is the source of all times; nil means the real clock.
 	Clock clock.WithTicker
-	// BootTime is from the accepted POST to ACTIVE.
+	// BootTime is the time from the accepted POST to ACTIVE.
 	BootTime time.Duration
-	// ScheduleTime is from the accepted POST to the choice of a host, whose zone shows from then on, or to the fault that
-	// says there is none; nil: a third of BootTime.
+	// ScheduleTime is the time from the accepted POST until a host is chosen, whose zone shows from then on, or until the server
+	// shows the fault that no host was found. nil means a third of BootTime.
 	ScheduleTime *time.Duration
-	// ClaimTime is from the choice of a host to the moment at which the server shows it (hostId).
+	// ClaimTime is the time from the choice of a host until the server shows it (hostId).
 	ClaimTime time.Duration
-	// NetworkTime is from then until the server's ports are bound and its addresses show. A server becomes ACTIVE no
-	// earlier, whatever BootTime says.
+	// NetworkTime is the time from then until the server's ports are bound and its addresses show. A server never becomes ACTIVE
+	// earlier, whatever BootTime is.
 	NetworkTime time.Duration
-	// DeleteTime is from the accepted DELETE to the server being gone.
+	// DeleteTime is the time from the accepted DELETE until the server is gone.
 	DeleteTime time.Duration
-	// PowerTime is from the accepted os-start or os-stop to ACTIVE or SHUTOFF.
+	// PowerTime is the time from the accepted os-start or os-stop to ACTIVE or SHUTOFF.
 	PowerTime time.Duration
-	// Latency is how long every call takes before it is carried out.
+	// Latency is how long each call takes before it is carried out.
 	Latency time.Duration
-	// Paces hold latency and concurrency of single kinds of calls, by Call.Name (such as `POST /ports`), in place of Latency.
+	// Paces holds the latency and concurrency of kinds of calls, by Call.Name (such as `POST /ports`). They replace Latency.
 	Paces map[string]Pace
-	// TokenTTL is how long a token lives; 0: one hour.
+	// TokenTTL is the lifetime of a token; 0 means one hour.
 	TokenTTL time.Duration
 	// Regions are the names in the catalog; empty: RegionOne. All of them show the same resources.
 	Regions []string
-	// Quota is what a project may have unless SetQuota says otherwise.
+	// Quota is the quota of a project unless SetQuota sets another one.
 	Quota Quota
-	// FaultsInLists: lists show the fault of a server that no host was found for. Whether a real cloud's do depends on
-	// which database its API is given as its own; those of the usual installation leave it to a GET of the server.
+	// FaultsInLists makes lists show the fault of a server for which no host was found. A real cloud shows it depending on the
+	// database with which its API is configured. A usual installation shows it only in a GET of the server.
 	FaultsInLists bool
-	// FirstOfTwoFails: of two servers that were accepted on the same port, the first one fails. By default the second one does. On
-	// a real cloud either happens.
+	// FirstOfTwoFails makes the first of two servers fail that were accepted on the same port. By default the second one fails.
+	// On a real cloud both happen.
 	FirstOfTwoFails bool
-	// ComputeMicroversion is the newest that Nova offers; empty: 2.93.
+	// ComputeMicroversion is the newest microversion of Nova; empty means 2.93.
 	ComputeMicroversion string
 	// UnversionedCompute leaves the version out of the compute URLs in the catalog, as some installations do.
 	UnversionedCompute bool
-	// RateLimits hold per service ("identity", "compute", "network", "image", "volume").
+	// RateLimits holds the limit of each service ("identity", "compute", "network", "image", "volume").
 	RateLimits map[string]RateLimit
-	// Random is what IDs are drawn from, one after another; nil: crypto/rand. It may not fail.
+	// Random is the source of IDs, which are read one after another; nil means crypto/rand. It must not fail.
 	Random io.Reader
-	// Seed fills the cloud with what it shall have; see SeedMetaKube.
+	// Seed adds the initial contents of the cloud; see SeedMetaKube.
 	Seed func(*Cloud)
 }
 
-// Cloud is one simulated cloud. Make it with New.
+// Cloud is one simulated cloud. Create it with New.
 type Cloud struct {
 	cfg    Config
 	kernel *kernel.Kernel
@@ -95,7 +95,7 @@ type Cloud struct {
 	api, metadata net.Listener
 }
 
-// New makes a cloud. It does not listen yet: see Start, Handler and RoundTripper.
+// New creates a cloud. It does not listen yet: see Start, Handler and RoundTripper.
 func New(cfg Config) *Cloud {
 	cfg.setDefaults()
 	k := kernel.New(cfg.Clock, cfg.Random)
@@ -144,8 +144,8 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Start listens on two free loopback ports, one for the API and one for the metadata service, until Close or until ctx
-// ends. Error: the seed was wrong, or no port could be had.
+// Start listens on two free loopback ports, one for the API and one for the metadata service, until Close or until ctx ends. It
+// returns an error when the seed failed or when it cannot listen.
 func (c *Cloud) Start(ctx context.Context) error {
 	if c.seedError != nil {
 		return c.seedError
@@ -169,7 +169,7 @@ func (c *Cloud) serve(l net.Listener, h http.Handler) {
 	go func() { _ = s.Serve(l) }()
 }
 
-// Close ends the listeners, cuts what still hangs, and stops the agenda.
+// Close closes the listeners, ends the calls that still wait, and stops the agenda.
 func (c *Cloud) Close() {
 	c.kernel.Close(func() {
 		for _, s := range c.listeners {
@@ -178,7 +178,7 @@ func (c *Cloud) Close() {
 	})
 }
 
-// AuthURL is Keystone's address, versioned. Before Start it names a host that only the in-process door knows.
+// AuthURL returns the versioned URL of Keystone. Before Start its host exists only for the in-process door.
 func (c *Cloud) AuthURL() string { return c.baseURL() + "/identity/v3" }
 
 func (c *Cloud) baseURL() string {
@@ -188,8 +188,8 @@ func (c *Cloud) baseURL() string {
 	return "http://" + c.api.Addr().String()
 }
 
-// MetadataURL is the metadata service's address; a request to it names its server in the header X-Instance-ID. Empty
-// before Start.
+// MetadataURL returns the URL of the metadata service. A request names its server in the header X-Instance-ID. It is empty before
+// Start.
 func (c *Cloud) MetadataURL() string {
 	if c.metadata == nil {
 		return ""

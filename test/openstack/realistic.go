@@ -23,8 +23,8 @@ func RealPaces(atATime int) map[string]Pace {
 	return paces
 }
 
-// Realistic returns cfg with the times of a real cloud: RealPaces(atATime), 20 ms for every other call, and servers of
-// which the zone shows 2 s after the POST, the host 2.5 s later, the addresses 1 s after that, and ACTIVE 10 s after the
+// Realistic returns cfg with the times of a real cloud: RealPaces(atATime), 20 ms for every other call, and servers whose
+// zone shows 2 s after the POST, the host 2.5 s later, the addresses 1 s after that, and ACTIVE 10 s after the
 // POST. A client that lists every 2 s sees each of them in a list of its own, as it does on a real cloud that is building
 // many servers. A deletion takes 2 s.
 func Realistic(cfg Config, atATime int) Config {

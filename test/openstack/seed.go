@@ -1,6 +1,6 @@
 package openstack
 
-// AddProject adds a project to a domain (name; empty: Default) and returns its ID. One that is there already is kept.
+// AddProject adds a project to a domain (a name; empty means Default) and returns its ID. An existing project is kept.
 func (c *Cloud) AddProject(name, domainName string) (id string) {
 	c.kernel.Hold(func() { id = c.identity.AddProject(name, domainName) })
 	return id
@@ -12,7 +12,7 @@ func (c *Cloud) AddUser(u User) (id string) {
 	return id
 }
 
-// AddAppCredential adds an application credential and returns its ID. Error: its user is not there.
+// AddAppCredential adds an application credential and returns its ID. It returns an error when its user does not exist.
 func (c *Cloud) AddAppCredential(a AppCredential) (id string, err error) {
 	c.kernel.Hold(func() { id, err = c.identity.AddAppCredential(a) })
 	return id, err
@@ -26,8 +26,7 @@ func (c *Cloud) RenameProject(nameOrID, name string) {
 // RevokeTokens makes every token that was given out so far invalid.
 func (c *Cloud) RevokeTokens() { c.kernel.Hold(c.identity.RevokeTokens) }
 
-// RevokeAppCredential deletes an application credential and the tokens that were issued for it. An ID that is not there
-// changes nothing.
+// RevokeAppCredential deletes an application credential and the tokens that were issued for it. An unknown ID changes nothing.
 func (c *Cloud) RevokeAppCredential(id string) {
 	c.kernel.Hold(func() { c.identity.RevokeAppCredential(id) })
 }
@@ -79,7 +78,8 @@ func (c *Cloud) AddNetwork(n Network) (id string) {
 	return id
 }
 
-// AddSubnet adds a subnet and returns its ID. Error: its network is not there, or its CIDR or pool cannot be read.
+// AddSubnet adds a subnet and returns its ID. It returns an error when its network does not exist, or when its CIDR or pool
+// cannot be parsed.
 func (c *Cloud) AddSubnet(s Subnet) (id string, err error) {
 	c.kernel.Hold(func() { id, err = c.network.AddSubnet(s) })
 	return id, err

@@ -12,43 +12,44 @@ func (c *Cloud) ServerCount() (n int) {
 	return n
 }
 
-// Servers returns all that are there, oldest first.
+// Servers returns all existing servers, oldest first.
 func (c *Cloud) Servers() (list []Server) {
 	c.kernel.Do(func() { list = c.compute.Servers() })
 	return list
 }
 
-// Server returns one by its ID; false when it is not there.
+// Server returns a server by its ID; false when it does not exist.
 func (c *Cloud) Server(id string) (s Server, found bool) {
 	c.kernel.Do(func() { s, found = c.compute.Server(id) })
 	return s, found
 }
 
-// DeleteServer ends a server behind everybody's back, at once. False: there is none.
+// DeleteServer deletes a server at once, outside of the API. It returns false when the server does not exist.
 func (c *Cloud) DeleteServer(id string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.DeleteServer(id) })
 	return found
 }
 
-// FailServer puts a server into ERROR with that fault. False: there is none.
+// FailServer puts a server into ERROR with that fault. It returns false when the server does not exist.
 func (c *Cloud) FailServer(id, message string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.FailServer(id, message) })
 	return found
 }
 
-// StopServer shuts a server down, as its own operating system may: SHUTOFF. False: there is none.
+// StopServer shuts a server down (SHUTOFF), as its own operating system may. It returns false when the server does not exist.
 func (c *Cloud) StopServer(id string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.StopServer(id) })
 	return found
 }
 
-// ChangeServer gives a server another vm_state and task_state, in Nova's words, as an action of somebody does. False: there is none.
+// ChangeServer sets the vm_state and task_state of a server, in Nova's words, as an action of a user does. It returns false when
+// the server does not exist.
 func (c *Cloud) ChangeServer(id, state, task string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.ChangeServer(id, state, task) })
 	return found
 }
 
-// SetConsole sets what os-getConsoleOutput returns. False: there is no such server.
+// SetConsole sets the result of os-getConsoleOutput. It returns false when the server does not exist.
 func (c *Cloud) SetConsole(id, text string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.SetConsole(id, text) })
 	return found

@@ -148,7 +148,7 @@ func TestListsMayLag(t *testing.T) {
 		t.Errorf("a GET is exact, got %s", status)
 	}
 	if got := c.list(t, servers.ListOpts{Status: "BUILD"}); len(got) != 1 {
-		t.Error("the list does not show what it was 5 s ago")
+		t.Error("the list does not show the state of 5 s ago")
 	}
 	fake.Step(5 * time.Second)
 	if got := c.list(t, servers.ListOpts{Status: "ACTIVE"}); len(got) != 1 {
@@ -234,7 +234,7 @@ func TestWhatHappensBehindTheClientsBack(t *testing.T) {
 	_, err := servers.Get(t.Context(), c.compute, ids["gone"]).Extract()
 	refused(t, err, 404)
 	if cloud.DeleteServer("nope") {
-		t.Error("a server that is not there was deleted")
+		t.Error("DeleteServer() of an unknown server returned true")
 	}
 }
 

@@ -26,10 +26,10 @@ var Noon = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 // Namespace holds the objects of every pool.
 const Namespace = "kube-system"
 
-// OpenStack is the cloud of the Machines.
+// OpenStack is the provider of the Machines.
 var OpenStack = provider.Provider{}
 
-// World is a cluster as a test describes it.
+// World is the cluster that a test describes.
 type World struct {
 	Deployments []*v1alpha1.MachineDeployment
 	Sets        []*v1alpha1.MachineSet
@@ -41,7 +41,7 @@ type World struct {
 // NewWorld returns an empty cluster.
 func NewWorld() *World { return &World{} }
 
-// Meta returns the metadata of a new object, which is an hour old.
+// Meta returns the metadata of a new object. Its age is an hour.
 func (w *World) Meta(name string) metav1.ObjectMeta {
 	w.serial++
 	return metav1.ObjectMeta{
@@ -50,7 +50,7 @@ func (w *World) Meta(name string) metav1.ObjectMeta {
 	}
 }
 
-// Pool adds a deployment of that size with bounds, and its one set.
+// Pool adds a MachineDeployment with that size and bounds, and one MachineSet.
 func (w *World) Pool(name string, replicas, low, high int32) *Pool {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: w.Meta(name)}
 	d.Annotations = map[string]string{
@@ -66,17 +66,17 @@ func (w *World) Pool(name string, replicas, low, high int32) *Pool {
 	return p
 }
 
-// Pool is a deployment with its newest set.
+// Pool is a MachineDeployment with its newest MachineSet.
 type Pool struct {
 	World      *World
 	Deployment *v1alpha1.MachineDeployment
 	Set        *v1alpha1.MachineSet
 }
 
-// ID returns the id of the pool's node group.
+// ID returns the ID of the pool's node group.
 func (p *Pool) ID() string { return membership.ID(Namespace, p.Deployment.Name) }
 
-// Revision adds a set of that revision.
+// Revision adds a MachineSet of that revision.
 func (p *Pool) Revision(n int) *v1alpha1.MachineSet {
 	s := &v1alpha1.MachineSet{ObjectMeta: p.World.Meta(p.Deployment.Name + "-r" + strconv.Itoa(n))}
 	s.Annotations = map[string]string{v1alpha1.AnnotationRevision: strconv.Itoa(n)}
@@ -87,7 +87,7 @@ func (p *Pool) Revision(n int) *v1alpha1.MachineSet {
 	return s
 }
 
-// Machine adds a Machine without a server to the newest set.
+// Machine adds a Machine without a server to the newest MachineSet.
 func (p *Pool) Machine(name string, change ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 	m := &v1alpha1.Machine{ObjectMeta: p.World.Meta(name)}
 	m.Labels = map[string]string{"pool": p.Deployment.Name}
@@ -99,7 +99,7 @@ func (p *Pool) Machine(name string, change ...func(*v1alpha1.Machine)) *v1alpha1
 	return m
 }
 
-// Node adds a Machine with a server and a registered node.
+// Node adds a Machine with a server and a registered Node.
 func (p *Pool) Node(name string, change ...func(*v1alpha1.Machine)) (*v1alpha1.Machine, *corev1.Node) {
 	m := p.Machine(name, append([]func(*v1alpha1.Machine){WithServer}, change...)...)
 	m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name}
@@ -109,28 +109,28 @@ func (p *Pool) Node(name string, change ...func(*v1alpha1.Machine)) (*v1alpha1.M
 	return m, n
 }
 
-// ServerOf returns the ID of the server of the Machine with that name.
+// ServerOf returns the server ID of the Machine with that name.
 func ServerOf(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
 }
 
-// ProviderID returns the provider ID of the server of the Machine with that name.
+// ProviderID returns the provider ID of the Machine with that name.
 func ProviderID(name string) string { return "openstack:///" + ServerOf(name) }
 
-// WithServer makes a Machine one that has a server.
+// WithServer sets the provider ID of a Machine, as if it had a server.
 func WithServer(m *v1alpha1.Machine) {
 	m.Spec.ProviderID = ptr.To(ProviderID(m.Name))
 	m.Finalizers = []string{v1alpha1.FinalizerServer}
 }
 
-// Deleting makes a Machine one that is being deleted.
+// Deleting sets the deletion timestamp of a Machine.
 func Deleting(m *v1alpha1.Machine) {
 	m.DeletionTimestamp = ptr.To(metav1.NewTime(Noon.Add(-time.Minute)))
 	m.Finalizers = []string{v1alpha1.FinalizerServer}
 }
 
-// Failed makes a Machine one whose last attempt failed a minute ago.
+// Failed returns a change that records a failed attempt, a minute ago, in a Machine's status.
 func Failed(code fault.Code, message string) func(*v1alpha1.Machine) {
 	return func(m *v1alpha1.Machine) {
 		m.Status.ErrorReason, m.Status.ErrorMessage = ptr.To(string(code)), &message
@@ -138,14 +138,14 @@ func Failed(code fault.Code, message string) func(*v1alpha1.Machine) {
 	}
 }
 
-// Remove lists Machines for removal.
+// Remove adds Machines to the removals of the deployment.
 func (p *Pool) Remove(machines ...*v1alpha1.Machine) {
 	for _, m := range machines {
 		p.Deployment.Spec.Removals = append(p.Deployment.Spec.Removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.NewTime(Noon)})
 	}
 }
 
-// Objects are what a client holds.
+// Objects returns all objects of the cluster, for a fake client.
 func (w *World) Objects() []client.Object {
 	var list []client.Object
 	for _, d := range w.Deployments {
@@ -163,35 +163,35 @@ func (w *World) Objects() []client.Object {
 	return list
 }
 
-// Fake is the node that the autoscaler makes up for an instance.
+// Fake returns the node that the autoscaler sends in place of an instance without a Node.
 func Fake(id, reason string) membership.Node {
 	return membership.Node{ProviderID: id, Name: id, Annotations: map[string]string{"k8s.io/cluster-autoscaler/fake-node-reason": reason}}
 }
 
-// Asked is a real node as a request describes it.
+// Asked returns a Node as a request of the autoscaler describes it.
 func Asked(n *corev1.Node) membership.Node {
 	return membership.Node{ProviderID: n.Spec.ProviderID, Name: n.Name, Labels: n.Labels, Annotations: n.Annotations}
 }
 
-// MachineID returns the placeholder of a Machine.
+// MachineID returns the ID of the placeholder of a Machine.
 func MachineID(p *Pool, name string) string {
 	return p.ID() + "/machine/" + name
 }
 
-// UnitID returns the placeholder of a unit without a Machine.
+// UnitID returns the ID of the placeholder of a replica without a Machine.
 func UnitID(p *Pool, series, ordinal int32) string {
 	return fmt.Sprintf("%s/%d/%d", p.ID(), series, ordinal)
 }
 
-// RawSpec returns a provider spec as it is stored.
+// RawSpec returns a provider spec with that JSON.
 func RawSpec(text string) *runtime.RawExtension { return &runtime.RawExtension{Raw: []byte(text)} }
 
-// TakesPods makes a Machine one whose node is Ready.
+// TakesPods changes a Machine to one with a Ready Node.
 func TakesPods(m *v1alpha1.Machine) {
 	m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 }
 
-// NodeTemplate returns the template of a node with GPUs.
+// NodeTemplate returns the template of a Node with GPUs.
 func NodeTemplate() *v1alpha1.NodeTemplate {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("4"), corev1.ResourceMemory: resource.MustParse("7Gi"),
@@ -206,7 +206,7 @@ func NodeTemplate() *v1alpha1.NodeTemplate {
 		Taints: []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}}
 }
 
-// Large is a cluster of that many nodes in that many groups.
+// Large returns a cluster of that many Nodes in that many groups.
 func Large(nodes, groups int) *World {
 	w := NewWorld()
 	for g := range groups {

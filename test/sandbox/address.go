@@ -5,7 +5,7 @@ import (
 	"net"
 )
 
-// claim turns a flag's address into one that is free now: a port of 0 into a port, anything else into itself.
+// claim returns an address with a free port when the port is 0, and any other address unchanged.
 func claim(flag, address string) (string, error) {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {
@@ -22,7 +22,7 @@ func claim(flag, address string) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// claimAll claims drover's addresses, before anything has been started.
+// claimAll chooses drover's addresses before any program is started.
 func (o *Options) claimAll() error {
 	for _, a := range []struct {
 		flag    string

@@ -12,11 +12,11 @@ import (
 	"github.com/drover-project/drover/deploy"
 )
 
-// certificateFlags have drover make its certificates.
+// certificateFlags are the flags with which drover issues its own certificates.
 var certificateFlags = []string{"--grpc-self-signed", "--grpc-secret", "--grpc-client-secret"}
 
-// arguments returns what drover is started with: the arguments of deploy/deployment.yaml, with addresses and files of this
-// machine in the place of the pod's, the sandbox's certificates, a kubeconfig, and the options' own flags.
+// arguments returns drover's arguments: those of deploy/deployment.yaml, with addresses and files of this machine instead of the
+// pod's, the sandbox's certificates, a kubeconfig, and the options' own flags.
 func (s *Sandbox) arguments(r *replica) ([]string, error) {
 	args, err := deploy.Args()
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *Sandbox) arguments(r *replica) ([]string, error) {
 	here := map[string]string{
 		"--grpc-address": r.grpc, "--metrics-address": r.metrics, "--health-address": r.health, "--clouds-yaml": clouds,
 	}
-	// The names of the sandbox's servers are not those of a Service, so it has certificates of its own.
+	// The sandbox issues the certificates, because the names of its servers are not those of a Service.
 	out := []string{"--grpc-cert=" + s.pki.serverCert, "--grpc-key=" + s.pki.serverKey, "--grpc-client-ca=" + s.pki.ca}
 	for _, arg := range args {
 		name, value, _ := strings.Cut(arg, "=")

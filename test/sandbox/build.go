@@ -12,10 +12,10 @@ import (
 	"time"
 )
 
-// module is what drover is built from.
+// module is the module that contains drover.
 const module = "github.com/drover-project/drover"
 
-// Build builds drover into the folder and gives its path. It needs the go command and this module's source.
+// Build builds drover into the folder and returns its path. It needs the go command and this module's source.
 func Build(ctx context.Context, dir string, log io.Writer) (string, error) {
 	root, err := moduleRoot(ctx)
 	if err != nil {

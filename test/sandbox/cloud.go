@@ -7,15 +7,15 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// region is the simulated cloud's.
+// region is the region of the simulated cloud.
 const region = openstack.MetaKubeRegion
 
-// newCloud is a simulated OpenStack that seed has filled.
+// newCloud creates a simulated OpenStack with the contents that seed adds.
 func newCloud(boot time.Duration, seed func(*openstack.Cloud)) *openstack.Cloud {
 	return openstack.New(openstack.Config{BootTime: boot, DeleteTime: boot / 3, Seed: seed})
 }
 
-// credentials are drover's for the cloud, as variables of its environment, with another password when one is given.
+// credentials returns drover's credentials for the cloud as environment variables, with another password if one is given.
 func credentials(cloud *openstack.Cloud, password string) []string {
 	variables := cloud.Environment()
 	for i := range variables {

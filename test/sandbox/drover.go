@@ -18,16 +18,16 @@ import (
 )
 
 const (
-	// Namespace and account are what drover's manifests name its own.
+	// Namespace and account are the namespace and the service account in drover's manifests.
 	Namespace = "drover"
 	account   = "drover"
-	// droverStart bounds the time to ready.
+	// droverStart is how long drover may take to become ready.
 	droverStart = time.Minute
 	pollEvery   = 50 * time.Millisecond
 )
 
-// droverKubeconfig writes a kubeconfig with the service account's token, so that drover may do what its manifests
-// allow and no more.
+// droverKubeconfig writes a kubeconfig with the service account's token, so that drover has exactly the permissions of its
+// manifests.
 func droverKubeconfig(ctx context.Context, c *kube.Cluster, path string) error {
 	client, err := kubernetes.NewForConfig(c.Config)
 	if err != nil {
@@ -46,11 +46,11 @@ func droverKubeconfig(ctx context.Context, c *kube.Cluster, path string) error {
 type replica struct {
 	name                  string
 	grpc, metrics, health string
-	// process is nil while it is not to run. The sandbox's lock guards it.
+	// process is nil while the replica must not run. The sandbox's lock guards it.
 	process *process
 }
 
-// startDrovers runs drover's binary, as often as the options say, and returns once all are ready.
+// startDrovers runs drover's binary once for each replica, and returns when all are ready.
 func (s *Sandbox) startDrovers(ctx context.Context) error {
 	if err := s.writeKubeconfigs(ctx); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (s *Sandbox) startDrovers(ctx context.Context) error {
 	return err
 }
 
-// anotherReplica has addresses of its own.
+// anotherReplica returns a replica with addresses of its own.
 func anotherReplica(n int) (*replica, error) {
 	r := &replica{name: fmt.Sprintf("drover-%d", n)}
 	for _, address := range []*string{&r.grpc, &r.metrics, &r.health} {
@@ -122,7 +122,7 @@ func (s *Sandbox) startReplica(ctx context.Context, r *replica) error {
 	})
 }
 
-// awaitReady asks whether a program is ready until it is, the program has ended, or it takes too long.
+// awaitReady polls a program until it is ready. It fails when the program ends or when it takes too long.
 func awaitReady(ctx context.Context, p *process, ready func(context.Context) bool) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, droverStart, fmt.Errorf("%s is not ready after %s", p.name, droverStart))
 	defer cancel()
@@ -143,7 +143,7 @@ func awaitReady(ctx context.Context, p *process, ready func(context.Context) boo
 	}
 }
 
-// accepts tells whether somebody listens there.
+// accepts reports whether a process listens on the address.
 func accepts(address string) bool {
 	conn, err := net.DialTimeout("tcp", address, time.Second)
 	if err != nil {

@@ -2,8 +2,8 @@ package sandbox
 
 import "testing"
 
-// ForTest starts a sandbox for a test and stops it at the test's end. When the test has failed by then, the last lines
-// of drover's and the autoscaler's logs and the servers' journals are in its output.
+// ForTest starts a sandbox for a test and stops it at the test's end. If the test has failed, the output has the last lines of
+// drover's and the autoscaler's logs and the servers' journals.
 func ForTest(t testing.TB, o Options) *Sandbox {
 	t.Helper()
 	if o.Log == nil {

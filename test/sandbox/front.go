@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// front is an address behind which one of several replicas answers, as behind a Service's.
+// front is an address that forwards to one of several replicas, like a Service.
 type front struct {
 	listener net.Listener
 	work     sync.WaitGroup
@@ -38,7 +38,7 @@ func (f *front) serve() {
 	}
 }
 
-// relay carries one connection to the replica that leads now.
+// relay forwards one connection to the current replica.
 func (f *front) relay(from net.Conn) {
 	defer f.drop(from)
 	f.mu.Lock()
@@ -67,7 +67,7 @@ func (f *front) drop(conn net.Conn) {
 	delete(f.open, conn)
 }
 
-// lead sends new connections to another replica and cuts those there are.
+// lead forwards new connections to another replica and cuts the existing ones.
 func (f *front) lead(target string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

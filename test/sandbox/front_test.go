@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// answering listens and tells everybody who connects its name, then keeps the connection.
+// answering listens, sends its name on each connection, and keeps the connection open.
 func answering(t *testing.T, name string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,7 +28,7 @@ func answering(t *testing.T, name string) string {
 	return listener.Addr().String()
 }
 
-// greeting connects and reads who answers.
+// greeting connects and reads the name of the listener.
 func greeting(t *testing.T, address string) (string, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// Lock lets one demo run at a time: two would fight for the same machine's cores, and their measures would say nothing.
-// The lock ends with its process, however that ends, so a stale one does not exist; the file that is left behind then
-// holds nobody back. An error names the process that has it.
+// Lock makes sure that only one demo runs at a time: two would compete for the cores, and their measurements would mean nothing.
+// The operating system releases the lock when its process ends, however it ends, so a file that is left behind blocks no other
+// demo. The error names the process that has the lock.
 func Lock() (release func(), err error) {
 	dir, err := os.UserCacheDir()
 	if err != nil {

@@ -117,9 +117,9 @@ func TestWhatCannotWorkIsRefusedBeforeAnythingStarts(t *testing.T) {
 		o    Options
 		says string
 	}{
-		"a drover that is not there": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
-		"a folder in its place":      {Options{Drover: t.TempDir()}, "name drover's binary"},
-		"a boot before its time":     {Options{BootTime: -time.Second}, "--boot-time -1s"},
+		"a missing drover":       {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
+		"a folder in its place":  {Options{Drover: t.TempDir()}, "name drover's binary"},
+		"a boot before its time": {Options{BootTime: -time.Second}, "--boot-time -1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.says) {

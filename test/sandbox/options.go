@@ -10,53 +10,53 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// Options say what [Start] puts up. The zero value is a whole sandbox.
+// Options configures [Start]. The zero value is a complete sandbox.
 type Options struct {
-	// Dir holds keys, logs and data. Empty: a new folder under the system's temporary one. Stop removes it either way.
+	// Dir holds keys, logs and data. Empty means a new folder under the system's temporary one. Stop removes it either way.
 	Dir string
 	// NoDrover leaves out drover, its manifests and the autoscaler; the caller installs and runs them.
 	NoDrover bool
-	// Drover is the path of drover's binary. Empty: it is built from this module.
+	// Drover is the path of drover's binary. Empty means that it is built from this module.
 	Drover string
 	// DroverFlags are appended to drover's own.
 	DroverFlags []string
-	// Replicas is how many drovers run. Default: one. Of several, the autoscaler comes to the one that [Sandbox.FailOver]
-	// chose last, as through a Service.
+	// Replicas is the number of drovers. The default is one. The autoscaler reaches the one that [Sandbox.FailOver] chose last,
+	// as through a Service.
 	Replicas int
 	// TwoClusters puts Machines and Nodes into clusters of their own.
 	TwoClusters bool
-	// GRPCAddress, MetricsAddress and HealthAddress are where drover listens; loopback only. Default: free ports.
+	// GRPCAddress, MetricsAddress and HealthAddress are drover's addresses; loopback only. The default is free ports.
 	GRPCAddress, MetricsAddress, HealthAddress string
-	// Password is drover's password for the cloud. Empty: the right one.
+	// Password is drover's password for the cloud. Empty means the right one.
 	Password string
-	// BootTime is how long a simulated server boots. Default: 3 s.
+	// BootTime is how long a simulated server boots. The default is 3 s.
 	BootTime time.Duration
-	// CloudControllerInterval is how often the stand-in for the cloud-controller-manager looks at Nodes: so long may a new
-	// Node have to wait until it is initialized. Default: 1 s.
+	// CloudControllerInterval is the period at which the stand-in for the cloud-controller-manager reads Nodes and servers. A new
+	// Node may wait that long until it is initialized. The default is 1 s.
 	CloudControllerInterval time.Duration
-	// Seed fills the simulated cloud. Default: openstack.SeedMetaKube.
+	// Seed adds the contents of the simulated cloud. The default is openstack.SeedMetaKube.
 	Seed func(*openstack.Cloud)
-	// Autoscaler is the path of a real cluster-autoscaler. Empty: the stand-in.
+	// Autoscaler is the path of a real cluster-autoscaler. Empty means the stand-in.
 	Autoscaler string
 	// AutoscalerFlags are appended to those of a real autoscaler.
 	AutoscalerFlags []string
-	// NoAutoscaler leaves it out.
+	// NoAutoscaler leaves the autoscaler out.
 	NoAutoscaler bool
-	// Scaling are the stand-in's times; its connections are filled in.
+	// Scaling holds the stand-in's times; its connections are filled in.
 	Scaling autoscaler.Options
-	// Boots tells whether a server ever becomes a node. Nil: all do.
+	// Boots reports whether a server ever becomes a node. Nil means that all do.
 	Boots func(openstack.Server) bool
-	// Log takes a line per step. Default: dropped.
+	// Log receives a line for each step. By default they are dropped.
 	Log io.Writer
 }
 
 const (
 	defaultBootTime = 3 * time.Second
-	// readyAfter is how long a simulated node's network takes to come up.
+	// readyAfter is how long the network of a simulated node takes to start.
 	readyAfter = 500 * time.Millisecond
 )
 
-// check refuses what would fail only after everything else has been started.
+// check refuses options that would otherwise fail only after everything else has started.
 func (o Options) check() error {
 	if o.BootTime < 0 {
 		return fmt.Errorf("--boot-time %s: a server cannot boot before it was made; give a time from 0 on", o.BootTime)

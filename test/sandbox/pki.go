@@ -19,15 +19,15 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// autoscalerName is what the autoscaler's client certificate says it is.
+// autoscalerName is the common name of the autoscaler's client certificate.
 const autoscalerName = "cluster-autoscaler"
 
-// pki are the files of the connection between the autoscaler and drover.
+// pki holds the certificate files of the connection between the autoscaler and drover.
 type pki struct {
 	ca, serverCert, serverKey, clientCert, clientKey string
 }
 
-// makePKI makes a CA of its own for that connection, a certificate for drover on loopback and one for its client.
+// makePKI creates a CA for that connection, a certificate for drover on loopback, and one for its client.
 func makePKI(dir string) (pki, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki{}, fmt.Errorf("making keys: %w", err)
@@ -62,7 +62,7 @@ func makePKI(dir string) (pki, error) {
 	return files, issue(client, ca, key, files.clientCert, files.clientKey)
 }
 
-// issue signs a certificate, good for a day, and writes it and its key.
+// issue signs a certificate that is valid for a day, and writes it and its key.
 func issue(template, ca *x509.Certificate, signer crypto.Signer, certPath, keyPath string) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// stopGrace is how long a program may take to end when asked.
+	// stopGrace is how long a program may take to end after SIGTERM.
 	stopGrace = 10 * time.Second
-	// tailLines is how much of a program's log stands in an error.
+	// tailLines is how many lines of a program's log are added to an error.
 	tailLines = 15
 )
 
@@ -25,7 +25,7 @@ type process struct {
 	err       error
 }
 
-// startProcess runs a program with exactly the environment given.
+// startProcess runs a program with exactly the given environment.
 func startProcess(name, log string, env []string, path string, args ...string) (*process, error) {
 	file, err := os.OpenFile(log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
@@ -35,7 +35,7 @@ func startProcess(name, log string, env []string, path string, args ...string) (
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env, p.cmd.SysProcAttr = file, file, env, apart()
 	started := make(chan error)
 	go func() {
-		// The kernel ends a child when the thread that started it ends: so that thread is held.
+		// The kernel kills a child when the thread that started it ends, so that thread is kept.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer func() { _ = file.Close() }()
@@ -52,7 +52,7 @@ func startProcess(name, log string, env []string, path string, args ...string) (
 	return p, nil
 }
 
-// failure says why the program has ended, with the last lines of its log; nil while it runs.
+// failure returns why the program has ended, with the last lines of its log; nil while it runs.
 func (p *process) failure() error {
 	select {
 	case <-p.ended:
@@ -66,7 +66,7 @@ func (p *process) failure() error {
 	}
 }
 
-// stop asks the program to end, and ends it when it does not.
+// stop sends SIGTERM to the program, and kills it when it does not end.
 func (p *process) stop() {
 	select {
 	case <-p.ended:
@@ -90,7 +90,7 @@ func (p *process) kill() {
 
 func (p *process) tail() []byte { return Tail(p.log) }
 
-// Tail gives the last lines of a log file, or why it cannot be read.
+// Tail returns the last lines of a log file, or why it cannot be read.
 func Tail(path string) []byte {
 	data, err := os.ReadFile(path)
 	if err != nil {

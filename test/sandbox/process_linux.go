@@ -2,8 +2,8 @@ package sandbox
 
 import "syscall"
 
-// apart puts a program into a process group of its own, so that a Ctrl-C reaches the sandbox alone, which then stops
-// everything in order; and has the kernel end it when the sandbox is killed.
+// apart puts a program into its own process group, so that Ctrl-C reaches only the sandbox, which then stops everything in order.
+// The kernel kills the program when the sandbox is killed.
 func apart() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

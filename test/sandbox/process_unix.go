@@ -4,6 +4,5 @@ package sandbox
 
 import "syscall"
 
-// apart puts a program into a process group of its own, so that a Ctrl-C reaches the sandbox alone, which then stops
-// everything in order.
+// apart puts a program into its own process group, so that Ctrl-C reaches only the sandbox, which then stops everything in order.
 func apart() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/deploy"
 )
 
-// demoFlags lie over them: what takes a real cluster ten minutes takes seconds here.
+// demoFlags override the shipped flags: what takes ten minutes in a real cluster takes seconds here.
 var demoFlags = []string{
 	"--leader-elect=false", "--scan-interval=1s", "--kube-client-qps=100", "--kube-client-burst=200",
 	"--scale-down-unneeded-time=8s", "--scale-down-delay-after-add=3s", "--scale-down-delay-after-failure=5s",
@@ -37,7 +37,7 @@ func (s *Sandbox) runAutoscaler(cloudConfig string) error {
 	return nil
 }
 
-// flagsOf reads flags, one per line; empty lines and those that begin with # are left out.
+// flagsOf parses flags, one per line. It skips empty lines and lines that begin with #.
 func flagsOf(text string) []string {
 	var flags []string
 	for line := range strings.Lines(text) {

@@ -29,10 +29,10 @@ const startupTaint = v1alpha1.DefaultStartupTaint
 type Sandbox struct {
 	// Dir holds keys, logs and data.
 	Dir string
-	// Cluster has the Machines, Target the Nodes and pods: one cluster, unless the options say TwoClusters.
+	// Cluster has the Machines, and Target the Nodes and pods. They are the same cluster unless the options set TwoClusters.
 	Cluster, Target *kube.Cluster
 	Cloud           *openstack.Cloud
-	// Client and TargetClient are the administrators'; they know drover's kinds.
+	// Client and TargetClient are clients of the administrators, for the kinds of Kubernetes and of drover.
 	Client, TargetClient client.Client
 
 	options  Options
@@ -41,10 +41,10 @@ type Sandbox struct {
 	machines *machines
 	replicas []*replica
 	front    *front
-	// scaler is the real autoscaler; standIn ends the one in this process.
+	// scaler is the real autoscaler; standIn stops the stand-in in this process.
 	scaler  *process
 	standIn func()
-	// cloudController ends the stand-in for the cloud-controller-manager; nil while it does not run.
+	// cloudController stops the stand-in for the cloud-controller-manager; nil while it does not run.
 	cloudController func()
 	running         context.Context
 	cancel          context.CancelFunc
@@ -55,8 +55,8 @@ type Sandbox struct {
 	failures []error
 }
 
-// Start puts up everything that the options ask for. ctx bounds the start alone; the sandbox runs until Stop. After an
-// error nothing is left.
+// Start starts everything that the options ask for. ctx limits only the start; the sandbox runs until Stop. After an error
+// nothing is left running.
 func Start(ctx context.Context, o Options) (*Sandbox, error) {
 	o = o.withDefaults()
 	if err := o.check(); err != nil {
@@ -86,7 +86,7 @@ func (s *Sandbox) bringUp(ctx context.Context) error {
 	if err := s.build(ctx); err != nil {
 		return err
 	}
-	// What runs in this process outlives ctx and ends with Stop.
+	// Programs within this process outlive ctx and end with Stop.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.running, s.cancel = running, cancel
 	type step struct {
@@ -113,7 +113,7 @@ func (s *Sandbox) bringUp(ctx context.Context) error {
 	return nil
 }
 
-// build makes what is not there yet: the control plane's binaries and drover.
+// build builds missing binaries: those of the control plane, and drover.
 func (s *Sandbox) build(ctx context.Context) (err error) {
 	if _, err := kube.Binaries(ctx, s.options.Log); err != nil {
 		return fmt.Errorf("building the control plane: %w", err)
@@ -144,8 +144,8 @@ func (s *Sandbox) startCluster(ctx context.Context) error {
 	return err
 }
 
-// clusterOptions are those of one cluster. Before its controllers start it gets the manifests of the folders named (none means
-// those of one cluster for all), so that the garbage of drover's kinds is collected from the start.
+// clusterOptions returns the options of one cluster. Before its controllers start, the manifests of the given folders are applied
+// (none means those of one cluster for all), so that the garbage collector handles drover's kinds from the start.
 func (s *Sandbox) clusterOptions(dir string, components []kube.Component, administrator *client.Client, manifests ...string) kube.Options {
 	install := func(ctx context.Context, cluster *kube.Cluster) error {
 		c, err := client.New(cluster.Config, client.Options{Scheme: Scheme()})
@@ -161,7 +161,7 @@ func (s *Sandbox) clusterOptions(dir string, components []kube.Component, admini
 	return kube.Options{Dir: filepath.Join(s.Dir, dir), Components: components, Log: s.options.Log, Prepare: install}
 }
 
-// Scheme knows Kubernetes' kinds and drover's.
+// Scheme is the scheme with the kinds of Kubernetes and of drover.
 func Scheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
@@ -207,7 +207,7 @@ func (s *Sandbox) failed(err error) {
 	s.failures = append(s.failures, err)
 }
 
-// Err says what has ended by itself or failed for good; nil while everything runs.
+// Err returns what has ended unexpectedly or failed for good; nil while everything runs.
 func (s *Sandbox) Err() error {
 	s.mu.Lock()
 	all := slices.Clone(s.failures)
@@ -218,10 +218,10 @@ func (s *Sandbox) Err() error {
 	return errors.Join(append(all, s.Cluster.Err(), s.Target.Err())...)
 }
 
-// Stop ends everything and removes the folder. It may be called more than once.
+// Stop stops everything and removes the folder. It may be called more than once.
 func (s *Sandbox) Stop() {
 	s.stop.Do(func() {
-		// Clients end before what they speak to, so that none has reason to complain.
+		// Clients stop before their servers, so that none logs errors.
 		if s.cancel != nil {
 			s.cancel()
 		}
@@ -248,7 +248,7 @@ func (s *Sandbox) Stop() {
 	})
 }
 
-// processes are the programs that are to run now, in the order in which they were started.
+// processes returns the programs that should be running, in the order in which they were started.
 func (s *Sandbox) processes() []*process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -264,8 +264,8 @@ func (s *Sandbox) processes() []*process {
 	return out
 }
 
-// MetricsAddress is where drover serves its metrics and the pages beside them.
+// MetricsAddress returns the address at which drover serves its metrics and debug pages.
 func (s *Sandbox) MetricsAddress() string { return s.options.MetricsAddress }
 
-// LogFile is the log of drover or of the autoscaler.
+// LogFile returns the path of the log of drover or of the autoscaler.
 func (s *Sandbox) LogFile(name string) string { return filepath.Join(s.Dir, name+".log") }

@@ -18,8 +18,7 @@ import (
 	"github.com/drover-project/drover/test/autoscaler"
 )
 
-// FindAutoscaler gives the path of a real cluster-autoscaler: the one that CLUSTER_AUTOSCALER names, else one on the
-// PATH, else none.
+// FindAutoscaler returns the path of a real cluster-autoscaler: that in CLUSTER_AUTOSCALER, else the one on the PATH, else empty.
 func FindAutoscaler() (string, error) {
 	if named := os.Getenv("CLUSTER_AUTOSCALER"); named != "" {
 		path, err := exec.LookPath(named)
@@ -35,7 +34,7 @@ func FindAutoscaler() (string, error) {
 	return path, nil
 }
 
-// AutoscalerName says which one runs.
+// AutoscalerName returns the name of the running autoscaler.
 func (s *Sandbox) AutoscalerName() string {
 	switch {
 	case s.options.NoAutoscaler:
@@ -78,7 +77,7 @@ func (s *Sandbox) startAutoscaler() error {
 	return s.runStandIn()
 }
 
-// grpcAddress is where the autoscaler finds drover.
+// grpcAddress returns the address at which the autoscaler reaches drover.
 func (s *Sandbox) grpcAddress() string {
 	if s.front != nil {
 		return s.front.address()
@@ -86,7 +85,7 @@ func (s *Sandbox) grpcAddress() string {
 	return s.options.GRPCAddress
 }
 
-// fast are the times of a demo: what takes a real cluster ten minutes takes seconds here.
+// fast holds the times of a demo: what takes ten minutes in a real cluster takes seconds here.
 func fast(o autoscaler.Options) autoscaler.Options {
 	for _, d := range []struct {
 		field *time.Duration
@@ -123,7 +122,7 @@ func (s *Sandbox) runStandIn() error {
 		return fmt.Errorf("creating the autoscaler's log: %w", err)
 	}
 	o := fast(s.options.Scaling)
-	// As the flags that drover ships say.
+	// The value is that of the flags that drover ships.
 	o.EnforceMinSize, o.BalanceSimilar, o.BalancingIgnore = true, true, []string{"topology.cinder.csi.openstack.org/zone"}
 	o.Provider, o.Client, o.Log = proto.NewCloudProviderClient(conn), client, lineLogger(log)
 	if o.StartupTaints == nil {

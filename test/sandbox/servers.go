@@ -52,7 +52,7 @@ func (m *machines) boot(s openstack.Server) {
 	m.running[s.ID] = cancel
 	m.mu.Unlock()
 	m.work.Go(func() {
-		// What it fails at is in the server's journal.
+		// Failures are written to the server's journal.
 		_ = kubelet.Run(ctx, kubelet.Options{
 			MetadataURL: m.cloud.MetadataURL(), InstanceID: s.ID, Capacity: capacityOf(s), ReadyAfter: readyAfter,
 			Annotations: map[string]string{kube.FakeNode: "fake"}, Runs: func() bool { return m.runs(s.ID) && !m.isCut(s.ID) }, Restarts: m.restarted,

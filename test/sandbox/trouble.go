@@ -22,7 +22,7 @@ func (s *Sandbox) endDrover(n int, end func(*process)) {
 	}
 }
 
-// ReviveDrover starts the nth drover anew, with a new token of its service account, and returns once it is ready.
+// ReviveDrover starts the nth drover again, with a new token of its service account, and returns when it is ready.
 func (s *Sandbox) ReviveDrover(ctx context.Context, n int) error {
 	if err := s.writeKubeconfigs(ctx); err != nil {
 		return err
@@ -30,7 +30,7 @@ func (s *Sandbox) ReviveDrover(ctx context.Context, n int) error {
 	return s.startReplica(ctx, s.replicas[n])
 }
 
-// FailOver lets the autoscaler come to the nth drover from now on; its connections to another are cut.
+// FailOver makes the autoscaler connect to the nth drover from now on, and cuts its connections to the others.
 func (s *Sandbox) FailOver(n int) error {
 	if s.front == nil {
 		return fmt.Errorf("failing over: there is one drover alone")
@@ -61,7 +61,7 @@ func (s *Sandbox) ReviveCloudController() {
 	}
 }
 
-// RestartAutoscaler ends the autoscaler as a crash does, and starts it anew: it has forgotten everything.
+// RestartAutoscaler kills the autoscaler and starts it again. It has forgotten everything.
 func (s *Sandbox) RestartAutoscaler() error {
 	s.mu.Lock()
 	p, end := s.scaler, s.standIn

@@ -1,5 +1,5 @@
-// Package calls names the HTTP calls of a run: what is called, without what differs from run to run, such as IDs. It holds no
-// state and makes no calls.
+// Package calls returns names for the HTTP calls of a run. A name holds what is called without what differs between runs, such as
+// IDs. The package holds no state and makes no calls.
 package calls
 
 import (
@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// watch begins the name of a watch.
+	// watch is the prefix of the names of watches.
 	watch = "kube WATCH "
 	// kubernetesHost is the host of the API server in memory.
 	kubernetesHost = "kubernetes.invalid"
 )
 
-// identifier matches a part of a path that names one object and not a kind of objects.
+// identifier matches a path element that is the ID of one object.
 var identifier = regexp.MustCompile(`^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 
-// Cloud returns the name of a call to the cloud: method, path without identifiers, and whether a list shows changes only.
+// Cloud returns the name of a call to the cloud: the method, the path without IDs, and whether it is a changes-since list.
 func Cloud(r *http.Request) string {
 	parts := strings.Split(r.URL.Path, "/")
 	for i := range parts {
@@ -35,7 +35,7 @@ func Cloud(r *http.Request) string {
 	return "cloud " + name
 }
 
-// Kube returns the name of drover's call to Kubernetes: verb, resource and subresource.
+// Kube returns the name of a call of drover to Kubernetes: the verb, the resource and the subresource.
 func Kube(r *http.Request) string {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	switch {
@@ -65,32 +65,32 @@ func Kube(r *http.Request) string {
 // Kubelet returns the name of a kubelet's call.
 func Kubelet(r *http.Request) string { return "kubelet" + Kube(r) }
 
-// Controllers returns the name of a call of the cluster's own controllers.
+// Controllers returns the name of a call of the simulated kube-controller-manager.
 func Controllers(r *http.Request) string { return "controllers" + Kube(r) }
 
-// IsKube reports whether drover's call of that name goes to Kubernetes.
+// IsKube reports whether name is that of a call of drover to Kubernetes.
 func IsKube(name string) bool { return strings.HasPrefix(name, "kube ") }
 
-// IsWatch reports whether the call of that name is a watch.
+// IsWatch reports whether name is that of a watch.
 func IsWatch(name string) bool { return strings.HasPrefix(name, watch) }
 
-// Watched returns the plural name of the kind that the call of that name watches; ok is false when it is no watch.
+// Watched returns the resource that the named call watches, in the plural; ok is false when the call is not a watch.
 func Watched(name string) (kind string, ok bool) { return strings.CutPrefix(name, watch) }
 
-// IsCreate reports whether the call of that name makes a server, a port or a floating IP.
+// IsCreate reports whether the named call creates a server, a port or a floating IP.
 func IsCreate(name string) bool {
 	return strings.HasPrefix(name, "cloud POST ") && slices.ContainsFunc([]string{"/servers", "/ports", "/floatingips"}, func(kind string) bool {
 		return strings.HasSuffix(name, kind)
 	})
 }
 
-// IsDiscovery reports whether a call asks what the API server serves.
+// IsDiscovery reports whether a request reads the API server's discovery documents.
 func IsDiscovery(r *http.Request) bool {
 	parts := strings.Split(strings.Trim(r.URL.Path, "/"), "/")
 	return r.URL.Host == kubernetesHost && (parts[0] == "api" && len(parts) <= 2 || parts[0] == "apis" && len(parts) <= 3)
 }
 
-// IsDiscoveryName reports whether drover's call of that name asks what the API server serves.
+// IsDiscoveryName reports whether the named call of drover reads the API server's discovery documents.
 func IsDiscoveryName(name string) bool { return strings.HasPrefix(name, "kube GET /") }
 
 // Content returns the URL and the body of a call.

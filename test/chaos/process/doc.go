@@ -1,4 +1,4 @@
-// Package process runs drover's real controllers in a world, and makes trouble for them: it counts their calls to cloud and
-// cluster, and at a chosen call kills the process, takes its lease away, or has the call fail. It holds no knowledge of scenarios
-// and of what must hold in the end.
+// Package process runs drover's real controllers in a world and injects faults. It records the controllers' calls to the cloud
+// and the cluster, and at a fault point it kills the process, takes its lease away, or lets the call fail. It must not depend on
+// scenarios or on invariants.
 package process

@@ -9,11 +9,11 @@ import (
 	"github.com/drover-project/drover/test/chaos/calls"
 )
 
-// Failing has calls of a process fail, and the process goes on. It may outlive the process that it is given to first.
+// Failing makes calls of a process fail while the process goes on. A process that is started after it may share it.
 type Failing struct {
-	// At is the first call that fails. After means nothing.
+	// At is the first call that fails. Its field After is ignored.
 	At Point
-	// How is the way in which it fails.
+	// How is the way in which the call fails.
 	How Failure
 
 	mu    sync.Mutex
@@ -22,7 +22,7 @@ type Failing struct {
 	hits  int
 }
 
-// answer returns what a call is answered with; ok is false for one that does not fail.
+// answer returns the function that answers a call; ok is false when the call does not fail.
 func (f *Failing) answer(p Point, c call) (answered func() (*http.Response, error), ok bool) {
 	if f == nil {
 		return nil, false
@@ -44,7 +44,7 @@ func (f *Failing) answer(p Point, c call) (answered func() (*http.Response, erro
 	return func() (*http.Response, error) { return f.How.answer(c) }, true
 }
 
-// concerns reports whether a lasting failure has a call fail as well.
+// concerns reports whether the lasting failure also applies to the named call.
 func (f *Failing) concerns(name string) bool {
 	switch f.How.scope {
 	case sameCall:
@@ -57,7 +57,7 @@ func (f *Failing) concerns(name string) bool {
 	return false
 }
 
-// service returns the part of a call's name that says which API it goes to.
+// service returns the part of a call's name that identifies the API.
 func service(name string) string {
 	target, rest, _ := strings.Cut(name, " ")
 	if calls.IsKube(name) {
@@ -68,14 +68,14 @@ func service(name string) string {
 	return target + " " + first
 }
 
-// Begun returns when the first call failed; zero: none has.
+// Begun returns when the first call failed; zero if none has.
 func (f *Failing) Begun() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.begun
 }
 
-// Heal ends a lasting failure. It reports whether there was one to end.
+// Heal ends a lasting failure. It reports whether a failure was going on.
 func (f *Failing) Heal() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

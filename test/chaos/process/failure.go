@@ -16,61 +16,63 @@ import (
 	"github.com/drover-project/drover/test/chaos/schedule"
 )
 
-// scope says which later calls a lasting failure has fail as well.
+// scope is the set of later calls that a lasting failure applies to.
 type scope int
 
 const (
-	// sameCall: calls of the same name.
+	// sameCall selects calls of the same name.
 	sameCall scope = iota
-	// sameService: calls to the same API.
+	// sameService selects calls to the same API.
 	sameService
-	// wholeCloud: all calls to the cloud.
+	// wholeCloud selects all calls to the cloud.
 	wholeCloud
 )
 
 // Failure is a way in which a call fails.
 type Failure struct {
 	Name string
-	// Lasting: it goes on until Failing.Heal.
+	// Lasting is true when calls fail until Failing.Heal is called.
 	Lasting bool
-	// Cause is a regular expression that a text for people matches while a lasting failure goes on.
+	// Cause is a regular expression that a condition or Event must match while a lasting failure goes on; empty if none is
+	// expected.
 	Cause string
-	// Rest is how much longer than others the failure may keep a run from its end: as long as the answer asks for, for instance.
+	// Rest is how much longer than other failures this one may delay the end of a run, for example because of a Retry-After
+	// header.
 	Rest  time.Duration
 	scope scope
-	// fits reports whether the call of that name can fail like this.
+	// fits reports whether the named call can fail in this way.
 	fits   func(name string) bool
 	answer func(call) (*http.Response, error)
 }
 
-// Fits reports whether the call of that name can fail like this.
+// Fits reports whether the named call can fail in this way.
 func (f *Failure) Fits(name string) bool { return f.fits(name) }
 
-// call is a call that fails.
+// call is a call that is about to fail.
 type call struct {
 	request *http.Request
 	name    string
-	// carryOut makes the call after all.
+	// carryOut sends the call to its service.
 	carryOut func() (*http.Response, error)
 }
 
-// noDeadline is how long a call hangs before the test takes it for one without a deadline.
+// noDeadline is how long a call may hang before the test concludes that it has no deadline.
 const noDeadline = 20 * time.Minute
 
-// refuse is what a client sees when nobody listens.
+// refuse returns the error of a connection to a port on which no process listens.
 func refuse(call) (*http.Response, error) {
 	return nil, &net.OpError{Op: "dial", Net: "tcp", Addr: address, Err: syscall.ECONNREFUSED}
 }
 
-// address is where the calls of the simulated services go.
+// address is the address in the errors of simulated connections.
 var address = &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 443}
 
-// reset is what a client sees when a connection breaks before the answer.
+// reset returns the error of a connection that breaks before the response.
 func reset(call) (*http.Response, error) {
 	return nil, &net.OpError{Op: "read", Net: "tcp", Addr: address, Err: syscall.ECONNRESET}
 }
 
-// carriedOut carries a call out before it fails.
+// carriedOut returns a failure that sends the call to its service first.
 func carriedOut(fail func(call) (*http.Response, error)) func(call) (*http.Response, error) {
 	return func(c call) (*http.Response, error) {
 		if resp, err := c.carryOut(); err == nil {
@@ -80,7 +82,7 @@ func carriedOut(fail func(call) (*http.Response, error)) func(call) (*http.Respo
 	}
 }
 
-// hang never answers. The client's deadline ends it.
+// hang blocks until the client's deadline.
 func hang(c call) (*http.Response, error) {
 	if schedule.Sleep(c.request.Context(), noDeadline) {
 		return nil, errors.New("the call has no deadline")
@@ -88,7 +90,7 @@ func hang(c call) (*http.Response, error) {
 	return nil, c.request.Context().Err()
 }
 
-// pinged is what a client of Kubernetes sees of a connection on which nothing comes: HTTP/2 pings it and closes it.
+// pinged blocks, and then returns the error of client-go for a connection on which HTTP/2 pings stay unanswered.
 func pinged(c call) (*http.Response, error) {
 	if !schedule.Sleep(c.request.Context(), 45*time.Second) {
 		return nil, c.request.Context().Err()
@@ -96,7 +98,7 @@ func pinged(c call) (*http.Response, error) {
 	return nil, errors.New("http2: client connection lost")
 }
 
-// reply answers with a status, header fields in pairs, and a body.
+// reply returns a response with a status, a body, and header fields given as pairs.
 func reply(status int, body string, header ...string) func(call) (*http.Response, error) {
 	return func(c call) (*http.Response, error) {
 		h := http.Header{"Date": {time.Now().UTC().Format(http.TimeFormat)}}
@@ -114,7 +116,7 @@ func response(c call, status int, h http.Header, body io.ReadCloser, length int6
 	}
 }
 
-// edited carries a call out and changes the body of its answer. The length is not said then.
+// edited sends the call to its service and changes the body of the response. The response then has no Content-Length.
 func edited(edit func(body []byte) io.Reader) func(call) (*http.Response, error) {
 	return func(c call) (*http.Response, error) {
 		resp, err := c.carryOut()
@@ -132,7 +134,7 @@ func edited(edit func(body []byte) io.Reader) func(call) (*http.Response, error)
 	}
 }
 
-// cut carries a call out, and ends the body of its answer at once.
+// cut sends the call to its service and ends the body of the response at once.
 func cut(c call) (*http.Response, error) {
 	resp, err := c.carryOut()
 	if err == nil {
@@ -142,17 +144,17 @@ func cut(c call) (*http.Response, error) {
 	return resp, err
 }
 
-// broken ends a body half way.
+// broken returns the first half of a body followed by an error.
 func broken(body []byte) io.Reader {
 	return io.MultiReader(bytes.NewReader(body[:len(body)/2]), failingReader{})
 }
 
 type failingReader struct{}
 
-// Read fails as a connection does that is closed before its answer is complete.
+// Read returns io.ErrUnexpectedEOF, as a connection does that is closed before the response is complete.
 func (failingReader) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// endless is a body that goes on for longer than anybody should read.
+// endless returns a body that is longer than any client should read.
 func endless(body []byte) io.Reader {
 	return io.MultiReader(bytes.NewReader(body[:len(body)/2]), io.LimitReader(spaces{}, 1<<40))
 }
@@ -167,18 +169,18 @@ func (spaces) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// htmlPage is what a proxy says in the place of a service.
+// htmlPage returns the response of a proxy in front of a service that it cannot reach.
 func htmlPage(status int) func(call) (*http.Response, error) {
 	page := fmt.Sprintf("<html><head><title>%d</title></head><body><h1>%d %s</h1>nginx</body></html>", status, status, http.StatusText(status))
 	return reply(status, page, "Content-Type", "text/html")
 }
 
-// inCloud and inKube report where a call goes.
+// inCloud and inKube report whether the named call goes to the cloud, or to Kubernetes without being a watch.
 func inCloud(name string) bool { return !calls.IsKube(name) }
 
 func inKube(name string) bool { return calls.IsKube(name) && !calls.IsWatch(name) }
 
-// answersWithBody reports whether the call of that name is answered with a body.
+// answersWithBody reports whether the response to the named call has a body.
 func answersWithBody(name string) bool {
 	return inCloud(name) && !strings.HasPrefix(name, "cloud DELETE ")
 }

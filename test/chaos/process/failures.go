@@ -16,9 +16,9 @@ func Failures() []Failure {
 }
 
 const (
-	// most is how long a client rests at most after an answer that asks for patience.
+	// most is the longest time for which a client obeys a Retry-After header.
 	most = 5 * time.Minute
-	// json is a media type.
+	// jsonType is the media type of JSON.
 	jsonType = "application/json"
 )
 
@@ -95,7 +95,7 @@ func watchFailures() []Failure {
 	})
 }
 
-// fitting limits failures to calls of which fits is true.
+// fitting restricts failures to the calls for which fits returns true.
 func fitting(fits func(string) bool, failures []Failure) []Failure {
 	for i, f := range failures {
 		failures[i].fits = func(name string) bool { return fits(name) && (f.fits == nil || f.fits(name)) }
@@ -103,24 +103,25 @@ func fitting(fits func(string) bool, failures []Failure) []Failure {
 	return failures
 }
 
-// readsVolume and evicts report whether the call of that name reads a volume, or evicts a pod.
+// readsVolume and evicts report whether the named call reads a volume, or evicts a pod.
 func readsVolume(name string) bool {
 	return strings.HasPrefix(name, "cloud GET /volume/") && strings.HasSuffix(name, "/volumes/{id}")
 }
 
 func evicts(name string) bool { return name == "kube POST pods/eviction" }
 
-// twoBudgets is what the API server answers about a pod that two disruption budgets select.
+// twoBudgets returns the API server's response to the eviction of a pod that two PodDisruptionBudgets select.
 func twoBudgets(c call) (*http.Response, error) {
 	return reply(http.StatusInternalServerError, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":500,`+
 		`"message":"This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}`, "Content-Type", jsonType)(c)
 }
 
-// takesTurns reports whether time may pass in a call: discovery is made under a lock.
+// takesTurns reports whether virtual time may pass during the named call. It may not during discovery, which controller-runtime
+// does under a lock.
 func takesTurns(name string) bool { return !calls.IsDiscoveryName(name) }
 
-// mayBeUnserved reports whether the API server may say of the call of that name that it finds nothing, though there is something: while
-// it starts it does not serve the custom resources yet.
+// mayBeUnserved reports whether the API server may answer the named call with 404 although the object exists. A starting API
+// server does not serve custom resources yet.
 func mayBeUnserved(name string) bool {
 	return strings.Contains(name, " machine") || strings.HasSuffix(name, " clusters")
 }
@@ -129,7 +130,7 @@ func writes(name string) bool {
 	return !strings.HasPrefix(name, "kube GET ") && !strings.HasPrefix(name, "kube LIST ")
 }
 
-// cloudError answers with an error in the form of the service that is called.
+// cloudError returns a response with an error in the format of the called OpenStack service.
 func cloudError(status int, header ...string) func(call) (*http.Response, error) {
 	return func(c call) (*http.Response, error) {
 		text := http.StatusText(status) + " (asked for by a test)"
@@ -145,14 +146,14 @@ func cloudError(status int, header ...string) func(call) (*http.Response, error)
 	}
 }
 
-// until answers 429 with a date.
+// until returns a 429 response whose Retry-After header is a date.
 func until(d time.Duration) func(call) (*http.Response, error) {
 	return func(c call) (*http.Response, error) {
 		return cloudError(http.StatusTooManyRequests, "Retry-After", time.Now().Add(d).UTC().Format(http.TimeFormat))(c)
 	}
 }
 
-// kubeError answers with a Status of Kubernetes.
+// kubeError returns a response with a Kubernetes Status.
 func kubeError(status int, reason string, header ...string) func(call) (*http.Response, error) {
 	body := fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"asked for by a test","reason":%q,"code":%d}`, reason, status)
 	return reply(status, body, append([]string{"Content-Type", jsonType}, header...)...)

@@ -9,36 +9,36 @@ import (
 )
 
 const (
-	// LeaseLife is how long after its last renewal another process may take the lease; leaseFresh is how old the renewal may be
-	// when something is made. Both are what cmd/drover has.
+	// LeaseLife is how long after its last renewal another process may acquire the lease. leaseFresh is how old the last renewal
+	// may be before a create or delete call. cmd/drover uses the same values.
 	LeaseLife  = 15 * time.Second
 	leaseFresh = LeaseLife / 2
-	// leaseRetry is how often the lease is renewed.
+	// leaseRetry is the period of renewals.
 	leaseRetry = 2 * time.Second
 )
 
-// StaleLeader says that a process does not die at its fault point: its lease is not renewed any more, another process takes over
-// in time, and this one goes on.
+// StaleLeader makes a process lose its lease at the fault point instead of dying: it does not renew the lease any more, another
+// process acquires it after LeaseLife, and this one keeps running.
 type StaleLeader struct {
-	// Pause is how long it stands still first, in the middle of its call: nothing leaves it, nothing reaches it.
+	// Pause is how long the process first stands still in the middle of its call. During the pause it sends and receives nothing.
 	Pause time.Duration
 }
 
-// lease is what a process knows of its lease.
+// lease is the state of the lease as the process sees it.
 type lease struct {
 	mu sync.Mutex
-	// renewed is when it was renewed last; zero: just now. resumed is when the process goes on.
+	// renewed is when the lease was renewed last; zero means just now. resumed is when a paused process continues.
 	renewed, resumed time.Time
 }
 
-// Fresh reports whether the lease was renewed lately.
+// Fresh reports whether the last renewal is recent enough to create or delete something.
 func (l *lease) Fresh(now time.Time) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.renewed.IsZero() || now.Sub(l.renewed) <= leaseFresh
 }
 
-// lose ends the renewals; ago is how long ago the last one was.
+// lose stops the renewals; ago is the age of the last one.
 func (l *lease) lose(s *StaleLeader, ago time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,14 +55,14 @@ func (l *lease) last() time.Time {
 	return l.renewed
 }
 
-// ends returns when another process may hold the lease.
+// ends returns when another process may acquire the lease.
 func (l *lease) ends() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.renewed.Add(LeaseLife)
 }
 
-// wait waits while the process stands still. It returns an error when ctx ends first.
+// wait blocks while the process stands still. It returns an error when ctx ends first.
 func (l *lease) wait(ctx context.Context) error {
 	l.mu.Lock()
 	pause := time.Until(l.resumed)

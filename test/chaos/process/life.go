@@ -7,12 +7,13 @@ import (
 	"time"
 )
 
-// Point is a fault point: before or after one of a process's calls.
+// Point is a fault point: before or after one call of a process.
 type Point struct {
-	// Call is the call's name, Nth is which of that name, counted from 1 from the start of the process.
+	// Call is the name of the call. Nth is its number among the calls of that name since the start of the process, counted from
+	// 1.
 	Call string
 	Nth  int
-	// After: the call is carried out, and its answer is never seen. Else it is never made.
+	// After is true when the call is carried out and its response is lost; otherwise the call is never sent.
 	After bool
 }
 
@@ -24,12 +25,12 @@ func (p Point) String() string {
 	return fmt.Sprintf("%s %s #%d", when, p.Call, p.Nth)
 }
 
-// errDead is what every call of a process returns once it has died.
+// errDead is the error of every call of a process that has died.
 var errDead = errors.New("this process is dead")
 
-// life is what the two transports of one process share: the calls that were made, and whether the process still lives.
+// life is the state that both transports of a process share: its calls, and whether it is alive.
 type life struct {
-	// crash is where it dies; nil: nowhere. stale: it only loses its lease there.
+	// crash is the fault point; nil if there is none. With stale set, the process only loses its lease there.
 	crash *Point
 	stale *StaleLeader
 	lease lease
@@ -39,9 +40,9 @@ type life struct {
 	mu    sync.Mutex
 	calls []Point
 	count map[string]int
-	// dead: it does nothing any more. lost: it has no lease, and goes on.
+	// dead is true once the process makes no calls any more. lost is true once it has no lease; it may still run.
 	dead, lost bool
-	// left is how many calls it makes before it dies; 0: no number is set.
+	// left is the number of calls until the process dies; 0 means without a limit.
 	left int
 }
 
@@ -49,7 +50,7 @@ func newLife(o Options) *life {
 	return &life{crash: o.Crash, stale: o.Stale, left: o.Calls, over: make(chan struct{}), count: map[string]int{}}
 }
 
-// begin records a call that is about to be made. It returns an error when the process is dead.
+// begin records a call that is about to be sent. It returns an error when the process is dead.
 func (l *life) begin(name string) (Point, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,14 +72,14 @@ func (l *life) begin(name string) (Point, error) {
 	return p, nil
 }
 
-// reach kills the process, or takes its lease away, when p is its fault point.
+// reach kills the process, or takes its lease away, when p is the fault point.
 func (l *life) reach(p Point) {
 	switch {
 	case l.crash == nil || *l.crash != p:
 	case l.stale == nil:
 		l.dieLocked()
 	default:
-		// The last renewal was any time of the last two seconds ago.
+		// The last renewal was up to two seconds ago.
 		l.lease.lose(l.stale, time.Duration(len(l.calls)%10)*leaseRetry/10)
 		close(l.over)
 		l.crash, l.lost = nil, true
@@ -97,7 +98,7 @@ func (l *life) finish(p Point) error {
 	return nil
 }
 
-// diedAt reports whether the process was to die before this very call, and did.
+// diedAt reports whether the process died at its fault point before this call.
 func (l *life) diedAt(p Point) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

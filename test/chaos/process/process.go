@@ -34,35 +34,36 @@ const clusterID = "chaos"
 // joinTimeout is how long a server may take to become a Node.
 const joinTimeout = 10 * time.Minute
 
-// Options say what happens to a process. The zero Options: nothing.
+// Options configures the faults of a process. The zero value means without faults.
 type Options struct {
-	// Crash is where it dies; nil: nowhere.
+	// Crash is the fault point at which the process dies; nil if there is none.
 	Crash *Point
-	// Calls is after how many calls it dies; 0: it does not.
+	// Calls is the number of calls after which the process dies; 0 means never.
 	Calls int
-	// Stale, with Crash: the process does not die there.
+	// Stale makes the process lose its lease at Crash instead of dying.
 	Stale *StaleLeader
-	// HoldBack is how long the network holds back a create before which the process dies; 0: it never left the process.
+	// HoldBack is how long after the crash a create call arrives at the cloud before which the process dies; 0 means that it
+	// never arrives.
 	HoldBack time.Duration
-	// Failing has calls fail; nil: none.
+	// Failing makes calls fail; nil if none fails.
 	Failing *Failing
-	// LedBefore is when another process renewed the lease last; zero: none has.
+	// LedBefore is when another process last renewed the lease; zero if none has.
 	LedBefore time.Time
 }
 
-// Process is one drover: a manager with its controllers.
+// Process is one start of drover: a manager with its controllers.
 type Process struct {
 	world   *world.World
 	options Options
 	life    *life
 	stop    context.CancelFunc
-	// started is closed once its controllers run, done when it has ended.
+	// started is closed when the controllers run, done when the process has ended.
 	started, done chan struct{}
 	err           error
 	heldBack      atomic.Bool
 }
 
-// Start runs a drover in a world until Stop is called, or until what the options say.
+// Start runs drover in a world until Stop is called or until the fault in options ends it.
 func Start(w *world.World, options Options) *Process {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &Process{world: w, options: options, life: newLife(options), stop: stop, started: make(chan struct{}), done: make(chan struct{})}
@@ -73,7 +74,7 @@ func Start(w *world.World, options Options) *Process {
 	return p
 }
 
-// Stop ends a process, dead or alive, and waits until nothing of it runs.
+// Stop ends the process, if it is still alive, and waits until all of its goroutines have ended.
 func (p *Process) Stop() {
 	p.life.die()
 	select {
@@ -84,7 +85,7 @@ func (p *Process) Stop() {
 	<-p.done
 }
 
-// Over reports whether another process has to take over. The error is that of a process that ended by itself.
+// Over reports whether another process has to take over. The error is the one with which the manager ended.
 func (p *Process) Over() (bool, error) {
 	select {
 	case <-p.life.over:
@@ -93,16 +94,16 @@ func (p *Process) Over() (bool, error) {
 		if p.life.ended() {
 			return true, nil
 		}
-		return true, fmt.Errorf("drover ended by itself: %w", p.err)
+		return true, fmt.Errorf("drover's manager ended: %w", p.err)
 	default:
 		return false, nil
 	}
 }
 
-// Dead reports whether the process does nothing any more. One that has only lost its lease goes on.
+// Dead reports whether the process makes no calls any more. A stale leader is not dead.
 func (p *Process) Dead() bool { return p.life.ended() }
 
-// Ended reports whether nothing of the process runs any more.
+// Ended reports whether all goroutines of the process have ended.
 func (p *Process) Ended() bool {
 	select {
 	case <-p.done:
@@ -112,19 +113,19 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// Led returns when the process renewed its lease last: just now, unless it has lost it.
-func (p *Process) Led() time.Time { return p.life.lease.last() }
+// LastRenewal returns when the process last renewed its lease: now, unless it has lost the lease.
+func (p *Process) LastRenewal() time.Time { return p.life.lease.last() }
 
-// LeaseEnds returns when another process may hold the lease of one that has lost it.
+// LeaseEnds returns when another process may acquire the lost lease.
 func (p *Process) LeaseEnds() time.Time { return p.life.lease.ends() }
 
-// HeldBack reports whether a create of this process arrives, or arrived, after its death.
+// HeldBack reports whether a create call of this process arrives at the cloud after its death.
 func (p *Process) HeldBack() bool { return p.heldBack.Load() }
 
-// Calls returns the calls that were made, in order.
+// Calls returns the calls of the process, in order.
 func (p *Process) Calls() []Point { return p.life.made() }
 
-// run is what cmd/drover does, without lease, metrics and gRPC.
+// run does what cmd/drover does, but for the lease, metrics and gRPC.
 func (p *Process) run(ctx context.Context) error {
 	w, lease := p.world, &p.life.lease
 	kube := w.Kube.ConfigOver(transport{p, w.Kube.RoundTripper("drover"), calls.Kube})
@@ -139,7 +140,7 @@ func (p *Process) run(ctx context.Context) error {
 		}},
 	})
 	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
+		return fmt.Errorf("creating the manager: %w", err)
 	}
 	now := clock.RealClock{}
 	os, err := openstack.New(openstack.Options{
@@ -148,7 +149,7 @@ func (p *Process) run(ctx context.Context) error {
 		AllowedEndpoints: []string{w.Cloud.AuthURL()},
 	})
 	if err != nil {
-		return fmt.Errorf("making the cloud: %w", err)
+		return fmt.Errorf("creating the cloud: %w", err)
 	}
 	if err := mgr.Add(os); err != nil {
 		return fmt.Errorf("adding the cloud: %w", err)
@@ -178,7 +179,7 @@ func (p *Process) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// start notes that the controllers run.
+// start is called by the manager when the controllers run.
 func (p *Process) start(ctx context.Context) error {
 	close(p.started)
 	<-ctx.Done()

@@ -23,17 +23,17 @@ import (
 	"github.com/drover-project/drover/test/chaos/world"
 )
 
-// The settings of what heals and collects: like those of cmd/drover, with shorter times, and so that two of three Machines may be
-// unhealthy.
+// The settings of the controllers that replace unhealthy Machines and collect orphans. The times are shorter than the defaults of
+// cmd/drover, and two of three Machines may be unhealthy.
 const (
 	healthTimeout = time.Minute
 	maxUnhealthy  = 70
 	orphanAge     = time.Minute
-	// OrphanPeriod is the time between two looks for orphans.
+	// OrphanPeriod is the time between two rounds of the orphan collector.
 	OrphanPeriod = time.Minute
 )
 
-// newReach makes what asks whether the API server answers; nil in worlds in which nobody does.
+// newReach creates the watch of the API server's reachability; nil in worlds without the safety controllers.
 func (p *Process) newReach(mgr manager.Manager) *reach.Watch {
 	if !p.world.Safety {
 		return nil
@@ -41,7 +41,7 @@ func (p *Process) newReach(mgr manager.Manager) *reach.Watch {
 	return reach.New(reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}})
 }
 
-// addSafety adds what heals, collects and freezes, in worlds that have it.
+// addSafety adds the controllers that replace unhealthy Machines, collect orphans and freeze groups, in worlds that have them.
 func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *reach.Watch) error {
 	if !p.world.Safety {
 		return nil
@@ -56,11 +56,11 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 		},
 	})
 	if err != nil {
-		return fmt.Errorf("making the controller of unhealthy Machines: %w", err)
+		return fmt.Errorf("creating the health controller: %w", err)
 	}
 	freezes, err := freeze.New(freeze.Options{Control: mgr, Clock: now, Lease: lease, Limits: freeze.Limits{Up: 2, Down: 1, Period: time.Minute}})
 	if err != nil {
-		return fmt.Errorf("making the freeze of groups: %w", err)
+		return fmt.Errorf("creating the freeze of groups: %w", err)
 	}
 	began := time.Now()
 	collector, err := orphans.New(orphans.Options{
@@ -72,12 +72,12 @@ func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *rea
 		Stale:     func() string { return asked.State().Message },
 	})
 	if err != nil {
-		return fmt.Errorf("making the collector of orphans: %w", err)
+		return fmt.Errorf("creating the orphan collector: %w", err)
 	}
 	return errors.Join(mgr.Add(asked), repair.SetupWithManager(mgr), freezes.SetupWithManager(mgr), collector.SetupWithManager(mgr))
 }
 
-// confirmed reads whether an operator has confirmed that orphans may be deleted.
+// confirmed returns a function that reports whether an operator has confirmed the deletion of orphans.
 func confirmed(c client.Reader) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		var id corev1.ConfigMap

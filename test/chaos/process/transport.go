@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/schedule"
 )
 
-// transport carries a process's calls to cloud or cluster.
+// transport carries the calls of a process to the cloud or to the cluster, and injects faults.
 type transport struct {
 	process *Process
 	next    http.RoundTripper
@@ -18,14 +18,14 @@ type transport struct {
 	name func(*http.Request) string
 }
 
-// RoundTrip makes a call when its turn comes and the process lives.
+// RoundTrip sends a call when the scheduler lets it go, unless the process is dead.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	name := t.name(r)
 	if calls.IsWatch(name) {
 		r = shortWatch(r)
 	}
-	// Discovery takes no turn: the cache of controller-runtime makes such calls under a lock, and a goroutine that waits for a lock
-	// is not at rest for testing/synctest.
+	// Discovery does not wait for the scheduler: controller-runtime's REST mapper calls it under a lock, and testing/synctest
+	// does not consider goroutines that wait for a lock as idle.
 	if !calls.IsDiscovery(r) {
 		if err := t.process.world.Scheduler.Await(r.Context(), name, func() string { return calls.Content(r) }); err != nil {
 			return nil, err
@@ -33,13 +33,13 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	resp, err := t.call(r, name)
 	if err == nil && calls.IsWatch(name) && resp.StatusCode == http.StatusOK {
-		resp.Body = &events{ReadCloser: resp.Body, process: t.process, request: r, name: "news " + name}
+		resp.Body = &events{ReadCloser: resp.Body, process: t.process, request: r, name: "watch event " + name}
 	}
 	return resp, err
 }
 
-// call makes a call that counts. A dead process makes none, but for reading from Kubernetes, which changes nothing: a manager of
-// controller-runtime that is stopped before its caches have been filled never returns.
+// call sends a call that is a possible fault point. A dead process still reads from Kubernetes, which changes nothing: a manager
+// of controller-runtime that is stopped before its caches are synced would never return otherwise.
 func (t transport) call(r *http.Request, name string) (*http.Response, error) {
 	reading := r.Method == http.MethodGet && calls.IsKube(name)
 	life := t.process.life
@@ -70,7 +70,7 @@ func (t transport) call(r *http.Request, name string) (*http.Response, error) {
 	return resp, err
 }
 
-// answer carries a call out, or has it fail.
+// answer sends a call to its service, or returns the response of the injected failure.
 func (t transport) answer(p Point, c call) (*http.Response, error) {
 	if failed, ok := t.process.options.Failing.answer(p, c); ok {
 		return failed()
@@ -78,7 +78,7 @@ func (t transport) answer(p Point, c call) (*http.Response, error) {
 	return c.carryOut()
 }
 
-// carryOut hands a call on.
+// carryOut sends a call to its service.
 func (t transport) carryOut(r *http.Request, name string) (*http.Response, error) {
 	t.process.world.BeforeCall(r, name)
 	resp, err := t.next.RoundTrip(r)
@@ -86,7 +86,7 @@ func (t transport) carryOut(r *http.Request, name string) (*http.Response, error
 	return resp, err
 }
 
-// wait waits while the process stands still.
+// wait blocks while the process stands still.
 func (t transport) wait(r *http.Request) error {
 	if calls.IsDiscovery(r) {
 		return nil
@@ -94,8 +94,7 @@ func (t transport) wait(r *http.Request) error {
 	return t.process.life.lease.wait(r.Context())
 }
 
-// holdBack lets a create arrive after the process that sent it has died, as a network may. Only creates of servers, ports and
-// floating IPs are held back.
+// holdBack sends a create call of a server, port or floating IP after the process that made it has died, as a slow network may.
 func (t transport) holdBack(r *http.Request, name string) {
 	p := t.process
 	if p.options.HoldBack == 0 || !calls.IsCreate(name) {
@@ -121,7 +120,7 @@ func (t transport) holdBack(r *http.Request, name string) {
 	})
 }
 
-// shortWatch sets the end of a watch, which its client draws at random.
+// shortWatch replaces the timeout of a watch, which client-go chooses at random.
 func shortWatch(r *http.Request) *http.Request {
 	query := r.URL.Query()
 	query.Set("timeoutSeconds", strconv.Itoa(300+len(r.URL.Path)))
@@ -130,8 +129,8 @@ func shortWatch(r *http.Request) *http.Request {
 	return r
 }
 
-// events is the body of a watch: each event waits for its turn like a call, so that a change is not seen while the client that made
-// it is still at work.
+// events is the body of a watch. Each event waits for the scheduler like a call, so that the process does not see a change while
+// the client that made it is still at work.
 type events struct {
 	io.ReadCloser
 	process *Process
@@ -139,7 +138,7 @@ type events struct {
 	name    string
 }
 
-// Read returns what has come, when its turn comes.
+// Read returns the next bytes when the scheduler lets the event go.
 func (e *events) Read(p []byte) (int, error) {
 	got, err := e.ReadCloser.Read(p)
 	if got == 0 {

@@ -1,5 +1,5 @@
-// Package schedule lets the calls of a run through one at a time, in an order that depends on the calls and the seed alone. It
-// holds no knowledge of what is called.
+// Package schedule lets the calls of a run go one at a time, in an order that depends only on the names of the calls and on the
+// seed. It must not depend on what is called.
 package schedule
 
 import (
@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// longestTravel bounds how long a call is under way once its turn has come. Each call takes a time of its own, so that no two
-// events fall on the same instant, where their order would be open.
+// longestTravel is the upper bound of the time between a call's turn and its arrival. Each call takes a different time, so that
+// no two events happen at the same instant, where their order would be open.
 const longestTravel = time.Millisecond
 
-// Scheduler gives turns: a call waits until everything else in the bubble of testing/synctest is at rest, and then one of
-// the waiting calls is drawn.
+// Scheduler orders calls: when every goroutine of the synctest bubble is idle, it picks one of the waiting calls at random and
+// releases it.
 type Scheduler struct {
 	random *rand.Rand
 	bell   chan struct{}
@@ -28,18 +28,19 @@ type Scheduler struct {
 
 type turn struct {
 	name string
-	// detail tells calls of one name apart; it is called only where there are two.
+	// detail distinguishes calls of the same name. It is called only when two of them wait.
 	detail func() string
 	leave  chan struct{}
 	travel time.Duration
 }
 
-// New returns a Scheduler that draws from random. Run must be called for it to give turns.
+// New returns a Scheduler that uses random. It gives turns only while Run is running.
 func New(random *rand.Rand) *Scheduler {
 	return &Scheduler{random: random, bell: make(chan struct{}, 1)}
 }
 
-// Await waits for the turn of a call of that name; detail tells calls of one name apart. It returns an error when ctx ends first.
+// Await blocks until the call of that name gets its turn; detail distinguishes calls of the same name. It returns an error when
+// ctx ends first.
 func (s *Scheduler) Await(ctx context.Context, name string, detail func() string) error {
 	own := &turn{name: name, detail: sync.OnceValue(detail), leave: make(chan struct{})}
 	s.mu.Lock()
@@ -67,7 +68,7 @@ func (s *Scheduler) ring() {
 	}
 }
 
-// Run gives turns until ctx ends.
+// Run releases calls until ctx ends.
 func (s *Scheduler) Run(ctx context.Context) {
 	for {
 		select {
@@ -82,7 +83,7 @@ func (s *Scheduler) Run(ctx context.Context) {
 	}
 }
 
-// next lets one call go, and reports whether more are waiting.
+// next releases one call, and reports whether more are waiting.
 func (s *Scheduler) next() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -104,10 +105,10 @@ func compare(a, b *turn) int {
 	return cmp.Compare(a.detail(), b.detail())
 }
 
-// Alone is the detail of a call of whose name only one can wait at a time.
+// Alone is the detail of calls when only one call of the name can wait at a time.
 func Alone() string { return "" }
 
-// Sleep waits for d, and reports whether ctx lasted that long.
+// Sleep blocks for d. It returns false when ctx ends first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -5,38 +5,38 @@ import (
 	"time"
 )
 
-// Disturbance is a way in which watches of one kind are in trouble.
+// Disturbance is a way in which the watches of one kind fail.
 type Disturbance struct {
 	Name string
-	// Rest is how much longer than usual a run may take with it.
+	// Rest is how much longer than usual a run with it may take.
 	Rest time.Duration
-	// Settle is how long after it was written the last change is shown at the latest.
+	// Settle is how long after a change was written its event is delivered at the latest.
 	Settle time.Duration
-	// reach is how long after its beginning a change must come to be concerned.
+	// reach is how long after the beginning of the disturbance changes are affected.
 	reach time.Duration
-	// others: it concerns all kinds but the one that it is about.
+	// others is true when all kinds but the given one are affected.
 	others bool
-	// lag returns how late a change of a kind is shown that is written so long after the trouble of the kind about began; nil: no
-	// change is late.
+	// lag returns how late the event of a change is delivered; nil if no event is late. about is the kind that the disturbance is
+	// about, kind is that of the change, and written is the time from the beginning of the disturbance to the change.
 	lag func(about, kind string, written time.Duration) time.Duration
-	// strike, unless nil, is done to the watches of a kind that much time after the trouble began.
-	strike func(w *World, kind string)
-	after  time.Duration
+	// disturb, unless nil, is applied to the watches of a kind when the time after has passed since the beginning.
+	disturb func(w *World, kind string)
+	after   time.Duration
 }
 
 const (
-	// gap is how long an informer may be blind before its history is gone, and how long most other kinds are held back while one is
-	// ahead of them. between is how much later the next of them comes.
+	// gap is how long a watch is interrupted before its history is lost, and how long most other kinds lag behind the one that is
+	// ahead. between is the delay between two of those kinds.
 	gap     = 30 * time.Second
 	between = 2 * time.Second
 	// again is how long an informer takes to watch again.
 	again = 5 * time.Second
 )
 
-// lastKinds are the kinds that come last when another is ahead of them, in this order.
+// lastKinds are the kinds whose events are delivered last when another kind is ahead, in this order.
 var lastKinds = []string{"nodes", "machines", "machinesets", "machinedeployments"}
 
-// Disturbances returns all ways in which watches are in trouble.
+// Disturbances returns all ways in which watches fail.
 func Disturbances() []Disturbance {
 	return []Disturbance{
 		late("late 1 s", time.Second),
@@ -46,17 +46,17 @@ func Disturbances() []Disturbance {
 			Name: "30 s behind for good", Rest: 15 * time.Minute, Settle: gap, reach: time.Hour,
 			lag: only(func(time.Duration) time.Duration { return gap }),
 		},
-		{Name: "cut", Rest: again, Settle: again, reach: again, strike: func(w *World, kind string) { w.Kube.CutWatches(kind) }},
+		{Name: "cut", Rest: again, Settle: again, reach: again, disturb: func(w *World, kind string) { w.Kube.CutWatches(kind) }},
 		{
 			Name: "listed again after 30 s", Rest: gap + again, Settle: gap + again, reach: gap, after: gap,
-			lag:    only(func(written time.Duration) time.Duration { return gap + time.Second - written }),
-			strike: func(w *World, kind string) { w.Kube.Forget(kind) },
+			lag:     only(func(written time.Duration) time.Duration { return gap + time.Second - written }),
+			disturb: func(w *World, kind string) { w.Kube.Forget(kind) },
 		},
 		{Name: "30 s ahead of the others", Rest: 2 * gap, Settle: 2 * gap, reach: gap, others: true, lag: ahead},
 	}
 }
 
-// late holds the changes of a kind back for so long: all that come in that time are shown at its end.
+// late returns a disturbance that delivers all events of d at its end.
 func late(name string, d time.Duration) Disturbance {
 	return Disturbance{
 		Name: name, Rest: d, Settle: d, reach: d,
@@ -64,7 +64,7 @@ func late(name string, d time.Duration) Disturbance {
 	}
 }
 
-// only makes changes of the kind late that the trouble is about.
+// only restricts lag to the kind that the disturbance is about.
 func only(lag func(written time.Duration) time.Duration) func(about, kind string, written time.Duration) time.Duration {
 	return func(about, kind string, written time.Duration) time.Duration {
 		if kind != about {
@@ -74,7 +74,7 @@ func only(lag func(written time.Duration) time.Duration) func(about, kind string
 	}
 }
 
-// ahead makes the changes of all other kinds late, which come one kind after the other.
+// ahead returns the delay of the events of all kinds but one. They are delivered one kind after the other.
 func ahead(about, kind string, written time.Duration) time.Duration {
 	if kind == about {
 		return 0
@@ -83,7 +83,7 @@ func ahead(about, kind string, written time.Duration) time.Duration {
 	return gap + time.Duration(place)*between - written
 }
 
-// Concerns reports whether a trouble of a kind that begins with the first of these changes meets any that is watched.
+// Concerns reports whether a disturbance of kind that begins with the first of these steps affects a watched kind.
 func (d *Disturbance) Concerns(kind string, steps []Step, watched []string) bool {
 	for _, s := range steps {
 		if s.At.Sub(steps[0].At) > d.reach {

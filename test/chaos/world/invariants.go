@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// Ours returns what is in the cloud and does not belong to others.
+// Ours returns the cloud resources that are not unrelated.
 func (w *World) Ours() sim.Left {
 	all := w.Cloud.Leftovers()
 	mine := func(ids []string) (out []string) {
@@ -25,9 +25,9 @@ func (w *World) Ours() sim.Left {
 	return sim.Left{Servers: mine(all.Servers), Ports: mine(all.Ports), FloatingIPs: mine(all.FloatingIPs), Volumes: mine(all.Volumes)}
 }
 
-// isComplete reports whether these are n servers, each with one port, one floating IP and one volume. A create that arrives when
-// another process has made its own may leave one port or floating IP more: it has our owner tag, and the orphan collector removes
-// it. A server that such a create asks for fails, since its port is gone, and is deleted with its Machine at the latest.
+// isComplete reports whether o holds n servers, each with one port, one floating IP and one volume. A late create call may leave
+// one more port or floating IP; it has drover's owner tag, so the orphan collector deletes it. A server created by a late call
+// fails, because its port is gone, and is deleted at the latest with its Machine.
 func (w *World) isComplete(o sim.Left, n int) bool {
 	most := n
 	if w.LateCreates {
@@ -40,17 +40,18 @@ func (w *World) isComplete(o sim.Left, n int) bool {
 	return within(o.Servers) && within(o.Volumes) && within(o.Ports) && within(o.FloatingIPs)
 }
 
-// CheckServers returns an error unless there are exactly n servers, each with its port and floating IP, everything was torn down
-// in order so far, and the resources of others are unchanged.
+// CheckServers returns an error unless there are exactly n servers, each with its port and floating IP, everything was deleted in
+// order so far, and the unrelated resources are unchanged.
 func (w *World) CheckServers(n int) error {
 	o := w.Ours()
 	if !w.isComplete(o, n) {
-		return errors.Join(fmt.Errorf("there must be %d servers, ports, floating IPs and volumes each, not %+v", n, o), w.teardown.err())
+		return errors.Join(fmt.Errorf("there are %+v, want %d servers, ports, floating IPs and volumes each", o, n), w.teardown.err())
 	}
 	return errors.Join(w.checkConnected(o.Servers), w.teardown.err(), w.CheckUnrelated())
 }
 
-// checkConnected returns an error unless the port of every ACTIVE server is bound to it, and its floating IP is on that port.
+// checkConnected returns an error unless each ACTIVE server has one port, which is bound to it, and that port has its floating
+// IP.
 func (w *World) checkConnected(servers []string) error {
 	for _, id := range servers {
 		if s, _ := w.Cloud.Server(id); s.Status == "ACTIVE" && (len(s.Ports) != 1 || len(s.Floating) != 1) {
@@ -60,8 +61,8 @@ func (w *World) checkConnected(servers []string) error {
 	return nil
 }
 
-// CheckEnd returns an error when cloud or cluster still holds anything of a Machine, when something was torn down out of order, or
-// when the resources of others have changed.
+// CheckEnd returns an error when the cloud or the cluster still holds a resource of a Machine, when something was deleted out of
+// order, or when unrelated resources have changed.
 func (w *World) CheckEnd() error {
 	return errors.Join(w.checkNothingLeft(), w.teardown.err(), w.CheckUnrelated())
 }
@@ -87,20 +88,21 @@ func (w *World) checkNothingLeft() error {
 	return nil
 }
 
-// CheckUnrelated returns an error when the resources of others have changed.
+// CheckUnrelated returns an error when unrelated resources have changed.
 func (w *World) CheckUnrelated() error {
 	diff, err := w.changed()
 	if err != nil {
 		return err
 	}
 	if diff != "" {
-		return fmt.Errorf("resources of others have changed:\n%s", diff)
+		return fmt.Errorf("unrelated resources have changed:\n%s", diff)
 	}
 	return nil
 }
 
-// CheckCreates returns an error unless n servers were made in all, and no more ports and floating IPs, apart from ports that were
-// replaced after a look-up. spare is how many more are allowed, such as those that a set makes before it sees that it is deleted.
+// CheckCreates returns an error unless between n and n+spare servers were created, with no more ports and floating IPs than that,
+// apart from ports that were replaced after a create in doubt. spare allows for servers that a set creates before it sees its own
+// deletion.
 func (w *World) CheckCreates(n, spare int) error {
 	made := map[string]int{"POST /servers": -2, "POST /ports": -2, "POST /floatingips": -2}
 	for _, call := range w.Cloud.Calls() {
@@ -116,7 +118,7 @@ func (w *World) CheckCreates(n, spare int) error {
 	}
 	most := n + spare
 	if made["POST /servers"] < n || made["POST /servers"] > most || made["POST /ports"] > most || made["POST /floatingips"] > most {
-		return fmt.Errorf("%d servers should have been made, not %v", n, made)
+		return fmt.Errorf("%v were created, want %d servers", made, n)
 	}
 	return nil
 }

@@ -26,18 +26,18 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// lookEvery is how often a kubelet looks at what it waits for.
-const lookEvery = 2 * time.Second
+// checkPeriod is the period at which a kubelet checks what it waits for.
+const checkPeriod = 2 * time.Second
 
-// runKubelet is a server's kubelet, as small as can be: it joins with what its user data holds, registers a Ready Node with one
-// pod on it, and ends pods that are being deleted. It lives as long as its server.
+// runKubelet is the kubelet of a server. It joins with the credentials in its user data, registers a Ready Node with one pod, and
+// removes pods that are being deleted. It runs as long as its server exists.
 func (w *World) runKubelet(ctx context.Context, server sim.Server) {
 	k := &smallKubelet{world: w, server: server}
 	for {
 		if err := k.join(ctx); err == nil {
 			break
 		}
-		if !schedule.Sleep(ctx, lookEvery) {
+		if !schedule.Sleep(ctx, checkPeriod) {
 			return
 		}
 	}
@@ -45,7 +45,7 @@ func (w *World) runKubelet(ctx context.Context, server sim.Server) {
 		k.endPods(ctx)
 	}
 	if w.Safety {
-		w.loseSight(server.ID)
+		w.markUnknown(server.ID)
 	}
 }
 
@@ -53,13 +53,13 @@ type smallKubelet struct {
 	world  *World
 	server sim.Server
 	node   client.Client
-	// seen is the cluster's revision when it last looked.
+	// seen is the cluster's revision at the last check.
 	seen uint64
 }
 
-// change waits until something in the cluster has changed since it last looked. It returns false when ctx ended first.
+// change blocks until something in the cluster has changed since the last check. It returns false when ctx ends first.
 func (k *smallKubelet) change(ctx context.Context) bool {
-	for schedule.Sleep(ctx, lookEvery) {
+	for schedule.Sleep(ctx, checkPeriod) {
 		if now := k.world.Kube.Revision(); now != k.seen {
 			k.seen = now
 			return true
@@ -68,7 +68,7 @@ func (k *smallKubelet) change(ctx context.Context) bool {
 	return false
 }
 
-// join gets a certificate with the bootstrap token and registers the node.
+// join requests a certificate with the bootstrap token and registers the Node.
 func (k *smallKubelet) join(ctx context.Context) error {
 	boot, err := kubelet.ParseUserData(k.server.UserData)
 	if err != nil {
@@ -130,7 +130,7 @@ func (k *smallKubelet) certify(ctx context.Context, c client.Client) error {
 	return ctx.Err()
 }
 
-// register makes the Node, with the taints of its configuration, and a pod on it.
+// register creates the Node, with the taints of the kubelet's configuration, and a pod on it.
 func (k *smallKubelet) register(ctx context.Context, boot *kubelet.Boot) error {
 	var settings struct {
 		Taints []corev1.Taint `json:"registerWithTaints"`
@@ -155,7 +155,7 @@ func (k *smallKubelet) register(ctx context.Context, boot *kubelet.Boot) error {
 	return k.runPod(ctx)
 }
 
-// runPod makes the pod that is on the Node, and runs it.
+// runPod creates the pod on the Node and sets it to running.
 func (k *smallKubelet) runPod(ctx context.Context) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{

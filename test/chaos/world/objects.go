@@ -19,13 +19,13 @@ import (
 )
 
 const (
-	// Namespace is where the Machines are.
+	// Namespace is the namespace of the Machines.
 	Namespace = metav1.NamespaceSystem
-	// MachineName is the name of the one Machine of a scenario without a MachineSet.
+	// MachineName is the name of the Machine in scenarios without a MachineSet.
 	MachineName = "worker-1"
 )
 
-// Kinds has the kinds that drover and the cluster use.
+// Kinds is the scheme with the kinds that drover and the cluster use.
 var Kinds = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(s))
@@ -33,7 +33,7 @@ var Kinds = func() *runtime.Scheme {
 	return s
 }()
 
-// mapper knows which kinds are in a namespace.
+// mapper maps kinds to resources.
 var mapper = func() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for gvk := range Kinds.AllKnownTypes() {
@@ -48,8 +48,8 @@ var mapper = func() meta.RESTMapper {
 	return m
 }()
 
-// furnish puts into the cluster what an installer leaves.
-func (w *World) furnish() error {
+// installObjects creates the objects that a cluster's installer creates.
+func (w *World) installObjects() error {
 	kubeconfig := `apiVersion: v1
 kind: Config
 clusters: [{name: "", cluster: {server: "` + memory.Host + `", certificate-authority-data: Y2E=}}]
@@ -67,13 +67,13 @@ clusters: [{name: "", cluster: {server: "` + memory.Host + `", certificate-autho
 		w.replicas,
 	} {
 		if err := w.Admin.Create(w.Context, o); err != nil {
-			return fmt.Errorf("furnishing the cluster with %s: %w", o.GetName(), err)
+			return fmt.Errorf("creating %s: %w", o.GetName(), err)
 		}
 	}
 	return nil
 }
 
-// NewMachine describes a Machine with port, floating IP and boot volume.
+// NewMachine returns a Machine with port, floating IP and boot volume. It is not created yet.
 func (w *World) NewMachine() (*v1alpha1.Machine, error) {
 	value, err := json.Marshal(map[string]any{
 		"cloudProvider": "openstack", "operatingSystem": "ubuntu",

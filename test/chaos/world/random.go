@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// random is what IDs, names and secrets of a world are drawn from: the same in each run of a seed.
+// random is the source of IDs, names and secrets of a world. It depends only on the seed.
 type random struct {
 	mu     sync.Mutex
 	source *rand.ChaCha8
@@ -24,15 +24,15 @@ func (r *random) Read(p []byte) (int, error) {
 	return r.source.Read(p)
 }
 
-// Suffix returns the end of a new Machine's name.
+// Suffix returns the suffix of the name of a new Machine.
 func (w *World) Suffix() string {
 	var p [3]byte
 	_, _ = w.Random.Read(p[:])
 	return hex.EncodeToString(p[:])[:5]
 }
 
-// lagOf returns how late drover's watches of a seed's world are: up to a second, the same for all of one resource. In every third
-// world they are not late.
+// lagOf returns the delay of drover's watches in a world: up to a second, the same for all watches of a resource, and zero in
+// every third world.
 func lagOf(random *rand.Rand) func(resource string) time.Duration {
 	base := time.Duration(random.IntN(3)) * 400 * time.Millisecond
 	return func(resource string) time.Duration {

@@ -21,35 +21,35 @@ import (
 )
 
 const (
-	// ClusterIDConfigMap is the ConfigMap of the cluster ID, on which an operator confirms that orphans may be deleted. It is in
-	// Namespace, as is what drover writes about itself.
+	// ClusterIDConfigMap is the ConfigMap with the cluster ID, which an operator annotates to confirm the deletion of orphans. It
+	// is in Namespace, as are the other ConfigMaps of drover.
 	ClusterIDConfigMap = "drover-cluster-id"
 	// Deadlock is a condition that makes a Node unhealthy.
 	Deadlock corev1.NodeConditionType = "KernelDeadlock"
-	// silentAfter is how long after its kubelet's last report a Node is not known to be Ready any more.
+	// silentAfter is how long after the kubelet's last report the Ready condition of a Node becomes Unknown.
 	silentAfter = 40 * time.Second
 )
 
-// definition is the kind of a CustomResourceDefinition.
+// definition is the GroupVersionKind of a CustomResourceDefinition.
 var definition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// safety is what the world remembers of Nodes that were made unhealthy, and of Machines that were taken away.
+// safety records the Nodes that were made unhealthy, and the Machines that were removed by force.
 type safety struct {
 	mu sync.Mutex
-	// sick are the servers whose Nodes are unhealthy for good; silent those of them whose kubelets have ended.
-	sick, silent map[string]bool
-	// orphaned are the Machines that were taken away, whose servers stay.
+	// unhealthy holds the servers whose Nodes are unhealthy. stopped holds those of them whose kubelets were stopped.
+	unhealthy, stopped map[string]bool
+	// orphaned holds the Machines that were removed while their servers stayed.
 	orphaned map[types.UID]bool
-	// replaced are the sick Machines that were deleted, with the time at which each was.
+	// replaced holds when each unhealthy Machine was deleted.
 	replaced map[types.UID]time.Time
 }
 
 func newSafety() safety {
-	return safety{sick: map[string]bool{}, silent: map[string]bool{}, orphaned: map[types.UID]bool{}, replaced: map[types.UID]time.Time{}}
+	return safety{unhealthy: map[string]bool{}, stopped: map[string]bool{}, orphaned: map[types.UID]bool{}, replaced: map[types.UID]time.Time{}}
 }
 
-// define makes the definitions of the Machines, which the collector of orphans looks for, and the ConfigMap of the cluster ID.
-func (w *World) define() error {
+// createDefinitions creates the CustomResourceDefinitions, which the orphan collector looks for, and the ConfigMap of the cluster ID.
+func (w *World) createDefinitions() error {
 	for _, name := range []string{"machines", "machinesets", "machinedeployments"} {
 		crd := &unstructured.Unstructured{}
 		crd.SetGroupVersionKind(definition)
@@ -65,38 +65,38 @@ func (w *World) define() error {
 	return nil
 }
 
-// Sicken makes the Node of a server report a kernel that hangs, for good. Its kubelet goes on.
-func (w *World) Sicken(server string) error {
+// SetDeadlock sets a kernel deadlock condition on the Node of a server. The kubelet goes on.
+func (w *World) SetDeadlock(server string) error {
 	w.safety.mu.Lock()
-	w.safety.sick[server] = true
+	w.safety.unhealthy[server] = true
 	w.safety.mu.Unlock()
 	return w.setCondition(w.Context, server, corev1.NodeCondition{Type: Deadlock, Status: corev1.ConditionTrue, Reason: "TaskHung"})
 }
 
-// Silence ends the kubelet of a server, for good.
-func (w *World) Silence(server string) {
+// StopKubelet stops the kubelet of a server.
+func (w *World) StopKubelet(server string) {
 	w.safety.mu.Lock()
-	w.safety.sick[server], w.safety.silent[server] = true, true
+	w.safety.unhealthy[server], w.safety.stopped[server] = true, true
 	w.safety.mu.Unlock()
 	w.gone(server)
 }
 
-// isSilent reports whether the kubelet of a server was ended.
-func (s *safety) isSilent(server string) bool {
+// isStopped reports whether the kubelet of a server was stopped.
+func (s *safety) isStopped(server string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.silent[server]
+	return s.stopped[server]
 }
 
-// isSick reports whether the Node of a server was made unhealthy.
-func (s *safety) isSick(server string) bool {
+// isUnhealthy reports whether the Node of a server was made unhealthy.
+func (s *safety) isUnhealthy(server string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.sick[server]
+	return s.unhealthy[server]
 }
 
-// Orphan deletes a Machine and takes its finalizers off a second later, as a person does who does not want to wait. What it has
-// stays. drover has begun the deletion by then: without the second, chance decides whether it has.
+// Orphan deletes a Machine and removes its finalizers a second later, as an impatient user may. Its server and other resources
+// stay. After that second drover has begun the deletion; without it, chance would decide whether it has.
 func (w *World) Orphan(m *v1alpha1.Machine) error {
 	w.safety.mu.Lock()
 	w.safety.orphaned[m.UID] = true
@@ -107,19 +107,19 @@ func (w *World) Orphan(m *v1alpha1.Machine) error {
 	schedule.Sleep(w.Context, time.Second)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	if err := w.Admin.Patch(w.Context, m, patch); client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("taking the finalizers off Machine %s: %w", m.Name, err)
+		return fmt.Errorf("removing the finalizers of Machine %s: %w", m.Name, err)
 	}
 	return nil
 }
 
-// isOrphaned reports whether the Machine with that UID was taken away.
+// isOrphaned reports whether the Machine with that UID was removed by Orphan.
 func (s *safety) isOrphaned(machine types.UID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.orphaned[machine]
 }
 
-// Confirm sets or removes the annotation by which an operator confirms that what has no Machine may be deleted.
+// Confirm sets or removes the annotation by which an operator confirms the deletion of orphans.
 func (w *World) Confirm(yes bool) error {
 	value := "null"
 	if yes {
@@ -133,8 +133,9 @@ func (w *World) Confirm(yes bool) error {
 	return nil
 }
 
-// loseSight is the cluster's node lifecycle controller: a while after its kubelet has ended, a Node is not known to be Ready.
-func (w *World) loseSight(server string) {
+// markUnknown does what the node lifecycle controller does: silentAfter after the kubelet was stopped, it sets the Node's Ready
+// condition to Unknown.
+func (w *World) markUnknown(server string) {
 	if !schedule.Sleep(w.Context, silentAfter) {
 		return
 	}
@@ -145,7 +146,7 @@ func (w *World) loseSight(server string) {
 	w.note(w.setCondition(w.Context, server, unknown))
 }
 
-// nodeName returns the name of a server's Node; empty when there is none.
+// nodeName returns the name of a server's Node; empty if it has none.
 func (w *World) nodeName(server string) string {
 	if n, err := w.nodeOf(w.Context, server); err == nil && n != nil {
 		return n.Name
@@ -153,7 +154,7 @@ func (w *World) nodeName(server string) string {
 	return ""
 }
 
-// nodeOf returns the Node of a server; nil when there is none.
+// nodeOf returns the Node of a server; nil if it has none.
 func (w *World) nodeOf(ctx context.Context, server string) (*corev1.Node, error) {
 	var nodes corev1.NodeList
 	if err := w.Admin.List(ctx, &nodes); err != nil {
@@ -167,7 +168,7 @@ func (w *World) nodeOf(ctx context.Context, server string) (*corev1.Node, error)
 	return nil, nil
 }
 
-// setCondition sets a condition of a server's Node, if there is one.
+// setCondition sets a condition of a server's Node, if it has one.
 func (w *World) setCondition(ctx context.Context, server string, c corev1.NodeCondition) error {
 	node, err := w.nodeOf(ctx, server)
 	if node == nil || err != nil {
@@ -188,26 +189,26 @@ func (w *World) setCondition(ctx context.Context, server string, c corev1.NodeCo
 	return client.IgnoreNotFound(w.Admin.Status().Update(ctx, node))
 }
 
-// replacementTime is how long a replacement counts at most: the time to join, and two minutes.
+// replacementTime is how long a replacement counts as going on at most: the join timeout and two minutes.
 const replacementTime = 12 * time.Minute
 
-// serverOf returns the server that a provider ID names.
+// serverOf returns the server ID in a provider ID.
 func serverOf(providerID string) string { return path.Base(providerID) }
 
-// healthy reports whether a Machine runs and nobody has made its Node unhealthy.
+// healthy reports whether a Machine runs and its Node was not made unhealthy.
 func (w *World) healthy(m *v1alpha1.Machine) bool {
 	return m.DeletionTimestamp == nil && ptr.Deref(m.Status.Phase, "") == v1alpha1.PhaseRunning &&
-		!w.safety.isSick(serverOf(ptr.Deref(m.Spec.ProviderID, "")))
+		!w.safety.isUnhealthy(serverOf(ptr.Deref(m.Spec.ProviderID, "")))
 }
 
-// mayBeReplaced returns an error when a sick Machine of a set is about to be deleted that is not in the set's record of replacements,
-// or while another one of the set is being replaced.
+// mayBeReplaced returns an error when an unhealthy Machine is about to be deleted that its set's status does not list as a
+// replacement, or while another Machine of the set is being replaced.
 func (w *World) mayBeReplaced(m *v1alpha1.Machine, set *v1alpha1.MachineSet, s sizes) error {
-	if m.DeletionTimestamp != nil || !w.safety.isSick(serverOf(ptr.Deref(m.Spec.ProviderID, ""))) {
+	if m.DeletionTimestamp != nil || !w.safety.isUnhealthy(serverOf(ptr.Deref(m.Spec.ProviderID, ""))) {
 		return nil
 	}
 	if !slices.ContainsFunc(set.Status.HealthReplacements, func(r v1alpha1.HealthReplacement) bool { return r.UID == m.UID }) {
-		return fmt.Errorf("unhealthy Machine %s of set %s, whose record of replacements is %v", m.Name, set.Name, set.Status.HealthReplacements)
+		return fmt.Errorf("unhealthy Machine %s of set %s is missing in the set's list of replacements %v", m.Name, set.Name, set.Status.HealthReplacements)
 	}
 	up := s.living(func(other *v1alpha1.Machine, its *v1alpha1.MachineSet, _ *v1alpha1.MachineDeployment) bool {
 		return its.UID == set.UID && ptr.Deref(other.Status.Phase, "") == v1alpha1.PhaseRunning
@@ -216,14 +217,14 @@ func (w *World) mayBeReplaced(m *v1alpha1.Machine, set *v1alpha1.MachineSet, s s
 	for uid, began := range w.safety.replacements() {
 		exists := slices.ContainsFunc(s.machines, func(other v1alpha1.Machine) bool { return other.UID == uid })
 		if uid != m.UID && (exists || coming) && time.Since(began) < replacementTime {
-			return fmt.Errorf("unhealthy Machine %s of set %s, while Machine %s is being replaced since %v (it exists: %v; Machines that run: %v)",
+			return fmt.Errorf("unhealthy Machine %s of set %s is deleted while Machine %s is being replaced since %v (it exists: %v; running Machines: %v)",
 				m.Name, set.Name, uid, time.Since(began), exists, up)
 		}
 	}
 	return nil
 }
 
-// replacements returns a copy of when each sick Machine was deleted.
+// replacements returns a copy of the times at which unhealthy Machines were deleted.
 func (s *safety) replacements() map[types.UID]time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -234,13 +235,13 @@ func (s *safety) replacements() map[types.UID]time.Time {
 	return all
 }
 
-// noteReplaced notes when a sick Machine was deleted.
+// noteReplaced records when an unhealthy Machine was deleted.
 func (w *World) noteReplaced(name string) error {
 	var m v1alpha1.Machine
 	if err := w.Admin.Get(w.Context, types.NamespacedName{Namespace: Namespace, Name: name}, &m); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	if m.DeletionTimestamp == nil || !w.safety.isSick(serverOf(ptr.Deref(m.Spec.ProviderID, ""))) {
+	if m.DeletionTimestamp == nil || !w.safety.isUnhealthy(serverOf(ptr.Deref(m.Spec.ProviderID, ""))) {
 		return nil
 	}
 	w.safety.mu.Lock()
@@ -251,7 +252,7 @@ func (w *World) noteReplaced(name string) error {
 	return nil
 }
 
-// isOfLiving returns an error when a server is the one of a Machine that is not being deleted.
+// isOfLiving returns an error when a server belongs to a Machine that is not being deleted.
 func (w *World) isOfLiving(server string) error {
 	machines, err := w.Machines()
 	if err != nil {
@@ -260,7 +261,7 @@ func (w *World) isOfLiving(server string) error {
 	s, _ := w.Cloud.Server(server)
 	for i := range machines {
 		if m := &machines[i]; m.DeletionTimestamp == nil && s.Status == "ACTIVE" && serverOf(ptr.Deref(m.Spec.ProviderID, "")) == server {
-			return fmt.Errorf("server %s is that of Machine %s", server, m.Name)
+			return fmt.Errorf("server %s belongs to Machine %s", server, m.Name)
 		}
 	}
 	return nil

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// sizes is what the API server shows of MachineSets and MachineDeployments and of their Machines.
+// sizes holds the MachineSets, the MachineDeployments and their Machines in the API server.
 type sizes struct {
 	machines    []v1alpha1.Machine
 	sets        []v1alpha1.MachineSet
@@ -28,7 +28,7 @@ func (w *World) sizes() (sizes, error) {
 	return sizes{machines.Items, sets.Items, deployments.Items}, err
 }
 
-// setOf returns the set of a Machine, and its deployment; each is nil when there is none, or when it is being deleted.
+// setOf returns the set of a Machine, and its deployment; each is nil if there is none or if it is being deleted.
 func (s sizes) setOf(m *v1alpha1.Machine) (*v1alpha1.MachineSet, *v1alpha1.MachineDeployment) {
 	set := controller(m, s.sets, func(o *v1alpha1.MachineSet) client.Object { return o })
 	if set == nil {
@@ -38,7 +38,7 @@ func (s sizes) setOf(m *v1alpha1.Machine) (*v1alpha1.MachineSet, *v1alpha1.Machi
 	return set, d
 }
 
-// controller returns the one of several objects that controls an object and is not being deleted; nil: none does.
+// controller returns the element of all that controls of and is not being deleted; nil if there is none.
 func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *T {
 	ref := metav1.GetControllerOf(of)
 	for i := range all {
@@ -49,7 +49,7 @@ func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *
 	return nil
 }
 
-// living returns the Machines that fit, are not being deleted, and that nobody has asked to remove.
+// living returns the names of the Machines for which fits returns true, which are not being deleted and not named in removals.
 func (s sizes) living(fits func(*v1alpha1.Machine, *v1alpha1.MachineSet, *v1alpha1.MachineDeployment) bool) (names []string) {
 	for i := range s.machines {
 		m := &s.machines[i]
@@ -61,7 +61,7 @@ func (s sizes) living(fits func(*v1alpha1.Machine, *v1alpha1.MachineSet, *v1alph
 	return names
 }
 
-// named reports whether somebody has asked to remove a Machine by name.
+// named reports whether the set or the deployment names a Machine in its removals.
 func named(m *v1alpha1.Machine, set *v1alpha1.MachineSet, d *v1alpha1.MachineDeployment) bool {
 	return lists(set.Spec.Removals, m) || lists(set.Spec.RolloutRemovals, m) || d != nil && lists(d.Spec.Removals, m)
 }
@@ -70,9 +70,9 @@ func lists(removals []v1alpha1.Removal, m *v1alpha1.Machine) bool {
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == m.UID })
 }
 
-// mayGo returns an error when a healthy Machine is about to be deleted that its set needs, or that must stay available in a rollout, or
-// an unhealthy one beyond the number that may be replaced at a time.
-func (w *World) mayGo(name string) error {
+// mayBeDeleted returns an error when a Machine is about to be deleted that must stay: a healthy one that its set needs or that must stay
+// available in a rollout, or an unhealthy one while too many are being replaced.
+func (w *World) mayBeDeleted(name string) error {
 	var m v1alpha1.Machine
 	if err := w.Admin.Get(w.Context, types.NamespacedName{Namespace: Namespace, Name: name}, &m); err != nil {
 		return client.IgnoreNotFound(err)
@@ -94,7 +94,7 @@ func (w *World) mayGo(name string) error {
 			return its.UID == set.UID
 		})
 		if want := int(ptr.Deref(set.Spec.Replicas, 0)); len(left) <= want {
-			return fmt.Errorf("healthy Machine %s of set %s, which wants %d and has %v", name, set.Name, want, left)
+			return fmt.Errorf("healthy Machine %s is deleted although its set %s wants %d Machines and would have %v", name, set.Name, want, left)
 		}
 	}
 	if d == nil {
@@ -104,7 +104,7 @@ func (w *World) mayGo(name string) error {
 		return other.UID != m.UID && its != nil && its.UID == d.UID && w.healthy(other)
 	})
 	if floor := int(ptr.Deref(d.Spec.Replicas, 0)) - unavailable(d); len(stay) < floor {
-		return fmt.Errorf("healthy Machine %s of deployment %s, of which %d must stay available and only %v would", name, d.Name, floor, stay)
+		return fmt.Errorf("healthy Machine %s is deleted although %[3]d Machines of deployment %[2]s must stay available and only %[4]v would", name, d.Name, floor, stay)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (w *World) checkSizes() error {
 	return nil
 }
 
-// surge and unavailable return the limits of a deployment's rollouts, which must be numbers here.
+// surge and unavailable return the limits of a deployment's rollout, which must be numbers here.
 func surge(d *v1alpha1.MachineDeployment) int {
 	return d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue()
 }
@@ -145,8 +145,8 @@ func unavailable(d *v1alpha1.MachineDeployment) int {
 	return d.Spec.Strategy.RollingUpdate.MaxUnavailable.IntValue()
 }
 
-// serversWithin returns an error when there are more servers of ours than a deployment may have with its surge. It counts only
-// where all servers are of one deployment.
+// serversWithin returns an error when there are more servers than a deployment may have with its surge. It checks only worlds in
+// which all servers belong to one deployment.
 func (w *World) serversWithin() error {
 	s, err := w.sizes()
 	if err != nil || len(s.deployments) != 1 || s.deployments[0].DeletionTimestamp != nil {

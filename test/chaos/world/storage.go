@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// volumeName is the name of a persistent volume, its claim, its attachment and the pods' budget.
+	// volumeName is the name of the PersistentVolume, its claim, its attachment and the pods' disruption budget.
 	volumeName = "data"
-	// detachTime is how long after its pod a volume leaves its node.
+	// detachTime is the time from the end of a pod to the detachment of its volume.
 	detachTime = 17 * time.Second
-	// busyTime is how long after Leave pods may not be evicted.
+	// busyTime is how long after RecordDeletion the budget forbids evictions.
 	busyTime = 45 * time.Second
 )
 
-// addVolume makes the pods' volume, and a budget that forbids their eviction at first.
+// addVolume creates the pods' volume, and a disruption budget that forbids their eviction at first.
 func (w *World) addVolume() error {
 	driver := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "example.org", VolumeHandle: volumeName}}
 	for _, o := range []client.Object{
@@ -50,7 +50,7 @@ func (w *World) addVolume() error {
 		},
 	} {
 		if err := w.Admin.Create(w.Context, o); err != nil {
-			return fmt.Errorf("furnishing the cluster with a volume: %w", err)
+			return fmt.Errorf("creating the volume: %w", err)
 		}
 	}
 	config := w.Kube.ConfigOver(inTurn{w, w.Kube.RoundTripper("controllers"), calls.Controllers})
@@ -67,7 +67,7 @@ func (w *World) addVolume() error {
 	return nil
 }
 
-// storage is what the cluster's own controllers remember.
+// storage is the state of the simulated kube-controller-manager.
 type storage struct {
 	mu sync.Mutex
 	// leaving is when the first Machine was deleted.
@@ -76,8 +76,8 @@ type storage struct {
 	used time.Time
 }
 
-// Leave notes that a Machine is about to be deleted.
-func (w *World) Leave() {
+// RecordDeletion records that a Machine is about to be deleted.
+func (w *World) RecordDeletion() {
 	w.storage.mu.Lock()
 	defer w.storage.mu.Unlock()
 	if w.storage.leaving.IsZero() {
@@ -85,21 +85,21 @@ func (w *World) Leave() {
 	}
 }
 
-// busy reports whether the pod may not be evicted yet.
+// busy reports whether the budget still forbids the pod's eviction.
 func (s *storage) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leaving.IsZero() || time.Since(s.leaving) <= busyTime
 }
 
-// note keeps a failure of the world itself.
+// note records an error of the world itself.
 func (w *World) note(err error) {
 	if w.Context.Err() == nil {
 		w.teardown.note(err)
 	}
 }
 
-// countDisruptions is the cluster's disruption controller: it writes how many pods may be evicted.
+// countDisruptions is the disruption controller: it writes how many pods may be evicted.
 func (w *World) countDisruptions(ctx context.Context, c client.Client) error {
 	var budget policyv1.PodDisruptionBudget
 	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: volumeName}, &budget); err != nil {
@@ -118,8 +118,8 @@ func (w *World) countDisruptions(ctx context.Context, c client.Client) error {
 	return client.IgnoreNotFound(c.Status().Update(ctx, &budget))
 }
 
-// attach is the cluster's controller of volume attachments: a volume is attached to its pod's Node, and is detached some time
-// after the pod is gone.
+// attach is the attach-detach controller: it attaches a volume to the Node of its pod, and detaches it detachTime after the pod
+// is gone.
 func (w *World) attach(ctx context.Context, c client.Client) error {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault)); err != nil {

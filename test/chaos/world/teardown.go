@@ -18,9 +18,9 @@ import (
 	"github.com/drover-project/drover/test/chaos/calls"
 )
 
-// teardown keeps each violation of the order in which a Machine is deleted: its pods and volumes leave the Node before the server
-// is deleted, floating IP, port and Node go once the server is gone, and the Machine goes last. A healthy Machine that is needed is
-// not deleted, and none is made beyond a size.
+// teardown records violations of the order in which a Machine is deleted: pods and volumes leave the Node before the server is
+// deleted; the floating IP, the port and the Node are deleted after the server is gone; the Machine is deleted last. It also
+// records when a healthy Machine is deleted that is needed, and when more Machines are created than a size allows.
 type teardown struct {
 	mu     sync.Mutex
 	broken []error
@@ -34,14 +34,14 @@ func (t *teardown) note(err error) {
 	}
 }
 
-// err returns what was done out of order.
+// err returns the recorded violations.
 func (t *teardown) err() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return errors.Join(t.broken...)
 }
 
-// BeforeCall checks a call of drover's that is about to be carried out.
+// BeforeCall checks a call of drover before it is carried out.
 func (w *World) BeforeCall(r *http.Request, name string) {
 	if r.Method != http.MethodDelete || w.Forced {
 		return
@@ -54,31 +54,32 @@ func (w *World) BeforeCall(r *http.Request, name string) {
 	case strings.HasSuffix(name, "/ports/{id}"):
 		for _, s := range w.Cloud.Servers() {
 			if slices.Contains(s.Ports, id) {
-				err = fmt.Errorf("server %s is still there", s.ID)
+				err = fmt.Errorf("server %s still exists", s.ID)
 			}
 		}
 	case strings.HasSuffix(name, "/floatingips/{id}"):
 		if o := w.Ours(); slices.Contains(o.FloatingIPs, id) && len(o.FloatingIPs) <= len(o.Servers) {
-			err = fmt.Errorf("there are %d floating IPs, and still %d servers", len(o.FloatingIPs), len(o.Servers))
+			err = fmt.Errorf("there are %d floating IPs while %d servers still exist", len(o.FloatingIPs), len(o.Servers))
 		}
 	case name == "kube DELETE nodes":
 		err = w.serverless(id)
 	case name == "kube DELETE machines":
-		err = w.mayGo(id)
+		err = w.mayBeDeleted(id)
 	}
 	if err != nil {
 		w.teardown.note(fmt.Errorf("%s: %w", name, err))
 	}
 }
 
-// emptied returns an error while a pod is on a server's Node or a volume is attached to it. A kubelet that has ended ends no pod.
+// emptied returns an error while a pod is on a server's Node or a volume is attached to it. It ignores pods on a Node whose
+// kubelet was stopped, because no kubelet ends them.
 func (w *World) emptied(server string) error {
 	var nodes corev1.NodeList
 	if err := w.Admin.List(w.Context, &nodes); err != nil {
 		return err
 	}
 	at := slices.IndexFunc(nodes.Items, func(n corev1.Node) bool { return strings.HasSuffix(n.Spec.ProviderID, "/"+server) })
-	if at < 0 || w.safety.isSilent(server) {
+	if at < 0 || w.safety.isStopped(server) {
 		return nil
 	}
 	node := nodes.Items[at].Name
@@ -89,12 +90,12 @@ func (w *World) emptied(server string) error {
 	}
 	for i := range pods.Items {
 		if pods.Items[i].Spec.NodeName == node {
-			return fmt.Errorf("pod %s is still on it", pods.Items[i].Name)
+			return fmt.Errorf("pod %s is still on its Node", pods.Items[i].Name)
 		}
 	}
 	for i := range attachments.Items {
 		if attachments.Items[i].Spec.NodeName == node {
-			return fmt.Errorf("volume attachment %s is still on it", attachments.Items[i].Name)
+			return fmt.Errorf("volume attachment %s still exists", attachments.Items[i].Name)
 		}
 	}
 	return nil
@@ -107,7 +108,7 @@ func (w *World) serverless(name string) error {
 		return client.IgnoreNotFound(err)
 	}
 	if id := path.Base(node.Spec.ProviderID); w.known(id) {
-		return fmt.Errorf("its server %s is still there", id)
+		return fmt.Errorf("its server %s still exists", id)
 	}
 	return nil
 }
@@ -117,8 +118,8 @@ func (w *World) known(server string) bool {
 	return there
 }
 
-// AfterCall checks what a call of drover's has left: a Machine is gone with the last of its finalizers, and nothing is made beyond
-// a size.
+// AfterCall checks the state after a call of drover: nothing is left of a Machine whose last finalizer was removed, and no group
+// has more Machines than its size.
 func (w *World) AfterCall(r *http.Request, name string) {
 	var err error
 	switch {
@@ -136,7 +137,7 @@ func (w *World) AfterCall(r *http.Request, name string) {
 	}
 }
 
-// checkOwners returns an error when a Machine that is gone has left something.
+// checkOwners returns an error when a resource is left of a Machine that is gone.
 func (w *World) checkOwners() error {
 	var machines v1alpha1.MachineList
 	var nodes corev1.NodeList
@@ -151,17 +152,17 @@ func (w *World) checkOwners() error {
 		s, _ := w.Cloud.Server(id)
 		uid := types.UID(s.Metadata["machine-uid"])
 		if !w.safety.isOrphaned(uid) && !has(func(m *v1alpha1.Machine) bool { return m.UID == uid }) {
-			return fmt.Errorf("the Machine of server %s has gone before it", id)
+			return fmt.Errorf("the Machine of server %s is gone while the server exists", id)
 		}
 	}
 	for i := range nodes.Items {
 		orphaned := w.safety.isOrphaned(types.UID(nodes.Items[i].Labels[v1alpha1.LabelOwnedBy]))
 		if name := nodes.Items[i].Name; name != unrelatedNode && !orphaned && !has(func(m *v1alpha1.Machine) bool { return m.Name == name }) {
-			return fmt.Errorf("the Machine of Node %s has gone before it", name)
+			return fmt.Errorf("the Machine of Node %s is gone while the Node exists", name)
 		}
 	}
 	if len(machines.Items) == 0 && !w.isComplete(left, 0) {
-		return fmt.Errorf("the last Machine has gone before %+v", left)
+		return fmt.Errorf("the last Machine is gone while %+v exist", left)
 	}
 	return nil
 }

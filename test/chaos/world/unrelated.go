@@ -17,23 +17,23 @@ import (
 	"github.com/drover-project/drover/test/openstack/member"
 )
 
-// unrelatedNode is a Node that drover has nothing to do with.
+// unrelatedNode is the name of a Node without a Machine.
 const unrelatedNode = "other"
 
-// unrelated holds the resources that drover must not touch, as they were when they were made.
+// unrelated holds the resources that drover must not touch, in the state in which they were created.
 type unrelated struct {
 	session *member.Session
-	// ids are all resources in the cloud; rows is what the cloud shows of each.
+	// ids holds the IDs of all unrelated cloud resources. rows holds what the cloud shows of each.
 	ids  map[string]bool
 	rows map[string]string
-	// kube are resource versions of objects in the cluster.
+	// kube holds the resource versions of unrelated objects in the cluster.
 	kube map[string]string
 }
 
 func (u *unrelated) has(id string) bool { return u.ids[id] }
 
-// unrelatedResources returns the resources of others, by the path that makes them. Some look much like drover's: the name of the
-// Machine's server, the owner tag of another cluster, a Machine's UID that nobody has.
+// unrelatedResources returns unrelated cloud resources and the path to create each. Some resemble drover's own: one has the name
+// of the Machine's server, some have the owner tag of another cluster, and some the UID of a Machine that does not exist.
 func unrelatedResources(w *World) []struct{ path, key, body string } {
 	session := w.others.session
 	network := session.Find(w.Context, "network", "networks", sim.MetaKubeNetwork)
@@ -60,7 +60,7 @@ func unrelatedResources(w *World) []struct{ path, key, body string } {
 	}
 }
 
-// placeUnrelated makes what belongs to others and remembers how it looks.
+// placeUnrelated creates the unrelated resources and records their state.
 func placeUnrelated(w *World) (unrelated, error) {
 	u := unrelated{ids: nil, kube: map[string]string{}}
 	session, err := member.SignIn(w.Context, w.Cloud, w.Cloud.RoundTripper())
@@ -71,7 +71,7 @@ func placeUnrelated(w *World) (unrelated, error) {
 	w.others.session = session
 	for _, f := range unrelatedResources(w) {
 		if _, err := session.Ask(w.Context, http.MethodPost, f.path, f.body); err != nil {
-			return u, fmt.Errorf("making an unrelated %s: %w", f.key, err)
+			return u, fmt.Errorf("creating an unrelated %s: %w", f.key, err)
 		}
 	}
 	if !schedule.Sleep(w.Context, 2*BootMargin) {
@@ -84,7 +84,7 @@ func placeUnrelated(w *World) (unrelated, error) {
 	for id := range u.rows {
 		u.ids[id] = true
 	}
-	// The collector of orphans has marked the Node as nobody's before.
+	// The orphan collector has already annotated this Node as one without a Machine.
 	nobodys := map[string]string{v1alpha1.AnnotationUnmanaged: "true"}
 	for _, o := range []client.Object{
 		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: unrelatedNode, Annotations: nobodys}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + slices.Min(slices.Collect(maps.Keys(u.ids)))}},
@@ -98,7 +98,7 @@ func placeUnrelated(w *World) (unrelated, error) {
 	return u, nil
 }
 
-// changed returns how the resources of others differ from what they were; empty: not at all.
+// changed returns how the unrelated resources differ from their recorded state; empty if they do not.
 func (w *World) changed() (string, error) {
 	rows, err := w.others.session.Inventory(w.Context)
 	if err != nil {

@@ -12,25 +12,25 @@ import (
 type Step struct {
 	// Resource is the plural name of the object's kind.
 	Resource string
-	// Revision is the number of the change.
+	// Revision is the resource version of the change.
 	Revision uint64
 	At       time.Time
 }
 
-// Trouble is what happens to drover's watches from a change on.
-type Trouble struct {
-	// From is the revision of that change, which is concerned too.
+// DisturbedWatch disturbs drover's watches from a change on.
+type DisturbedWatch struct {
+	// From is the revision of the first affected change.
 	From uint64
-	// Resource is the plural name of the kind that the trouble is about.
+	// Resource is the plural name of the kind that the disturbance is about.
 	Resource string
 	How      Disturbance
 }
 
-// watches keeps the changes of a world, and carries out its trouble.
+// watches records the changes of a world, and disturbs the watches.
 type watches struct {
-	world   *World
-	trouble *Trouble
-	// started is closed when the trouble begins.
+	world     *World
+	disturbed *DisturbedWatch
+	// started is closed when the disturbance begins.
 	started chan struct{}
 
 	mu    sync.Mutex
@@ -38,34 +38,34 @@ type watches struct {
 	steps []Step
 }
 
-func newWatches(w *World, t *Trouble) *watches {
-	return &watches{world: w, trouble: t, started: make(chan struct{})}
+func newWatches(w *World, t *DisturbedWatch) *watches {
+	return &watches{world: w, disturbed: t, started: make(chan struct{})}
 }
 
-// changed takes in a change, and begins the trouble with it.
+// changed records a change, and begins the disturbance when it is the first affected one.
 func (o *watches) changed(resource string, revision uint64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.steps = append(o.steps, Step{Resource: resource, Revision: revision, At: time.Now()})
-	if o.trouble != nil && o.trouble.From == revision {
+	if o.disturbed != nil && o.disturbed.From == revision {
 		o.begun = time.Now()
 		close(o.started)
 	}
 }
 
-// lag returns how much later than usual a watch of drover's shows a change.
+// lag returns how much later than usual drover's watches deliver the event of a change.
 func (o *watches) lag(resource string, written time.Time) time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.begun.IsZero() || written.Before(o.begun) || o.trouble.How.lag == nil {
+	if o.begun.IsZero() || written.Before(o.begun) || o.disturbed.How.lag == nil {
 		return 0
 	}
-	return max(0, o.trouble.How.lag(o.trouble.Resource, resource, written.Sub(o.begun)))
+	return max(0, o.disturbed.How.lag(o.disturbed.Resource, resource, written.Sub(o.begun)))
 }
 
-// run does to the watches what the trouble does to them at once, and not to single changes.
+// run applies the part of the disturbance that concerns whole watches and not single events.
 func (o *watches) run() {
-	if o.trouble == nil || o.trouble.How.strike == nil {
+	if o.disturbed == nil || o.disturbed.How.disturb == nil {
 		return
 	}
 	select {
@@ -73,10 +73,10 @@ func (o *watches) run() {
 	case <-o.world.Context.Done():
 		return
 	}
-	if !schedule.Sleep(o.world.Context, o.trouble.How.after) || o.world.Scheduler.Await(o.world.Context, "trouble", schedule.Alone) != nil {
+	if !schedule.Sleep(o.world.Context, o.disturbed.How.after) || o.world.Scheduler.Await(o.world.Context, "watches are disturbed", schedule.Alone) != nil {
 		return
 	}
-	o.trouble.How.strike(o.world, o.trouble.Resource)
+	o.disturbed.How.disturb(o.world, o.disturbed.Resource)
 }
 
 // Steps returns the changes after a revision, in order.
@@ -86,8 +86,8 @@ func (w *World) Steps(after uint64) []Step {
 	return slices.DeleteFunc(slices.Clone(w.watches.steps), func(s Step) bool { return s.Revision <= after })
 }
 
-// Troubled reports whether the world's trouble has begun.
-func (w *World) Troubled() bool {
+// DisturbanceBegan reports whether the disturbance of the watches has begun.
+func (w *World) DisturbanceBegan() bool {
 	w.watches.mu.Lock()
 	defer w.watches.mu.Unlock()
 	return !w.watches.begun.IsZero()

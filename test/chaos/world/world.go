@@ -20,37 +20,39 @@ import (
 // BootMargin is longer than a server takes to boot.
 const BootMargin = 30 * time.Second
 
-// Options say how a world is. Catalog is required.
+// Options configures a world. Catalog is required.
 type Options struct {
 	Catalog *memory.Catalog
 	Seed    uint64
-	// LateCreates: a create may arrive long after it was sent, when another process has made its own.
+	// LateCreates is true when a create call may arrive long after it was sent, when another process has already created its own
+	// resource.
 	LateCreates bool
-	// SilentServers: no server's kubelet ever starts.
+	// SilentServers is true when no server starts a kubelet.
 	SilentServers bool
-	// PodVolume: pods have a volume, and a budget forbids their eviction until 45 s after Leave.
+	// PodVolume is true when pods have a volume, and a disruption budget forbids their eviction until 45 s after RecordDeletion.
 	PodVolume bool
-	// Safety: drover replaces unhealthy Machines, collects orphans, freezes groups and asks whether the API server answers, as it does
-	// outside of the other worlds. Nodes whose kubelets have ended are not known to be Ready 40 s later.
+	// Safety is true when drover replaces unhealthy Machines, collects orphans, freezes groups and watches the API server's
+	// reachability, as it does in production. Nodes whose kubelets were stopped become Unknown 40 s later.
 	Safety bool
-	// Trouble is what happens to drover's watches; nil: nothing.
-	Trouble *Trouble
-	// Forced: deletions are forced, so that their order does not hold, and something may be left in the cloud.
+	// DisturbedWatch disturbs drover's watches; nil if none is disturbed.
+	DisturbedWatch *DisturbedWatch
+	// Forced is true when Machines are deleted by force. Then the order of deletion is not checked, and resources may be left in
+	// the cloud.
 	Forced bool
 }
 
-// World is everything that a run happens in. It must be made and used inside a bubble of testing/synctest.
+// World holds everything around drover in a run. It must be created and used inside a synctest bubble.
 type World struct {
 	Options
 	Kube  *memory.Server
 	Cloud *sim.Cloud
-	// Admin is a client that no fault touches.
+	// Admin is a client whose calls never fail.
 	Admin     client.Client
 	Scheduler *schedule.Scheduler
 	Random    io.Reader
-	// Workers is how many Machines a process works on at a time: two, three or one.
+	// Workers is the number of Machines that a process works on at a time: one, two or three.
 	Workers int
-	// Context ends with the world.
+	// Context is cancelled when the world is closed.
 	Context context.Context
 
 	stop     context.CancelFunc
@@ -66,7 +68,7 @@ type World struct {
 	kubelets map[string]context.CancelFunc
 }
 
-// New makes a cluster and a cloud with what is needed to make servers, and with what belongs to others.
+// New creates a cluster and a cloud with what drover needs to create servers, and with unrelated resources.
 func New(options Options) (*World, error) {
 	seed := options.Seed
 	source := rand.New(rand.NewPCG(seed, 1))
@@ -80,7 +82,7 @@ func New(options Options) (*World, error) {
 			Latency: []time.Duration{0, 50 * time.Millisecond, time.Second}[seed%3],
 		}),
 	}
-	w.watches = newWatches(w, options.Trouble)
+	w.watches = newWatches(w, options.DisturbedWatch)
 	lag := func(user, resource string, written time.Time) time.Duration {
 		if user != "drover" {
 			return 0
@@ -108,7 +110,7 @@ func New(options Options) (*World, error) {
 }
 
 func (w *World) fill() error {
-	if err := w.furnish(); err != nil {
+	if err := w.installObjects(); err != nil {
 		return err
 	}
 	var err error
@@ -116,7 +118,7 @@ func (w *World) fill() error {
 		return err
 	}
 	if w.Safety {
-		if err := w.define(); err != nil {
+		if err := w.createDefinitions(); err != nil {
 			return err
 		}
 	}
@@ -129,7 +131,7 @@ func (w *World) fill() error {
 // Go runs f in a goroutine that Close waits for.
 func (w *World) Go(f func()) { w.all.Go(f) }
 
-// Close ends everything in the world and waits for it.
+// Close stops everything in the world and waits for it.
 func (w *World) Close() {
 	w.mu.Lock()
 	for _, stop := range w.kubelets {
@@ -141,7 +143,7 @@ func (w *World) Close() {
 	w.all.Wait()
 }
 
-// booted starts a server's kubelet, unless the server has no network; gone ends it.
+// booted starts a server's kubelet, unless the server has no network or is unrelated. gone stops the kubelet.
 func (w *World) booted(s sim.Server) {
 	if w.SilentServers || w.others.has(s.ID) || w.others.ids == nil || len(s.Ports) == 0 {
 		return
@@ -161,14 +163,14 @@ func (w *World) gone(id string) {
 	}
 }
 
-// inTurn makes each call when its turn comes. name returns a call's name.
+// inTurn sends each call when the scheduler gives it its turn. name returns the name of a call.
 type inTurn struct {
 	world *World
 	next  http.RoundTripper
 	name  func(*http.Request) string
 }
 
-// RoundTrip makes a call.
+// RoundTrip sends a call when it is its turn.
 func (t inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !calls.IsDiscovery(r) {
 		if err := t.world.Scheduler.Await(r.Context(), t.name(r), func() string { return calls.Content(r) }); err != nil {

@@ -41,7 +41,7 @@ func check(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	// What kind of host this is must not matter.
+	// The kind of this host must not matter.
 	config.FailCgroupV1 = false
 	return validation.ValidateKubeletConfiguration(config, utilfeature.DefaultFeatureGate)
 }

@@ -90,8 +90,8 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Config is a connection in the name of a user, who may do everything. The name empty: whoever the request's bearer
-// token is for, which must be a bootstrap token.
+// Config returns a connection of a user who may do everything. With an empty name the user is that of the request's bearer token,
+// which must be a bootstrap token.
 func (s *Server) Config(user string, groups ...string) *rest.Config {
 	return s.ConfigOver(s.RoundTripper(user, groups...))
 }
@@ -115,8 +115,8 @@ func (s *Server) CutWatches(resources ...string) {
 	s.store.Do(func() { s.store.CutWatches(resources) })
 }
 
-// Forget drops the history of these resources (plural names), without any that of all, and ends their watches: one that wants to go
-// on from an older revision is told that it has expired (410).
+// Forget drops the history of these resources (plural names), or of all without any, and ends their watches. A watch that
+// continues from an older revision receives that it has expired (410).
 func (s *Server) Forget(resources ...string) {
 	s.store.Do(func() { s.store.Forget(resources) })
 }

@@ -19,7 +19,7 @@ import (
 
 const bearer = "Bearer "
 
-// authenticate says who asks: whom the connection was made for, else whose bootstrap token the request bears.
+// authenticate returns the user of a request: the one of the connection, else the one of the request's bootstrap token.
 func (s *Server) authenticate(given registry.User, authorization string) (registry.User, error) {
 	if given.Name != "" {
 		given.Groups = append(slices.Clone(given.Groups), "system:authenticated")

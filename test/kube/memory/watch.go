@@ -91,7 +91,7 @@ func (w *watch) frame(kind string, raw []byte) {
 	w.frames = fmt.Appendf(w.frames, `{"type":%q,"object":%s}`+"\n", kind, raw)
 }
 
-// fail tells of an error as the last event.
+// fail sends an error as the last event.
 func (w *watch) fail(err error) {
 	_, status := failure(err)
 	if raw, err := json.Marshal(status); err == nil {
@@ -100,7 +100,7 @@ func (w *watch) fail(err error) {
 	w.Cut()
 }
 
-// Read returns what is to be told next, and waits for it.
+// Read returns the next event, and waits for it.
 func (w *watch) Read(p []byte) (int, error) {
 	for {
 		if err := w.ctx.Err(); err != nil {
@@ -161,7 +161,7 @@ func (w *watch) tell(e store.Event) {
 	case is:
 		w.frame("ADDED", e.Record.Raw)
 	case was:
-		// What is told of an object that goes out of sight is how it last was, under the revision at which it went.
+		// The event of an object that leaves the selection has its last state, and the revision at which it left.
 		last := e.Previous.Object.DeepCopy()
 		last.SetResourceVersion(e.Record.Object.GetResourceVersion())
 		if raw, err := json.Marshal(last.Object); err == nil {
@@ -170,7 +170,7 @@ func (w *watch) tell(e store.Event) {
 	}
 }
 
-// wait lets time pass until there may be news; false when the watch has ended.
+// wait blocks until there may be an event; it returns false when the watch has ended.
 func (w *watch) wait(due time.Time) bool {
 	select {
 	case <-w.closed:

@@ -7,14 +7,14 @@ import (
 )
 
 var versionRows = []row{
-	{"Nova's endpoint says which microversions it speaks", nothing, func(b *bench) {
+	{"Nova's endpoint lists the supported microversions", nothing, func(b *bench) {
 		a := b.want(b.user.get(compute, "/"), http.StatusOK)
 		b.same("oldest", a.word("version.min_version"), "2.1")
 		if !strings.HasPrefix(a.word("version.version"), "2.") {
 			b.Errorf("newest is %q", a.word("version.version"))
 		}
 	}},
-	{"the version asked for is the version that answers, and without one it is 2.1", nothing, func(b *bench) {
+	{"a response has the requested microversion, or 2.1 without one", nothing, func(b *bench) {
 		for asked, told := range map[string]string{"": "2.1", "2.61": "2.61", "2.93": "2.93"} {
 			a := b.want(b.user.get(compute, "/servers", at(asked)), http.StatusOK)
 			b.same("OpenStack-API-Version", a.header.Get("OpenStack-API-Version"), "compute "+told)
@@ -28,7 +28,7 @@ var versionRows = []row{
 			"Version 2.9999 is not supported by the API. Minimum is 2.1 and maximum is "+newest+".")
 		b.same("code", a.at("computeFault.code"), 406)
 	}},
-	{"what is not text of a version is 400", nothing, func(b *bench) {
+	{"a malformed version is 400", nothing, func(b *bench) {
 		b.want(b.user.get(compute, "/servers", at("new")), http.StatusBadRequest, "is of invalid format. Must be of format MajorNum.MinorNum.")
 	}},
 }
@@ -50,13 +50,13 @@ var lookupRows = []row{
 		}
 	}},
 	{"images, networks, subnets and groups are found by name and by ID, and by nothing else", nothing, byNameAndID},
-	{"a network says whether it is outside", nothing, func(b *bench) {
+	{"a network has the field router:external", nothing, func(b *bench) {
 		for name, outside := range map[string]bool{b.network: false, b.pool: true} {
 			a := b.want(b.user.get(network, "/networks?name="+url.QueryEscape(name)), http.StatusOK)
 			b.same("router:external of "+name, a.at("networks.0.router:external"), outside)
 		}
 	}},
-	{"zones say whether they can be used", nothing, func(b *bench) {
+	{"a zone reports whether it is available", nothing, func(b *bench) {
 		a := b.want(b.user.get(compute, "/os-availability-zone"), http.StatusOK)
 		for _, z := range a.rows("availabilityZoneInfo") {
 			if z["zoneName"] == b.zone {
@@ -67,7 +67,7 @@ var lookupRows = []row{
 		}
 		b.Errorf("no zone %s in %s", b.zone, a.text)
 	}},
-	{"what is looked up by an ID that is not there is 404 in each service's own words", nothing, func(b *bench) {
+	{"a look-up by an unknown ID is 404 with the error text of each service", nothing, func(b *bench) {
 		const no = "00000000-0000-0000-0000-00000000dead"
 		b.want(b.user.get(compute, "/servers/"+no), http.StatusNotFound, `"itemNotFound"`, "Instance "+no+" could not be found.")
 		b.want(b.user.get(compute, "/os-server-groups/"+no), http.StatusNotFound, `"itemNotFound"`, "Instance group "+no+" could not be found.")
@@ -78,7 +78,7 @@ var lookupRows = []row{
 		b.want(b.user.get(network, "/security-groups/"+no), http.StatusNotFound, `"SecurityGroupNotFound"`, "Security group "+no+" does not exist")
 		b.want(b.user.get(image, "/images/"+no), http.StatusNotFound)
 	}},
-	{"limits tell what may be had and what is", nothing, func(b *bench) {
+	{"limits show the quota and the use", nothing, func(b *bench) {
 		before := b.want(b.user.get(compute, "/limits"), http.StatusOK)
 		b.boot(wish{})
 		after := b.want(b.user.get(compute, "/limits"), http.StatusOK)

@@ -66,7 +66,7 @@ func send(t *testing.T, in request) answer {
 		}
 		body = bytes.NewReader(raw)
 	}
-	// What is taken away when a row ends is asked for when its context has ended.
+	// Deletions at the end of a row are sent when its context has ended already.
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), in.method, in.url, body)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func send(t *testing.T, in request) answer {
 	return a
 }
 
-// at gives a value inside the body, by a path such as servers.0.id; nil when it is not there.
+// at returns a value inside the body, by a path such as servers.0.id; nil if it does not exist.
 func (a answer) at(path string) any {
 	v := a.body
 	for _, step := range strings.Split(path, ".") {

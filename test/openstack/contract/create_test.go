@@ -7,7 +7,7 @@ import (
 )
 
 var createRows = []row{
-	{"what drover asks for is what the server has", nothing, everythingAskedFor},
+	{"a server has everything that drover requests", nothing, everythingAskedFor},
 	{"user data may have 65535 characters in base64, and is not shown", nothing, func(b *bench) {
 		data := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 49149)))
 		id := b.boot(wish{fields: doc{"user_data": data}})
@@ -15,7 +15,7 @@ var createRows = []row{
 			b.Error("user data is shown at 2.1")
 		}
 	}},
-	{"a server on a network gets a port of Nova's, which goes with it", nothing, func(b *bench) {
+	{"Nova creates a port for a server on a network, and deletes it with the server", nothing, func(b *bench) {
 		id := b.boot(wish{fields: doc{"networks": []doc{{"uuid": b.networkID(b.network)}}}})
 		ports := b.want(b.user.get(network, "/ports?device_id="+id), http.StatusOK).rows("ports")
 		b.same("ports", len(ports), 1)
@@ -107,7 +107,7 @@ var refusals = []struct {
 	{"zone", wish{fields: doc{"availability_zone": "nowhere"}}, []string{"The requested availability zone is not available"}},
 	{"server group", wish{hints: doc{"group": nowhere}}, []string{"Instance group " + nowhere + " could not be found."}},
 	{"server group that is none", wish{hints: doc{"group": "nonsense"}}, []string{"'nonsense' is not a 'uuid'"}},
-	{"user data that is no base64", wish{fields: doc{"user_data": "abc"}}, []string{"is not a 'base64'"}},
+	{"user data that is not base64", wish{fields: doc{"user_data": "abc"}}, []string{"is not a 'base64'"}},
 	{"too much user data", wish{fields: doc{"user_data": strings.Repeat("x", 65536)}}, []string{"user_data", "is too long"}},
 	{"too long a value of metadata", wish{fields: doc{"metadata": doc{"k": strings.Repeat("x", 256)}}}, []string{"is too long"}},
 	{"a key of metadata with a slash", wish{fields: doc{"metadata": doc{"a/b": "x"}}}, []string{"metadata", "a/b"}},
@@ -120,7 +120,7 @@ var refusals = []struct {
 }
 
 var refusalRows = []row{
-	{"what is not there or not allowed is 400 at once, in Nova's words", nothing, func(b *bench) {
+	{"an unknown or forbidden value is 400 at once with Nova's error text", nothing, func(b *bench) {
 		for _, r := range refusals {
 			if _, given := r.wish.fields["networks"]; !given && r.name != "no networks from 2.37 on" {
 				if r.wish.fields == nil {
@@ -153,7 +153,7 @@ var refusalRows = []row{
 		b.want(b.server(wish{fields: doc{"networks": []doc{{"uuid": b.networkID(b.network)}}, "security_groups": []doc{{"name": name}}}}),
 			http.StatusConflict, "Multiple security_group matches found for name '"+name+"', use an ID to be more specific.")
 	}},
-	{"a network that is outside: accepted, then ERROR", nothing, func(b *bench) {
+	{"a server on an external network is accepted and goes to ERROR", nothing, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"networks": []doc{{"uuid": b.networkID(b.pool)}}}}), http.StatusAccepted).word("server.id")
 		b.same("fault", b.status(id, "ERROR").word("server.fault.message"),
 			"Build of instance "+id+" aborted: Failed to allocate the network(s), not rescheduling.")

@@ -80,7 +80,8 @@ func (b *bench) machine(fields doc) *v1alpha1.Machine {
 	}
 }
 
-// instance gives the Machine's cloud side once the project is listed; what the row leaves of it is taken away at its end.
+// instance returns the cloud.Instance of the Machine when the project has been listed. Resources that the row leaves are deleted
+// at its end.
 func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
 	b.Helper()
 	i, err := d.Instance(context.WithoutCancel(b.Context()), m)
@@ -91,7 +92,7 @@ func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
 	return i
 }
 
-// bring takes the steps that make a server.
+// bring takes the steps that create a server.
 func bring(ctx context.Context, i cloud.Instance) error {
 	if err := i.Prepare(ctx); err != nil {
 		return err
@@ -100,7 +101,7 @@ func bring(ctx context.Context, i cloud.Instance) error {
 	return err
 }
 
-// reaches waits for a state of the server, and gives what is then known.
+// reaches waits until the server is in a state, and returns the server.
 func (b *bench) reaches(i cloud.Instance, want cloud.ServerState) *cloud.Server {
 	b.Helper()
 	var s *cloud.Server
@@ -115,7 +116,7 @@ func (b *bench) reaches(i cloud.Instance, want cloud.ServerState) *cloud.Server 
 	return s
 }
 
-// release takes the steps that take everything away, for several at a time.
+// release takes the steps that delete everything, for several Machines at a time.
 func (b *bench) release(all ...cloud.Instance) {
 	b.Helper()
 	ctx := context.WithoutCancel(b.Context())
@@ -137,7 +138,7 @@ func (b *bench) release(all ...cloud.Instance) {
 	})
 }
 
-// marked counts what bears drover's marks, by kind.
+// marked counts the resources with drover's owner tag, by kind.
 func (b *bench) marked() (servers, ports, addresses int) {
 	b.Helper()
 	for _, s := range b.want(b.user.get(compute, "/servers/detail"), http.StatusOK).rows("servers") {
@@ -161,13 +162,13 @@ func (b *bench) has(servers, ports, addresses int) {
 	b.Helper()
 	s, p, a := b.marked()
 	if s != servers || p != ports || a != addresses {
-		b.Errorf("%d servers, %d ports, %d floating IPs bear drover's mark; want %d, %d, %d", s, p, a, servers, ports, addresses)
+		b.Errorf("%d servers, %d ports and %d floating IPs have drover's owner tag; want %d, %d, %d", s, p, a, servers, ports, addresses)
 	}
 }
 
 var driverRows = []row{
-	{"machines from nothing to ACTIVE and away again, in few calls, and nothing is left", operator, severalMachines},
-	{"a machine with everything that a spec can say", nothing, func(b *bench) {
+	{"the driver creates and deletes machines in few calls, and leaves nothing", operator, severalMachines},
+	{"the driver creates a machine whose spec has all fields", nothing, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{
 			"floatingIpPool": b.pool, "availabilityZone": b.zone, "keyName": b.keyPair, "configDrive": true, "tags": []string{"k=v", "plain"},
@@ -192,7 +193,7 @@ var driverRows = []row{
 		b.release(i)
 		b.has(0, 0, 0)
 	}},
-	{"a machine whose disk is a volume", volumes, func(b *bench) {
+	{"the driver creates and deletes a machine with a boot volume", volumes, func(b *bench) {
 		count := func() int { return len(b.want(b.user.get(volume, "/volumes/detail"), http.StatusOK).rows("volumes")) }
 		before := count()
 		d, _ := b.drover(b.credentials)
@@ -205,7 +206,7 @@ var driverRows = []row{
 		b.release(i)
 		b.until("the volume is gone", func() bool { return count() == before })
 	}},
-	{"a driver that dies between port and server leaves nothing behind and makes nothing twice", aMinute, func(b *bench) {
+	{"a driver that dies between port and server leaves nothing, and its successor creates nothing twice", aMinute, func(b *bench) {
 		m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 		d, stop := b.drover(b.credentials)
 		i := b.instance(d, m)
@@ -228,7 +229,7 @@ var driverRows = []row{
 		b.release(i)
 		b.has(0, 0, 0)
 	}},
-	{"answers that are lost make nothing twice", operator, func(b *bench) {
+	{"the driver creates nothing twice when responses are lost", operator, func(b *bench) {
 		d, _ := b.drover(b.faulty)
 		i := b.instance(d, b.machine(b.fields(nil)))
 		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1})
@@ -246,10 +247,10 @@ var driverRows = []row{
 		b.release(i)
 		b.has(0, 0, 0)
 	}},
-	{"a security group and a server group that nobody named are made once, for all machines and all restarts", nothing, sharedGroups},
-	{"a server of machine-controller's is taken over by its machine-uid, and marked", nothing, takenOver},
+	{"the driver creates its default security group and server group once for all machines and restarts", nothing, sharedGroups},
+	{"the driver takes over a server of machine-controller by its machine-uid, and tags it", nothing, takenOver},
 	{"a Machine that was restored adopts the server that an operator allows it, with port and address (F-1)", nothing, restored},
-	{"a server that somebody else deletes is known to be gone, and what it had is released", aMinute, func(b *bench) {
+	{"the driver notices that another client deleted a server, and releases its resources", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{"floatingIpPool": b.pool})))
 		if err := bring(b.Context(), i); err != nil {
@@ -308,7 +309,7 @@ func takenOver(b *bench) {
 		b.Fatal(err)
 	}
 	b.same("server", s.ID, id)
-	b.until("it bears the cluster's mark", func() bool {
+	b.until("the server has the cluster's owner tag", func() bool {
 		_, _ = i.EnsureServer(b.Context(), nil)
 		return b.user.get(compute, "/servers/"+id).word("server.metadata.drover-cluster-id") == "contract"
 	})
@@ -340,7 +341,7 @@ func severalMachines(b *bench) {
 		calls[c]++
 		total++
 	}
-	// Token, versions, flavors, image, network, subnet, group, zones, and the lists of ports and addresses.
+	// The look-ups are the token, versions, flavors, image, network, subnet, group, zones, and the lists of ports and addresses.
 	const lookups = 10
 	lists := calls["GET /servers/detail"]
 	if most := int(time.Since(started)/(2*time.Second)) + 1; lists > most {
@@ -389,7 +390,7 @@ func shown(e *fault.Error) string {
 	return fmt.Sprintf("%s %s (%s)", e.Class, e.Code, e.Message)
 }
 
-// refused makes a machine that is to be refused, and then takes away what was made of it.
+// refused creates a Machine that the cloud must refuse, and then deletes what was created.
 func (b *bench) refused(fields doc, class fault.Class, code fault.Code) {
 	b.Helper()
 	d, _ := b.drover(b.credentials)
@@ -436,7 +437,7 @@ var driverErrorRows = []row{
 		b.want(b.floatingIP(doc{"floating_network_id": b.networkID(b.nearlyEmpty)}), http.StatusCreated)
 		b.refused(b.fields(doc{"floatingIpPool": b.nearlyEmpty}), fault.NoCapacity, fault.CodeIPPoolExhausted)
 	}},
-	{"names that nothing has are Invalid, each with its code", nothing, func(b *bench) {
+	{"unknown names are Invalid, each with its code", nothing, func(b *bench) {
 		for field, code := range map[string]fault.Code{
 			"flavor": fault.CodeFlavorNotFound, "image": fault.CodeImageNotFound, "network": fault.CodeNetworkNotFound, "subnet": fault.CodeSubnetNotFound,
 			"availabilityZone": fault.CodeZoneNotFound, "floatingIpPool": fault.CodeIPPoolNotFound, "serverGroup": fault.CodeServerGroupNotFound,
@@ -446,7 +447,7 @@ var driverErrorRows = []row{
 		b.refused(b.fields(doc{"securityGroups": []string{"no-such-thing"}}), fault.Invalid, fault.CodeSecurityGroupNotFound)
 		b.refused(b.fields(doc{"keyName": "no-such-thing"}), fault.Invalid, fault.CodeKeyPairNotFound)
 	}},
-	{"a network that no router joins to the pool is Invalid", aPlayground, func(b *bench) {
+	{"a network without a router to the pool is Invalid", aPlayground, func(b *bench) {
 		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil, "floatingIpPool": b.pool}), fault.Invalid, fault.CodeInvalidSpec)
 	}},
 	{"a wrong password, and an application credential that is gone, are Auth", nothing, func(b *bench) {
@@ -467,7 +468,7 @@ var driverErrorRows = []row{
 		}
 	}},
 	{"a user who may only read is Auth", aReader, func(b *bench) {
-		// Some clouds let such a user make ports; then it is Nova that refuses.
+		// On some clouds such a user may create ports; there Nova refuses the server.
 		m := b.machine(b.fields(nil))
 		reading, stop := b.drover(b.reader)
 		b.judged(bring(b.Context(), b.instance(reading, m)), fault.Auth, fault.CodeForbidden)
@@ -490,7 +491,7 @@ var driverErrorRows = []row{
 	}},
 }
 
-// fails makes a machine whose server is accepted and goes to ERROR.
+// fails creates a Machine whose server is accepted and goes to ERROR.
 func (b *bench) fails(fields doc, class fault.Class, code fault.Code) {
 	b.Helper()
 	d, _ := b.drover(b.credentials)

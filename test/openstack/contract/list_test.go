@@ -55,7 +55,7 @@ var listRows = []row{
 		}
 		b.same("the pages", seen, []string{second, first})
 	}},
-	{"a marker that never was is 400; one that was deleted still works", nothing, func(b *bench) {
+	{"an unknown marker is 400, and a deleted server still works as a marker", nothing, func(b *bench) {
 		b.want(b.user.get(compute, "/servers/detail?marker="+nowhere), http.StatusBadRequest, "marker ["+nowhere+"] not found")
 		id := b.boot(wish{})
 		b.remove(id)
@@ -101,13 +101,13 @@ var listRows = []row{
 		}
 		b.status(id, "ACTIVE")
 	}},
-	{"what only an administrator may list is 403", nothing, func(b *bench) {
+	{"a list for administrators only is 403", nothing, func(b *bench) {
 		b.want(b.user.get(compute, "/servers?all_tenants=1"), http.StatusForbidden)
 		b.want(b.user.get(compute, "/servers?status=DELETED"), http.StatusForbidden, "Only administrators may list deleted instances")
 	}},
 }
 
-// rowOf gives a server's row of a list.
+// rowOf returns the row of a server in a list.
 func (b *bench) rowOf(a answer, id string) answer {
 	b.Helper()
 	for _, r := range a.rows("servers") {

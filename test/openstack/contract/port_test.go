@@ -7,7 +7,7 @@ import (
 )
 
 var portRows = []row{
-	{"a port is made with the mark, the subnet and the groups that it was asked for", nothing, func(b *bench) {
+	{"a port has the requested owner tag, subnet and groups", nothing, func(b *bench) {
 		mark := b.name() + " one"
 		a := b.want(b.port(doc{
 			"description": mark, "fixed_ips": []doc{{"subnet_id": b.subnetID()}}, "security_groups": []string{b.groupID()},
@@ -23,7 +23,7 @@ var portRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"ports are found by their exact mark; others may come with them that differ in nothing but capitals", nothing, exactMarks},
+	{"a filter finds ports by their exact owner tag, or by one that differs only in upper and lower case", nothing, exactMarks},
 	{"ports show only the fields asked for, and only the project asked for", nothing, func(b *bench) {
 		id := b.portID()
 		a := b.want(b.user.get(network, "/ports?fields=id&fields=description&project_id="+b.user.project), http.StatusOK)
@@ -66,7 +66,7 @@ var portRows = []row{
 		b.want(b.user.delete(network, "/ports/"+id), http.StatusNoContent)
 		b.want(b.user.delete(network, "/ports/"+id), http.StatusNotFound, "PortNotFound", "Port "+id+" could not be found.")
 	}},
-	{"what is not there is 404, and what does not fit 400, by the type of the error", nothing, func(b *bench) {
+	{"an unknown reference is 404 and an unfitting value 400, with the error's type", nothing, func(b *bench) {
 		b.want(b.port(doc{"network_id": nowhere}), http.StatusNotFound, "NetworkNotFound", "Network "+nowhere+" could not be found.")
 		b.want(b.port(doc{"security_groups": []string{nowhere}}), http.StatusNotFound, "SecurityGroupNotFound", "Security group "+nowhere+" does not exist")
 		b.want(b.port(doc{"fixed_ips": []doc{{"subnet_id": nowhere}}}), http.StatusNotFound, "SubnetNotFound", "Subnet "+nowhere+" could not be found.")
@@ -77,7 +77,7 @@ var portRows = []row{
 		a := b.want(b.port(doc{"network_id": b.networkID(b.unrouted), "fixed_ips": []doc{{"subnet_id": b.subnetID()}}}), http.StatusBadRequest)
 		b.same("type", a.word("NeutronError.type"), "InvalidInput")
 	}},
-	{"an address that is taken is 409", nothing, func(b *bench) {
+	{"an address in use is 409", nothing, func(b *bench) {
 		address := b.want(b.port(nil), http.StatusCreated).word("port.fixed_ips.0.ip_address")
 		b.want(b.port(doc{"fixed_ips": []doc{{"ip_address": address}}}), http.StatusConflict, "IpAddressAlreadyAllocated")
 	}},
@@ -86,7 +86,7 @@ var portRows = []row{
 		b.want(b.port(doc{"network_id": id}), http.StatusCreated)
 		b.want(b.port(doc{"network_id": id}), http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network "+id+".")
 	}},
-	{"port security can be off, and then no group can be on", nothing, func(b *bench) {
+	{"a port without port security cannot have security groups", nothing, func(b *bench) {
 		a := b.want(b.port(doc{"port_security_enabled": false, "security_groups": []string{}}), http.StatusCreated)
 		b.same("port_security_enabled", a.at("port.port_security_enabled"), false)
 		b.want(b.port(doc{"port_security_enabled": false, "security_groups": []string{b.groupID()}}), http.StatusBadRequest, "PortSecurityAndIPRequiredForSecurityGroups")
@@ -134,7 +134,7 @@ func (b *bench) floatingIP(extra doc) answer {
 }
 
 var floatingRows = []row{
-	{"an address is made on its port in one call, with its mark", nothing, func(b *bench) {
+	{"one call creates a floating IP with its owner tag on its port", nothing, func(b *bench) {
 		port, mark := b.want(b.port(nil), http.StatusCreated), b.name()+" 0"
 		a := b.want(b.floatingIP(doc{"port_id": port.word("port.id"), "description": mark}), http.StatusCreated)
 		b.same("port_id", a.word("floatingip.port_id"), port.word("port.id"))
@@ -147,7 +147,7 @@ var floatingRows = []row{
 		b.same("found by its mark", found.word("floatingips.0.id"), a.word("floatingip.id"))
 		b.same("found by a part of it", len(b.user.get(network, "/floatingips?description="+url.QueryEscape(mark[:5])).rows("floatingips")), 0)
 	}},
-	{"the server shows it a little later, and updated does not move", nothing, func(b *bench) {
+	{"the server shows its floating IP a little later, and its field updated does not change", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		before := b.user.get(compute, "/servers/"+id).word("server.updated")
@@ -162,12 +162,12 @@ var floatingRows = []row{
 		})
 		b.same("updated", b.user.get(compute, "/servers/"+id).word("server.updated"), before)
 	}},
-	{"a port takes no second one: 409", nothing, func(b *bench) {
+	{"a second floating IP for a port is 409", nothing, func(b *bench) {
 		port := b.portID()
 		b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated)
 		b.want(b.floatingIP(doc{"port_id": port}), http.StatusConflict, "FloatingIPPortAlreadyAssociated")
 	}},
-	{"an address outlives its port, and deleting it is 204, then 404", nothing, func(b *bench) {
+	{"a floating IP outlives its port, and deleting it is 204, then 404", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated).word("floatingip.id")
 		b.want(b.user.delete(network, "/ports/"+port), http.StatusNoContent)
@@ -175,12 +175,12 @@ var floatingRows = []row{
 		b.want(b.user.delete(network, "/floatingips/"+id), http.StatusNoContent)
 		b.want(b.user.delete(network, "/floatingips/"+id), http.StatusNotFound, "FloatingIPNotFound")
 	}},
-	{"a pool that is not there is 404, one that is inside 400, a port that is not there 404", nothing, func(b *bench) {
+	{"an unknown pool is 404, an internal network as pool 400, and an unknown port 404", nothing, func(b *bench) {
 		b.want(b.floatingIP(doc{"floating_network_id": nowhere}), http.StatusNotFound, "NetworkNotFound")
 		b.want(b.floatingIP(doc{"floating_network_id": b.networkID(b.network)}), http.StatusBadRequest, "BadRequest", "is not a valid external network")
 		b.want(b.floatingIP(doc{"port_id": nowhere}), http.StatusNotFound, "PortNotFound")
 	}},
-	{"a port that no router joins to the pool is 404, and no address is made", aPlayground, func(b *bench) {
+	{"a port without a router to the pool is 404, and no floating IP is created", aPlayground, func(b *bench) {
 		port := b.want(b.port(doc{"network_id": b.networkID(b.unrouted)}), http.StatusCreated).word("port.id")
 		mark := b.name()
 		b.want(b.floatingIP(doc{"port_id": port, "description": mark}), http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound",
@@ -208,7 +208,7 @@ func (b *bench) securityGroup(name string) answer {
 }
 
 var groupRows = []row{
-	{"security groups may have the same name, and tell when they were made", nothing, func(b *bench) {
+	{"security groups may have the same name, and show their creation time", nothing, func(b *bench) {
 		name := b.name()
 		for range 2 {
 			a := b.want(b.securityGroup(name), http.StatusCreated)

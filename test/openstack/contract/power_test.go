@@ -8,7 +8,7 @@ import (
 )
 
 var driverPowerRows = []row{
-	{"a server that is shut down is seen by its ID at once, started, and then starting it again is no error", nothing, func(b *bench) {
+	{"the driver sees a stopped server by its ID at once, starts it, and starting it again succeeds", nothing, func(b *bench) {
 		i, id := b.withServer()
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusAccepted)
 		b.seen(i, cloud.ServerStopped)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// used gives a number of the project's limits.
+// used returns a number of the project's limits.
 func (b *bench) used(field string) int {
 	b.Helper()
 	n, _ := b.want(b.user.get(compute, "/limits"), http.StatusOK).at("limits.absolute." + field).(float64)
@@ -74,7 +74,7 @@ func (b *bench) fromVolume(device doc) wish {
 }
 
 var volumeRows = []row{
-	{"a server boots from a volume, names it, and takes it along when it goes", volumes, func(b *bench) {
+	{"a server boots from a volume, shows it, and deletes it with itself", volumes, func(b *bench) {
 		id := b.boot(b.fromVolume(doc{"volume_type": b.volumeType}))
 		a := b.want(b.user.get(compute, "/servers/"+id, at("2.67")), http.StatusOK)
 		disk := a.word("server.os-extended-volumes:volumes_attached.0.id")
@@ -93,7 +93,7 @@ var volumeRows = []row{
 		b.remove(id)
 		b.until("the volume is gone", func() bool { return b.user.get(volume, "/volumes/"+disk).status == http.StatusNotFound })
 	}},
-	{"a volume that is not to go with its server stays, and can be deleted", volumes, func(b *bench) {
+	{"a volume without delete_on_termination outlives its server and can be deleted", volumes, func(b *bench) {
 		id := b.boot(b.fromVolume(doc{"delete_on_termination": false}))
 		disk := b.user.get(compute, "/servers/"+id).word("server.os-extended-volumes:volumes_attached.0.id")
 		b.remove(id)

@@ -18,9 +18,9 @@ import (
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
-// TestRealCloud runs against the cloud that OS_CLOUD names in the file that OS_CLIENT_CONFIG_FILE names. What that cloud
-// calls its things is said by DROVER_TEST_…; without them it is what test/openstack/real seeds. DROVER_TEST_RUNNER is that
-// folder, when that is the cloud: it can be asked for misfortune then.
+// TestRealCloud runs against the cloud that OS_CLOUD names in the file that OS_CLIENT_CONFIG_FILE names. The variables
+// DROVER_TEST_… name the cloud's resources; the defaults are those that test/openstack/real seeds. DROVER_TEST_RUNNER is the
+// folder test/openstack/real when that is the cloud; then the tests can cause faults.
 func TestRealCloud(t *testing.T) {
 	openReal(t)
 	run(t, openReal, false)
@@ -71,7 +71,7 @@ func openReal(t *testing.T) *target {
 	return tg
 }
 
-// runner asks test/openstack/real for misfortune, and undoes it when the test ends.
+// runner causes faults in test/openstack/real, and undoes them when the test ends.
 type runner struct{ folder string }
 
 func newRunner(t *testing.T, folder string) *runner {
@@ -105,7 +105,7 @@ func (r *runner) limit(t *testing.T, what string, n int) {
 	r.fault(t, "limit", what, strconv.Itoa(n))
 }
 
-// disable: host compute-N is all that zone azN has.
+// disable takes host compute-N out of use, which is the only host of zone azN.
 func (r *runner) disable(t *testing.T, zone string) {
 	t.Helper()
 	for _, host := range strings.Fields(r.script(t, "computes")) {

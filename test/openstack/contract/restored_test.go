@@ -13,7 +13,8 @@ import (
 	driver "github.com/drover-project/drover/machines/openstack"
 )
 
-// restored: a Machine that comes back under another UID adopts the server that an operator allows it, with what is on it.
+// restored checks that a Machine that was restored under another UID adopts the server that an operator allows it, with port and
+// address.
 func restored(b *bench) {
 	m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 	d, stop := b.drover(b.credentials)
@@ -34,7 +35,7 @@ func restored(b *bench) {
 	d, _ = b.droverWith(driver.Options{Configured: b.credentials, Guarded: func() bool { return true }, Reader: fake.NewClientBuilder().WithScheme(scheme).WithObjects(m).Build()})
 	i = b.instance(d, m)
 	b.same("server", b.reaches(i, cloud.ServerActive).ID, id)
-	b.until("it bears the Machine's mark", func() bool {
+	b.until("the server has the Machine's owner tag", func() bool {
 		return b.user.get(compute, "/servers/"+id).word("server.metadata.machine-uid") == string(m.UID)
 	})
 	mark := "drover contract " + string(m.UID) + " 0"
@@ -46,7 +47,7 @@ func restored(b *bench) {
 	b.has(0, 0, 0)
 }
 
-// the gives a field of the only row of a list of Neutron's that bears a mark of drover.
+// the returns a field of the only row of a Neutron list that has an owner tag of drover.
 func (b *bench) the(path, list, field string) string {
 	b.Helper()
 	found := ""
@@ -54,7 +55,7 @@ func (b *bench) the(path, list, field string) string {
 		a := answer{body: r}
 		if strings.HasPrefix(a.word("description"), "drover contract ") {
 			if found != "" {
-				b.Errorf("several rows of %s bear a mark", path)
+				b.Errorf("several rows of %s have an owner tag", path)
 			}
 			found = a.word(field)
 		}

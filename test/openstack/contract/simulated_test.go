@@ -81,7 +81,7 @@ func seedDemo(c *openstack.Cloud) {
 	c.AddVolumeType("ssd")
 }
 
-// simulated brings misfortune upon a simulated cloud. Each row has a cloud of its own, so nothing has to be undone.
+// simulated causes faults in a simulated cloud. Each row has a cloud of its own, so nothing has to be undone.
 type simulated struct {
 	cloud *openstack.Cloud
 	quota openstack.Quota
@@ -139,7 +139,7 @@ func (s *simulated) calls(*testing.T) []string {
 	return out
 }
 
-// TestMain lets many rows wait at a time: they wait for a cloud, not for a processor.
+// TestMain allows many rows in parallel, because they wait for a cloud and not for a processor.
 func TestMain(m *testing.M) {
 	flag.Parse()
 	log.SetLogger(logr.Discard())

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// row is one behaviour. Its name is what the cloud does.
+// row is one behaviour. Its name describes what the cloud does.
 type row struct {
 	name string
 	need need
@@ -34,14 +34,14 @@ var order = []string{
 	"the life of a server", "servers on one port", "listing servers", "time", "quota", "volumes", "trouble", "the driver", "the driver's errors", "outages",
 }
 
-// bench is one row at work: a user who is signed in, and things that are taken away again at the end.
+// bench is the state of a running row: a user who is signed in, and resources to delete at the end.
 type bench struct {
 	*testing.T
 	*target
 	user *client
 }
 
-// run lets every row that the cloud can show run, each on the cloud that open gives.
+// run runs every row that the cloud supports, each on the cloud that open returns.
 func run(t *testing.T, open func(t *testing.T) *target, parallel bool) {
 	t.Helper()
 	for _, topic := range order {
@@ -63,12 +63,12 @@ func run(t *testing.T, open func(t *testing.T) *target, parallel bool) {
 
 var serial atomic.Int64
 
-// name is one that nothing else has.
+// name returns a unique name.
 func (b *bench) name() string {
 	return fmt.Sprintf("contract-%d-%d", os.Getpid(), serial.Add(1))
 }
 
-// want fails the row unless the answer has the status and holds all the texts.
+// want fails the row unless the response has the status and contains all texts.
 func (b *bench) want(a answer, status int, texts ...string) answer {
 	b.Helper()
 	if a.err != nil || a.status != status {
@@ -94,7 +94,7 @@ func (b *bench) oneOf(a answer, statuses ...int) answer {
 	return a
 }
 
-// same fails the row when a value is another one.
+// same fails the row when a value differs.
 func (b *bench) same(what string, got, want any) {
 	b.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -102,7 +102,7 @@ func (b *bench) same(what string, got, want any) {
 	}
 }
 
-// until looks until it holds.
+// until checks a condition again and again until it holds.
 func (b *bench) until(what string, holds func() bool) {
 	b.Helper()
 	err := wait.PollUntilContextTimeout(context.WithoutCancel(b.Context()), b.pace, b.patience, true, func(context.Context) (bool, error) { return holds(), nil })
@@ -124,7 +124,7 @@ func (b *bench) nextSecond(given string) {
 	})
 }
 
-// id finds something by its name.
+// id returns the ID of a resource by its name.
 func (b *bench) id(service, path, field, name string) string {
 	b.Helper()
 	for _, r := range b.want(b.user.get(service, path), http.StatusOK).rows(field) {
@@ -161,12 +161,12 @@ func (b *bench) groupID() string {
 	return b.id(network, "/security-groups", "security_groups", b.group)
 }
 
-// discard deletes something when the row ends.
+// discard deletes a resource when the row ends.
 func (b *bench) discard(service, path string) {
 	b.Cleanup(func() { b.user.delete(service, path) })
 }
 
-// port makes a port on the network; extra lies over the request.
+// port creates a port on the network; extra overrides fields of the request.
 func (b *bench) port(extra doc) answer {
 	b.Helper()
 	body := doc{"network_id": b.networkID(b.network), "name": b.name()}
@@ -180,20 +180,20 @@ func (b *bench) port(extra doc) answer {
 	return a
 }
 
-// portID makes a port that must be made.
+// portID creates a port and returns its ID.
 func (b *bench) portID() string {
 	b.Helper()
 	return b.want(b.port(nil), http.StatusCreated).word("port.id")
 }
 
-// wish is what a server is asked for: fields that lie over the usual ones (nil takes one away), and scheduler hints.
+// wish describes a server to request: fields that override the usual ones (nil removes one), and scheduler hints.
 type wish struct {
 	fields  doc
 	hints   doc
 	version string
 }
 
-// server asks for a server on a port of its own.
+// server requests a server on a port of its own.
 func (b *bench) server(w wish) answer {
 	b.Helper()
 	body := doc{"name": b.name(), "flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID()}
@@ -217,7 +217,7 @@ func (b *bench) server(w wish) answer {
 	return a
 }
 
-// boot makes a server and waits until it is ACTIVE.
+// boot creates a server and waits until it is ACTIVE.
 func (b *bench) boot(w wish) string {
 	b.Helper()
 	id := b.want(b.server(w), http.StatusAccepted).word("server.id")
@@ -225,7 +225,7 @@ func (b *bench) boot(w wish) string {
 	return id
 }
 
-// status waits for a server's status, and gives what is then known of it.
+// status waits until a server has a status, and returns the server.
 func (b *bench) status(id, want string) answer {
 	b.Helper()
 	var a answer

@@ -7,13 +7,13 @@ import (
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
-// target is a cloud that the suite runs against. Names are those of things that it holds from the beginning.
+// target is a cloud that the suite runs against. Its names are those of existing resources.
 type target struct {
-	// credentials are a member's of a project, by user and password.
+	// credentials are those of a member of a project, by user and password.
 	credentials openstackclient.Credentials
-	// reader may only read there; without a user name nobody is known who may.
+	// reader may only read in the project; it is empty when no such user exists.
 	reader openstackclient.Credentials
-	// faulty leads to the same project through what misfortune.answer makes fail.
+	// faulty reaches the same project through a proxy that can make calls fail.
 	faulty openstackclient.Credentials
 
 	flavor, impossible    string
@@ -28,13 +28,13 @@ type target struct {
 	// machines is how many the driver makes at a time.
 	machines int
 
-	// misfortune is nil where nobody can be asked for it; then the rows that need it are listed and left out.
+	// misfortune returns what causes faults; nil when the cloud does not support that. Rows that need it are then left out.
 	misfortune func(t *testing.T) misfortune
-	// pace is the time between two looks at something that is to change, patience how long it may take.
+	// pace is the time between two checks of a condition, patience how long it may take.
 	pace, patience time.Duration
 }
 
-// misfortune is what a cloud's operator can bring about. What a test did is undone when it ends.
+// misfortune causes faults as an operator of the cloud could. They end with the test.
 type misfortune interface {
 	// limit is a quota of the project, in the words of its service: instances, cores, server_group_members, port,
 	// floatingip, volumes, gigabytes.
@@ -47,19 +47,19 @@ type misfortune interface {
 	answer(t *testing.T, f failure)
 	// networkDown stops Neutron until the function is called that it returns.
 	networkDown(t *testing.T) (up func())
-	// calls gives method and path of what came through target.faulty since it was last asked.
+	// calls returns method and path of the calls through target.faulty since the last call of this function.
 	calls(t *testing.T) []string
 }
 
-// failure says which calls fail, and how.
+// failure describes which calls fail, and how.
 type failure struct {
 	service, method, path string
 	times                 int
-	// status is answered without the call being carried out; 0: the call is carried out and its answer is lost.
+	// status is answered without carrying out the call; 0 means that the call is carried out and its response is lost.
 	status, retryAfter int
 }
 
-// need is what a row cannot do without.
+// need is what a row requires of the cloud.
 type need int
 
 const (
@@ -68,15 +68,15 @@ const (
 	volumes
 	operatorAndVolumes
 	aReader
-	// aPlayground: networks that are there to be emptied.
+	// aPlayground requires networks whose addresses may be used up.
 	aPlayground
-	// aMinute: the driver waits on purpose, a minute or two: nothing is in flux, or something may still turn up.
+	// aMinute requires a minute or two, because the driver waits until no call is in flight.
 	aMinute
-	// aQuietCloud: durations are compared, so no other row runs at the same time.
+	// aQuietCloud requires that no other row runs at the same time, because durations are compared.
 	aQuietCloud
 )
 
-// missing says what the target lacks for a row; empty: nothing.
+// missing returns what the target lacks for a row; empty if nothing.
 func (tg *target) missing(n need) string {
 	switch {
 	case (n == operator || n == operatorAndVolumes) && tg.misfortune == nil:

@@ -16,7 +16,7 @@ var timeRows = []row{
 		b.same("zone", a.word("server.OS-EXT-AZ:availability_zone"), b.zone)
 		b.status(id, "ACTIVE")
 	}},
-	{"a floating IP that was there before its server shows together with the fixed address (F-57)", nothing, func(b *bench) {
+	{"a floating IP that is older than its server shows together with the fixed address (F-57)", nothing, func(b *bench) {
 		port := b.portID()
 		address := b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated).word("floatingip.floating_ip_address")
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
@@ -64,8 +64,8 @@ func together(n, atATime int, call func() answer) []answer {
 	return answers
 }
 
-// limited fails the row when sixteen creates, eight at a time, take less than a third of sixteen times what the fastest of
-// four takes alone. What was made is deleted when the row ends: path and the ID, which stands at idAt in the answer.
+// limited fails the row when sixteen creates, eight at a time, take less than a third of sixteen times the fastest of four single
+// ones. It deletes the resources when the row ends: idAt is the path of the ID in the response.
 func (b *bench) limited(create func() answer, status int, service, path, idAt string) {
 	b.Helper()
 	timed := func(n int) time.Duration {

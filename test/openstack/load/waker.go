@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Waker hands the Machines that a driver wakes to whoever follows at that moment. The zero value drops them.
+// Waker passes the Machines that a driver wakes to the current follower. The zero value drops them.
 type Waker struct {
 	mu   sync.Mutex
 	wake func(types.NamespacedName)

@@ -43,7 +43,7 @@ func NewDemo(s *sandbox.Sandbox) (*Demo, error) {
 	return &Demo{Sandbox: s, Group: group}, nil
 }
 
-// kubectlFile runs kubectl with a manifest in a file, as a person would.
+// kubectlFile runs kubectl with a manifest in a file, as a user would.
 func (d *Demo) kubectlFile(ctx context.Context, verb, name string, object any) error {
 	raw, err := Manifest(object)
 	if err != nil {
@@ -63,10 +63,10 @@ func (d *Demo) kubectl(ctx context.Context, args ...string) error {
 
 const pollEvery = 100 * time.Millisecond
 
-// check says what is still waited for; empty when it has come true. An error ends the wait at once.
+// check returns what is still missing; empty when the condition holds. An error ends the wait at once.
 type check func(ctx context.Context) (waitingFor string, err error)
 
-// until waits for a check. When ctx ends first, the error says what was missing and what the Machines say about it.
+// until waits until a check succeeds. When ctx ends first, the error has what was missing and the Machines' conditions.
 func (d *Demo) until(ctx context.Context, c check) error {
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
@@ -90,7 +90,7 @@ func (d *Demo) until(ctx context.Context, c check) error {
 	}
 }
 
-// complaints are what Machines say is wrong with them.
+// complaints returns the problems in the conditions of the Machines.
 func (d *Demo) complaints() string {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -114,7 +114,7 @@ func (d *Demo) complaints() string {
 	return out.String()
 }
 
-// members are the group's nodes and Machines.
+// members returns the group's nodes and Machines.
 type members struct {
 	nodes    []corev1.Node
 	machines []v1alpha1.Machine

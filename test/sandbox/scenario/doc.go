@@ -1,3 +1,3 @@
-// Package scenario is what the sandbox shows: the demo's stages, each with something that must come true and a time until
-// when; and the trials, in which there is trouble while an autoscaler works.
+// Package scenario holds what the sandbox runs: the stages of the demo, each with a condition to reach and a time limit, and the
+// trials, which cause faults while an autoscaler works.
 package scenario

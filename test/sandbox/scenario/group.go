@@ -26,7 +26,7 @@ type group struct {
 	least, size, at int
 	// flavor and zone of its servers; empty: the demo's.
 	flavor, zone string
-	// alone: its servers are in no server group.
+	// alone is true when its servers are in no server group.
 	alone  bool
 	labels map[string]string
 	taints []corev1.Taint

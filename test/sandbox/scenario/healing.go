@@ -63,8 +63,8 @@ func (d *Demo) replaced(ctx context.Context, g group, lost []string) error {
 	return nil
 }
 
-// nodeDies: of three busy nodes one is cut off for good. The autoscaler may order a node for its pod: from release 1.36 on it does
-// not count nodes as coming that it has not ordered itself. What is too much goes again.
+// nodeDies cuts one of three busy nodes off for good. The autoscaler may order a node for its pod: from release 1.36 on it does
+// not count upcoming nodes that it has not ordered itself. It removes the excess later.
 func nodeDies(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "dying", least: 3, size: 3, at: 5, labels: both("dying")}
 	if err := d.settled(ctx, g); err != nil {
@@ -90,7 +90,7 @@ func nodeDies(ctx context.Context, d *Demo) (string, error) {
 		time.Since(began).Seconds(), watch.highest().sum), nil
 }
 
-// hostDies: six nodes stand on three hosts, and one host with two of them dies.
+// hostDies makes one of three hosts fail, with two of six nodes on it.
 func hostDies(ctx context.Context, d *Demo) (string, error) {
 	const hosts = 3
 	used := 0
@@ -126,7 +126,8 @@ func hostDies(ctx context.Context, d *Demo) (string, error) {
 	return "", fmt.Errorf("no host has two of the six servers (%v): this shows nothing", on)
 }
 
-// zoneCutOff: all nodes of one of two zones are cut off, and connected again when they would long have been replaced.
+// zoneCutOff cuts all nodes of one of two zones off, and connects them again after the time at which they would usually have been
+// replaced.
 func zoneCutOff(ctx context.Context, d *Demo) (string, error) {
 	labels := both("zone")
 	well, cut := group{name: "well", least: 3, size: 3, at: 3, labels: labels}, group{name: "cut", least: 3, size: 3, at: 3, zone: otherZone, labels: labels}
@@ -197,7 +198,7 @@ func (d *Demo) knownToCollector(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// machineLost: a person takes the finalizers off a Machine and deletes it. Its set makes another one.
+// machineLost deletes a Machine and removes its finalizers, as a user may. Its set creates another one.
 func machineLost(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "lost", least: 2, size: 2, at: 3, labels: both("lost")}
 	if err := d.settled(ctx, g); err != nil {

@@ -16,8 +16,8 @@ type Result struct {
 	Err   error
 }
 
-// Run goes through the stages and stops at the first that does not hold. began is told of each stage's start, and
-// ended of its end.
+// Run runs the stages in order and stops at the first that fails. It calls began at the start of each stage, and ended at its
+// end.
 func Run(ctx context.Context, d *Demo, began func(Stage), ended func(Result)) error {
 	for _, stage := range Stages() {
 		began(stage)

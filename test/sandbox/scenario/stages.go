@@ -100,7 +100,7 @@ func scaleDown(ctx context.Context, d *Demo) (string, error) {
 	return "", d.until(ctx, d.size(smallest))
 }
 
-// scaleByHand tells the autoscaler to keep off meanwhile, with its own annotation on the node there is.
+// scaleByHand keeps the autoscaler from removing the existing node, with the autoscaler's own annotation.
 func scaleByHand(ctx context.Context, d *Demo) (string, error) {
 	const keep = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 	if err := d.kubectl(ctx, "annotate", "node", "--all", keep+"=true"); err != nil {
@@ -182,7 +182,7 @@ func (d *Demo) changeTemplate(ctx context.Context) error {
 	return d.kubectl(ctx, "--namespace="+d.Group.Namespace, "patch", "machinedeployment", d.Group.Name, "--type=merge", "--patch="+string(patch))
 }
 
-// rolledOver says what is missing until no old node is there and every node is of the new template.
+// rolledOver returns what is missing until no old node exists and every node has the new template.
 func rolledOver(before, now members) string {
 	old := map[string]bool{}
 	for _, n := range before.nodes {
@@ -228,7 +228,7 @@ func single(ctx context.Context, d *Demo) (string, error) {
 	return "", d.until(ctx, func(ctx context.Context) (string, error) { return d.remains(ctx, machine) })
 }
 
-// remains says what of a deleted Machine is still there.
+// remains returns what is left of a deleted Machine.
 func (d *Demo) remains(ctx context.Context, m *v1alpha1.Machine) (string, error) {
 	var left []string
 	for what, object := range map[string]client.Object{"its Machine": m.DeepCopy(), "its Node": &corev1.Node{}} {
@@ -275,7 +275,7 @@ func clean(ctx context.Context, d *Demo) (string, error) {
 	return fmt.Sprintf("%d servers, %d ports, %d floating IPs", len(left.Servers), len(left.Ports), len(left.FloatingIPs)), nil
 }
 
-// surplus says what the cloud holds beyond one server, one port and one floating IP per Machine.
+// surplus returns what the cloud holds beyond one server, one port and one floating IP per Machine.
 func surplus(l openstack.Left, m members) string {
 	want := len(m.machines)
 	counts := map[string]int{"servers": len(l.Servers), "ports": len(l.Ports), "floating IPs": len(l.FloatingIPs)}

@@ -32,7 +32,7 @@ const (
 	Priced Setting = "price expander"
 	// SlowCloud has a cloud-controller-manager that looks at new Nodes every 10 s.
 	SlowCloud Setting = "slow cloud-controller-manager"
-	// Guarded has drover's guard against an autoscaler that starts anew.
+	// Guarded starts drover with the guard against restarts of the autoscaler.
 	Guarded Setting = "restart guard"
 	// Healing has short times for health and orphans, and an autoscaler that leaves Nodes which are not Ready to drover.
 	Healing Setting = "healing"

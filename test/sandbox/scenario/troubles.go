@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// onePerNode is what a pod asks for of which no two fit on a node of the demo's flavor.
+// onePerNode is the request of a pod so large that no two fit on a node of the demo's flavor.
 const onePerNode = 1100
 
 // both are the labels of groups that may stand in for one another.
@@ -51,7 +51,7 @@ func (d *Demo) instead(ctx context.Context, troubled, other group, pods int, wit
 	return fmt.Sprintf("%s; the sizes added up to %d at most", note, high.sum), nil
 }
 
-// fullServerGroup: the servers of one group are in a server group that takes none, by quota.
+// fullServerGroup puts the servers of one group into a server group whose quota allows none.
 func fullServerGroup(ctx context.Context, d *Demo) (string, error) {
 	d.Cloud.SetQuota(openstack.MetaKubeProject, openstack.Quota{ServerGroupMembers: openstack.None})
 	defer d.Cloud.SetQuota(openstack.MetaKubeProject, openstack.Quota{})
@@ -59,7 +59,7 @@ func fullServerGroup(ctx context.Context, d *Demo) (string, error) {
 	return d.instead(ctx, group{name: "full", at: 5, labels: labels}, group{name: "free", at: 5, alone: true, labels: labels}, 3, 40*time.Second)
 }
 
-// noRoom: the hosts of one zone have room for no server.
+// noRoom leaves the hosts of one zone no room for a server.
 func noRoom(ctx context.Context, d *Demo) (string, error) {
 	for _, h := range d.Cloud.Hosts() {
 		if h.Zone == openstack.MetaKubeZone {
@@ -76,7 +76,7 @@ func noRoom(ctx context.Context, d *Demo) (string, error) {
 // otherZone is the simulated cloud's second.
 const otherZone = "dbl2"
 
-// neverJoins: the servers of one group boot, and no kubelet starts.
+// neverJoins boots the servers of one group without a kubelet.
 func neverJoins(ctx context.Context, d *Demo) (string, error) {
 	labels := both("silence")
 	return d.instead(ctx, group{name: silent, at: 5, labels: labels}, group{name: "free", at: 5, flavor: newFlavor, labels: labels}, 1, 2*time.Minute)
@@ -161,7 +161,7 @@ func failedOver(ctx context.Context, d *Demo) (string, error) {
 	return note, d.FailOver(0)
 }
 
-// autoscalerKilled: what it had ordered it has forgotten, so that it may order again; what is too much goes.
+// autoscalerKilled restarts the autoscaler. It has forgotten its scale-ups and may order again; it removes the excess later.
 func autoscalerKilled(ctx context.Context, d *Demo) (string, error) {
 	return d.grows(ctx, 4, 7, d.RestartAutoscaler)
 }
@@ -181,7 +181,7 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// changedMeanwhile: while nodes come, a person asks for more, and changes the template. In the end there are as many as the
+// changedMeanwhile has a user raise the size and change the template while nodes start. At the end there are as many nodes as the
 // pods need, all of the new template.
 func changedMeanwhile(ctx context.Context, d *Demo) (string, error) {
 	const name = "growing"
@@ -213,7 +213,7 @@ func changedMeanwhile(ctx context.Context, d *Demo) (string, error) {
 	})
 }
 
-// fromZero: the group is empty, and only its template says that its nodes suit the pods.
+// fromZero starts with an empty group. Only its template shows that its nodes suit the pods.
 func fromZero(ctx context.Context, d *Demo) (string, error) {
 	taint := corev1.Taint{Key: "trial", Value: "zero", Effect: corev1.TaintEffectNoSchedule}
 	special := group{name: "special", at: 3, labels: both("zero"), taints: []corev1.Taint{taint}}
@@ -241,7 +241,7 @@ func fromZero(ctx context.Context, d *Demo) (string, error) {
 	return "0 to 2 to 0", d.until(ctx, d.are(sizes{special.name: 0, "common": 0}))
 }
 
-// evenly: two empty groups that are alike but for their zone share the pods' nodes.
+// evenly starts with two empty groups that differ only in their zone. They share the nodes for the pods.
 func evenly(ctx context.Context, d *Demo) (string, error) {
 	labels := both("zones")
 	for _, g := range []group{{name: "one", at: 5, labels: labels}, {name: "two", at: 5, zone: otherZone, labels: labels}} {
@@ -259,7 +259,7 @@ func evenly(ctx context.Context, d *Demo) (string, error) {
 	return "", d.until(ctx, d.are(sizes{"one": 2, "two": 2}))
 }
 
-// exactNode: of three busy nodes one becomes empty.
+// exactNode makes one of three busy nodes empty.
 func exactNode(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "three", at: 5, labels: both("exact")}
 	if err := d.make(ctx, g); err != nil {
@@ -304,7 +304,7 @@ func exactNode(ctx context.Context, d *Demo) (string, error) {
 	return "", nil
 }
 
-// nodesOf gives the node of each load's pod.
+// nodesOf returns the node of each load's pod.
 func (d *Demo) nodesOf(ctx context.Context) (map[string]string, error) {
 	var pods corev1.PodList
 	if err := d.Client.List(ctx, &pods); err != nil {
@@ -319,7 +319,7 @@ func (d *Demo) nodesOf(ctx context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-// cheaper: the larger flavor costs a tenth.
+// cheaper sets the price of the larger flavor to a tenth.
 func cheaper(ctx context.Context, d *Demo) (string, error) {
 	prices := &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: sandbox.Namespace, Name: pricesName},

@@ -17,7 +17,7 @@ import (
 
 const workloadName = "work"
 
-// workload makes pods of which no two fit on one node: each asks for 60 % of what a node of the group offers.
+// workload creates pods so large that no two fit on one node: each requests 60 % of a node of the group.
 func (d *Demo) workload(ctx context.Context, pods int) error {
 	m, err := d.members(ctx)
 	if err != nil {
@@ -86,13 +86,13 @@ func (d *Demo) running(want int) check {
 	}
 }
 
-// firstJoin follows the pods that are seen to fit nowhere until one of them is bound to a usable node that was not there
-// before. A pod may also be seen waiting for a moment and then fit on an old node, which the scheduler learns of late:
-// such a one waits for no server, and is not measured.
+// firstJoin watches the pods that are unschedulable until one of them is bound to a usable node that is newer than the pods. A
+// pod that is unschedulable for a moment and then fits on an old node, because the scheduler noticed that node late, is not
+// measured.
 type firstJoin struct {
-	// old are the nodes that were there before the pods.
+	// old are the nodes that are older than the pods.
 	old map[string]bool
-	// waiting says since when each pod is known to fit nowhere.
+	// waiting holds since when each pod has been unschedulable.
 	waiting map[string]time.Time
 	// took is how long the measured pod waited; joined: there is one.
 	took   time.Duration

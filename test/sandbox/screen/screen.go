@@ -57,10 +57,10 @@ func New(out *os.File, gone func()) *Screen {
 	return s
 }
 
-// Live tells whether a person is looking.
+// Live reports whether the output is a terminal.
 func (s *Screen) Live() bool { return s.live }
 
-// Write lets lines of progress through, above the table.
+// Write prints lines of progress above the table.
 func (s *Screen) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

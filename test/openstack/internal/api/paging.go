@@ -9,11 +9,11 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// paging are the query values that are no filters.
+// paging are the query values that are not filters.
 var paging = []string{"fields", "limit", "marker", "sort_key", "sort_dir", "page_reverse", "tags", "tags-any", "not-tags", "not-tags-any"}
 
-// Page filters, cuts and trims a Neutron list as the query says. With a limit rows come by ID, since a marker needs an
-// order; a marker that is not there is 404. A filter that no row (such as sample) has is 400.
+// Page filters, cuts and trims a Neutron list according to the query. With a limit the rows are sorted by ID, since a marker
+// needs an order. An unknown marker is 404. A filter that the rows (such as sample) do not have is 400.
 func (q *Request) Page(key string, list []wire.Object, sample wire.Object) Reply {
 	query := q.URL.Query()
 	for name, wanted := range query {

@@ -32,7 +32,7 @@ type Request struct {
 // Caller is the party that a token was issued to.
 type Caller struct {
 	User, Project, ProjectName string
-	// Admin: it has the role admin, for which Neutron lists what every project has.
+	// Admin is true for a caller with the role admin. Neutron lists the resources of all projects for it.
 	Admin bool
 }
 

@@ -28,7 +28,7 @@ var prefixes = map[string]string{
 type Route struct {
 	Service, Method, Path string
 	segments              []string
-	// Open: no token is needed.
+	// Open is true when the route needs no token.
 	Open   bool
 	Handle func(*Request) Reply
 }
@@ -59,7 +59,7 @@ func NewRouter(services ...func(*Router)) *Router {
 		add(rt)
 	}
 	for _, routes := range rt.byLength {
-		// What is spelled out goes before what is a parameter.
+		// Literal segments match before parameters.
 		slices.SortStableFunc(routes, func(a, b Route) int { return parameters(a) - parameters(b) })
 	}
 	return rt

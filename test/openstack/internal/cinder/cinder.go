@@ -101,7 +101,7 @@ func (svc *Service) volumeUse(project string) (count, gigabytes int) {
 	return count, gigabytes
 }
 
-// overVolumeQuota says in Cinder's words what one more volume would exceed; empty when it fits.
+// overVolumeQuota returns Cinder's error text when one more volume would exceed the quota; empty when it fits.
 func (svc *Service) overVolumeQuota(project string, size int) string {
 	quota := svc.quotas.Of(project)
 	count, gigabytes := svc.volumeUse(project)
@@ -208,7 +208,7 @@ type Attachment struct {
 	DeleteOnTermination bool
 }
 
-// Attach returns a server a volume. What goes wrong comes back as the text of the server's fault.
+// Attach attaches a volume to a server. When that fails it returns the text of the server's fault.
 func (svc *Service) Attach(server, project string, d Device, at time.Time) (Attachment, string) {
 	v, exists := svc.rows.Get(d.ID)
 	if !d.Existing || !exists {

@@ -16,8 +16,8 @@ type Call struct {
 	Service string
 	// Method and Path: Path is a template without the service's own prefix, such as /servers or /servers/{id}.
 	Method, Path string
-	// Project is the name of the project whose token it bore; empty when none was needed or the call was refused before
-	// it was looked at.
+	// Project is the name of the project of the call's token; empty when no token was needed or the call was refused before the
+	// token was read.
 	Project string
 	// Status is what was answered, or would have been when the reply was dropped; 0 when the call was never carried out.
 	Status int

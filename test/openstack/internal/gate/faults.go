@@ -18,12 +18,12 @@ type Fault struct {
 	Call string
 	// Service narrows it: compute, network … Empty: all.
 	Service string
-	// After lets that many matching calls pass first.
+	// After is the number of matching calls that succeed first.
 	After int
 	// Times ends the fault after so many calls; 0: it lasts until cleared.
 	Times int
 
-	// Delay lets time pass before anything else happens.
+	// Delay is how long the call waits before anything else happens.
 	Delay time.Duration
 	// Hang never answers; the call is not carried out.
 	Hang bool

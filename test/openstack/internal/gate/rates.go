@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/api"
 )
 
-// RateLimit is a token bucket on the cloud's clock. What goes beyond is answered 429 with Retry-After.
+// RateLimit is a token bucket on the cloud's clock. Calls beyond it are answered with 429 and Retry-After.
 type RateLimit struct {
 	// PerSecond is how many calls may be made in the long run.
 	PerSecond float64

@@ -26,7 +26,8 @@ type Image struct {
 	Status string
 	// Project, when named, is its owner, and the only one that sees it.
 	Project string
-	// Community: everybody sees it who asks for its ID; lists leave it out unless they are asked for that visibility.
+	// Community is true for an image that every project can read by its ID. Lists leave it out unless they ask for that
+	// visibility.
 	Community bool
 	Tags      []string
 	// Properties are shown among the other attributes, as Glance does: os_distro, architecture …
@@ -71,13 +72,13 @@ func (svc *Service) Routes(rt *api.Router) {
 	rt.Add(api.ServiceImage, http.MethodGet, "/images/{id}", svc.showImage)
 }
 
-// imageParameters are the query values that are no filters.
+// imageParameters are the query values that are not filters.
 var imageParameters = []string{"limit", "marker", "sort", "sort_key", "sort_dir", "tag", "member_status", "visibility"}
 
 // maxImages is how many a page holds when the query does not say; Glance's own default is 25.
 const maxImages = 25
 
-// listImages goes from the newest to the oldest, page by page.
+// listImages lists images from the newest to the oldest, page by page.
 func (svc *Service) listImages(q *api.Request) api.Reply {
 	query := q.URL.Query()
 	var list []wire.Object

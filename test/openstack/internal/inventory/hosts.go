@@ -39,8 +39,8 @@ func (h *Hypervisor) claim(f *Flavor, sign int) {
 	h.servers += sign
 }
 
-// What the scheduler says when it has no host: nothing more when placement knows of none with room in the zone, and a
-// reason when its filters refuse those that there are.
+// The scheduler's error texts when it has no host: noCandidate when placement has no host with room in the zone, and noHostLeft
+// when filters refuse the existing ones.
 const (
 	noCandidate = "No valid host was found. "
 	noHostLeft  = "No valid host was found. There are not enough hosts available."

@@ -10,8 +10,8 @@ import (
 // usage is what a project has of what Nova counts.
 type usage struct{ instances, cores, ram int }
 
-// OverComputeQuota says in Nova's words which of instances, cores and ram so many servers of that flavor exceed; empty
-// when they fit.
+// OverComputeQuota returns Nova's error text when so many servers of that flavor exceed the quota of instances, cores or ram;
+// empty when they fit.
 func (svc *Service) OverComputeQuota(project string, f *Flavor, count int) string {
 	quota, used := svc.quotas.Of(project), svc.usage[project]
 	if used == nil {

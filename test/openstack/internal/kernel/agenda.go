@@ -99,8 +99,8 @@ func (k *Kernel) runAgenda() {
 	}
 }
 
-// callbacks are what the cloud's user wants to be told, in order, by one goroutine that exists only while there are
-// any.
+// callbacks are the calls of functions that the user of the cloud has registered. One goroutine makes them in order, and exists
+// only while there are any.
 type callbacks struct {
 	queue   []func()
 	running bool

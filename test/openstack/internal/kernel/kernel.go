@@ -42,7 +42,7 @@ func (k *Kernel) Do(f func()) {
 	f()
 }
 
-// Hold runs f with the lock held. What is due stays so.
+// Hold runs f with the lock held. It does not run entries of the agenda that are due.
 func (k *Kernel) Hold(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -82,7 +82,7 @@ func (k *Kernel) OrNew(id string) string {
 // Since returns the time that has passed on the cloud's clock.
 func (k *Kernel) Since(t time.Time) time.Duration { return k.clock.Since(t) }
 
-// Wait lets time pass on the cloud's clock. Error: the client went away or the cloud was closed.
+// Wait blocks for d on the cloud's clock. It returns an error when the client goes away or the cloud is closed.
 func (k *Kernel) Wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil

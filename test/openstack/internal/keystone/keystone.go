@@ -229,8 +229,8 @@ func (svc *Service) authenticate(q *api.Request, in *authRequest) (*token, api.R
 	}
 }
 
-// byAppCredential: one that is named by an ID that is not there is 404, a wrong secret 401; the scope is the
-// credential's own.
+// byAppCredential signs in with an application credential. An unknown ID is 404, a wrong secret 401. The scope is that of the
+// credential.
 func (svc *Service) byAppCredential(q *api.Request, in *authRequest) (*token, api.Reply) {
 	ref := in.Auth.Identity.AppCredential
 	var found *appCredential

@@ -110,8 +110,7 @@ func (svc *Service) deleteAppCredential(q *api.Request) api.Reply {
 	return api.Empty(http.StatusNoContent)
 }
 
-// RevokeAppCredential deletes an application credential and the tokens that were issued for it. An ID that is not there
-// changes nothing.
+// RevokeAppCredential deletes an application credential and the tokens that were issued for it. An unknown ID changes nothing.
 func (svc *Service) RevokeAppCredential(id string) {
 	if a, known := svc.appCredentials.Get(id); known {
 		svc.removeAppCredential(a)

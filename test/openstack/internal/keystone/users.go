@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// User is someone who may log in.
+// User is a user who may sign in.
 type User struct {
 	// ID; empty: made up.
 	ID, Name, Password string
@@ -23,7 +23,7 @@ type AppCredential struct {
 	ID, Name, Secret, User, Project string
 }
 
-// AddProject adds a project to a domain (name; empty: Default) and returns its ID. One that is there already is kept.
+// AddProject adds a project to a domain (a name; empty means Default) and returns its ID. An existing project is kept.
 func (svc *Service) AddProject(name, domainName string) string {
 	d := svc.domain(domainName)
 	if p := svc.findProject(projectRef{Name: name, Domain: &domainRef{ID: d.ID}}); p != nil {
@@ -89,7 +89,7 @@ func (svc *Service) AddUser(in User) string {
 	return u.ID
 }
 
-// AddAppCredential adds one and returns its ID. Error: its user is not there.
+// AddAppCredential adds an application credential and returns its ID. It returns an error when its user does not exist.
 func (svc *Service) AddAppCredential(in AppCredential) (string, error) {
 	for _, u := range svc.users.All() {
 		if u.Name == in.User {

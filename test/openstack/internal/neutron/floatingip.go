@@ -171,7 +171,7 @@ func (svc *Service) showFloatingIP(q *api.Request) api.Reply {
 	return api.Ok("floatingip", f.view())
 }
 
-// updateFloatingIP: a port_id that is absent or null takes the address off its port.
+// updateFloatingIP updates a floating IP. When port_id is absent or null it disassociates the address from its port.
 func (svc *Service) updateFloatingIP(q *api.Request) api.Reply {
 	var in struct {
 		FloatingIP floatingIPSpec `json:"floatingip"`
@@ -196,7 +196,7 @@ func (svc *Service) updateFloatingIP(q *api.Request) api.Reply {
 	return api.Ok("floatingip", f.view())
 }
 
-// portChanged lets Nova learn of new addresses of a port.
+// portChanged notifies Nova of changed addresses of a port.
 func (svc *Service) portChanged(id string) {
 	if p, known := svc.ports.Get(id); known {
 		svc.addressesChanged(p.DeviceID)

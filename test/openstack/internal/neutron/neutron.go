@@ -28,7 +28,7 @@ type Service struct {
 	projects projects
 	// addressesChanged announces that the addresses of a server's ports have changed.
 	addressesChanged func(serverID string)
-	// isDown: nobody reaches the service, Nova neither.
+	// isDown is true while the service cannot be reached, by Nova neither.
 	isDown bool
 
 	networks    table.Table[*Net]
@@ -82,7 +82,7 @@ type Net struct {
 	Subnets           []string
 }
 
-// seenBy: networks without a project are everybody's.
+// seenBy reports whether a project sees the network. Every project sees a network without a project.
 func (n *Net) seenBy(project string) bool {
 	return n.project == "" || n.project == project || n.external
 }

@@ -35,7 +35,8 @@ func (svc *Service) AddNetwork(in Network) string {
 	return n.ID
 }
 
-// AddSubnet adds a subnet and returns its ID. Error: its network is not there, or its CIDR or pool cannot be read.
+// AddSubnet adds a subnet and returns its ID. It returns an error when its network does not exist, or when its CIDR or pool
+// cannot be parsed.
 func (svc *Service) AddSubnet(in Subnet) (string, error) {
 	n, known := svc.networks.Get(in.Network)
 	if !known {

@@ -149,8 +149,8 @@ func (svc *Service) boot(s *server, at time.Time) {
 	}
 }
 
-// attachDevices makes the volumes that a server was asked to have, and attaches those that exist. What goes wrong comes
-// back as the text of the server's fault.
+// attachDevices creates the new volumes of a server, and attaches the existing ones. When that fails it returns the text of the
+// server's fault.
 func (svc *Service) attachDevices(s *server, at time.Time) string {
 	var list []cinder.Attachment
 	defer func() { svc.edit(s, at, func() { s.volumes = list }) }()

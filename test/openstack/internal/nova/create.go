@@ -293,7 +293,7 @@ func (d *draft) checkDevices() api.Reply {
 	return api.Reply{}
 }
 
-// checkZone: a zone that is not there and one without a usable host are the same to Nova.
+// checkZone refuses an unknown zone. Nova treats a zone without a usable host as unknown.
 func (d *draft) checkZone() api.Reply {
 	zone := d.spec.AvailabilityZone
 	if zone == nil {

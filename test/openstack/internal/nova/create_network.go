@@ -113,7 +113,7 @@ func (d *draft) useNetwork(in networkSpec) api.Reply {
 	return api.Reply{}
 }
 
-// checkPorts: Nova asks Neutron beforehand whether there is room for the ports that it will make.
+// checkPorts asks Neutron, as Nova does beforehand, whether the quota allows the ports that Nova will create.
 func (d *draft) checkPorts() api.Reply {
 	wanted := 0
 	for _, n := range d.nics {

@@ -69,7 +69,7 @@ func (svc *Service) ServerCount() int {
 	return n
 }
 
-// Servers returns all that are there, oldest first.
+// Servers returns all existing servers, oldest first.
 func (svc *Service) Servers() []Server {
 	var out []Server
 	for _, s := range svc.servers.All() {
@@ -80,7 +80,7 @@ func (svc *Service) Servers() []Server {
 	return out
 }
 
-// Server returns one by its ID; false when it is not there.
+// Server returns a server by its ID; false when it does not exist.
 func (svc *Service) Server(id string) (Server, bool) {
 	s, known := svc.servers.Get(id)
 	if !known || s.state == deleted {
@@ -89,7 +89,7 @@ func (svc *Service) Server(id string) (Server, bool) {
 	return svc.export(s), true
 }
 
-// ServerIDs returns the IDs of all servers that are there, oldest first.
+// ServerIDs returns the IDs of all existing servers, oldest first.
 func (svc *Service) ServerIDs() []string {
 	var ids []string
 	for _, s := range svc.servers.All() {

@@ -100,7 +100,7 @@ func (svc *Service) StopServer(id string) bool {
 	})
 }
 
-// ChangeServer gives a server another vm_state and task_state, as an action of somebody does.
+// ChangeServer sets the vm_state and task_state of a server, as an action of a user does.
 func (svc *Service) ChangeServer(id, state, task string) bool {
 	return svc.withServer(id, func(s *server) {
 		svc.alter(s, svc.kernel.Now(), func() { s.state, s.task = state, task })

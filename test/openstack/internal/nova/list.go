@@ -45,8 +45,8 @@ func (svc *Service) listServersDetail(q *api.Request) api.Reply {
 	return list
 }
 
-// listServers goes from the newest to the oldest. Deleted ones are among them only with changes-since. A page that is
-// full names the next one, even if that will be empty.
+// listServers lists servers from the newest to the oldest. It includes deleted ones only with changes-since. A full page has a
+// link to the next one, even if that will be empty.
 func (svc *Service) listServers(q *api.Request, path string, render func(*server) wire.Encoded) api.Reply {
 	l, refused := svc.readListing(q)
 	if refused.Status != 0 {

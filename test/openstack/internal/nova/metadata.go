@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// MetadataHandler is the metadata service, for a listener of one's own. A request names its server in the header
-// X-Instance-ID, as Neutron's metadata proxy does after it found out who asked. 404 for a server that is not there.
+// MetadataHandler returns the metadata service, for a listener of the caller. A request names its server in the header
+// X-Instance-ID, which Neutron's metadata proxy sets. An unknown server is 404.
 func (svc *Service) MetadataHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var s *server

@@ -64,7 +64,7 @@ type volumes interface {
 	HasType(name string) bool
 	// volume returns a volume by its ID.
 	Volume(id string) (*cinder.Volume, bool)
-	// attach returns a server a volume. What goes wrong comes back as the text of the server's fault.
+	// attach attaches a volume to a server. When that fails it returns the text of the server's fault.
 	Attach(server, project string, d cinder.Device, at time.Time) (cinder.Attachment, string)
 	// release deletes the volumes that go with their server and frees the others.
 	Release(attachments []cinder.Attachment)

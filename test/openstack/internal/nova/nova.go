@@ -46,9 +46,9 @@ type Config struct {
 	// host shows, NetworkTime from there until the ports are bound, DeleteTime from the accepted DELETE to the end.
 	// PowerTime is from the accepted action to the server being started or stopped.
 	BootTime, ScheduleTime, ClaimTime, NetworkTime, DeleteTime, PowerTime time.Duration
-	// FaultsInLists: lists show the fault of a server that no host was found for.
+	// FaultsInLists makes lists show the fault of a server for which no host was found.
 	FaultsInLists bool
-	// FirstOfTwoFails: of two servers that were accepted on the same port, the first one fails.
+	// FirstOfTwoFails makes the first of two servers fail that were accepted on the same port.
 	FirstOfTwoFails bool
 	// BaseURL returns the address of the cloud's API.
 	BaseURL func() string
@@ -95,7 +95,7 @@ func (svc *Service) RestoreCells() { svc.lostCells = nil }
 type nic struct {
 	network, port string
 	fixed         string
-	// made: Nova made the port and deletes it with the server.
+	// made is true when Nova created the port and deletes it with the server.
 	made bool
 }
 
@@ -120,13 +120,14 @@ type server struct {
 	metadata                       map[string]string
 	tags                           []string
 	configDrive, locked, announced bool
-	// unlisted: lists leave out its fault, since it is kept where servers without a host are (cell0).
+	// unlisted is true when lists leave out its fault, which is stored with servers without a host (cell0).
 	unlisted                bool
 	diskConfig, reservation string
 	group                   *inventory.ServerGroup
-	// unclaimed: its host is chosen, and only the zone shows. plugged: its ports are bound and its addresses show.
+	// unclaimed is true when its host is chosen and only the zone shows. plugged is true when its ports are bound and its
+	// addresses show.
 	unclaimed, plugged bool
-	// contested: another server was made on one of its ports, too.
+	// contested is true when another server was created on one of its ports, too.
 	contested bool
 	fault     *serverFault
 	nics      []nic
@@ -174,7 +175,7 @@ func (svc *Service) alter(s *server, at time.Time, change func()) {
 	})
 }
 
-// asOf returns a server as it was; false when it was not there yet.
+// asOf returns the state of a server at an earlier time; false when it did not exist yet.
 func (s *server) asOf(t time.Time) (*server, bool) {
 	if s.created.After(t) {
 		return nil, false

@@ -1,4 +1,4 @@
-// Package quotas holds how much each project may have. What it has is known to the services.
+// Package quotas holds the quota of each project. The services know its use.
 package quotas
 
 // None as a quota: not a single one.
@@ -59,5 +59,5 @@ func (q *Quotas) Of(project string) Quota {
 	return q.all
 }
 
-// New returns quotas of which all is what a project may have.
+// New returns quotas with all as the quota of each project.
 func New(all Quota) *Quotas { return &Quotas{all: all} }

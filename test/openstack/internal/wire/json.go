@@ -46,7 +46,7 @@ func (o Object) Pick(keys []string) Object {
 	return out
 }
 
-// Encode appends v as JSON. What it does not know itself goes through encoding/json.
+// Encode appends v as JSON. It uses encoding/json for types that it does not support itself.
 func Encode(b []byte, v any) []byte {
 	switch v := v.(type) {
 	case nil:

@@ -62,7 +62,7 @@ func ParseISO(text string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Set copies a value that a client gave; nil leaves what is there.
+// Set copies a value from a request; nil keeps the current value.
 func Set[T any](to *T, from *T) {
 	if from != nil {
 		*to = *from

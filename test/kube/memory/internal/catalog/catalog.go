@@ -36,11 +36,11 @@ type Kind struct {
 	// Custom kinds come from a CustomResourceDefinition; structure is its schema.
 	Custom    bool
 	structure *structuralschema.Structural
-	// Counts: metadata.generation is kept.
+	// Counts is true when metadata.generation is maintained.
 	Counts bool
-	// BornWithStatus: what a create says in status is kept.
+	// BornWithStatus is true when a create keeps the status of its object.
 	BornWithStatus bool
-	// Conditional: an update must name the resource version that it was made from.
+	// Conditional is true when an update must name the resource version that it is based on.
 	Conditional bool
 	// selectable fields, as dotted paths, besides name and namespace.
 	selectable []string
@@ -126,8 +126,8 @@ func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
 	return c, nil
 }
 
-// definitions returns the kind of CustomResourceDefinitions as if it were a custom one. They are stored as they are sent. What is
-// served does not depend on them, but on those with which the catalog was made.
+// definitions returns the kind of CustomResourceDefinitions as if it were a custom one. They are stored as they are sent. The
+// served kinds do not depend on them, but on those with which the catalog was created.
 func definitions() *apiextensionsv1.CustomResourceDefinition {
 	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	schema := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{

@@ -35,7 +35,7 @@ func (s *Registry) dependents(owner types.UID) []owned {
 	return out
 }
 
-// exists reports whether what a reference names is there, with that UID.
+// exists reports whether the object of a reference exists, with that UID.
 func (s *Registry) exists(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -153,8 +153,8 @@ func (s *Registry) endDependent(d owned) {
 	}
 }
 
-// released looks again at an owner in foreground deletion of which a dependent has gone: those that still block it, and
-// were perhaps born late, go too; with the last of them the owner's finalizer goes.
+// released checks an owner in foreground deletion again when one of its dependents is gone. Dependents that still block it, and
+// may have been created late, are deleted too; after the last one the owner's finalizer is removed.
 func (s *Registry) released(owner types.UID) {
 	k, r := s.deletingDependents(owner)
 	if r == nil {

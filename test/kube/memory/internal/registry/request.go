@@ -31,7 +31,7 @@ type Request struct {
 	Namespace, Name, Subresource string
 	Query                        url.Values
 	Body                         []byte
-	// Partial: only metadata is asked for.
+	// Partial is true when only metadata is requested.
 	Partial bool
 	// PatchType is the content type of a patch.
 	PatchType string
@@ -63,7 +63,7 @@ func (q *Request) shown(r *store.Record) ([]byte, error) {
 	return r.Partial, nil
 }
 
-// listed is the kind and API version that a list of objects bears.
+// listed holds the kind and API version of a list of objects.
 func (q *Request) listed() (kind, apiVersion string) {
 	if q.Partial {
 		return partialKind + "List", metav1.SchemeGroupVersion.String()

@@ -37,7 +37,7 @@ func plainData(o *catalog.Object) error {
 	for name, value := range plain {
 		text, ok := value.(string)
 		if !ok {
-			return apierrors.NewBadRequest("stringData." + name + " is no string")
+			return apierrors.NewBadRequest("stringData." + name + " is not a string")
 		}
 		if err := set(o, base64.StdEncoding.EncodeToString([]byte(text)), "data", name); err != nil {
 			return err
@@ -47,7 +47,7 @@ func plainData(o *catalog.Object) error {
 	return nil
 }
 
-// mayChangeSecret: its type never, and nothing of its data once it is immutable.
+// mayChangeSecret returns an error for a change of a Secret's type, and for a change of the data of an immutable Secret.
 func mayChangeSecret(old, o *catalog.Object) error {
 	if kind, _ := o.Object["type"].(string); kind == "" {
 		o.Object["type"] = old.Object["type"]

@@ -19,7 +19,7 @@ func set(o *catalog.Object, value any, path ...string) error {
 	for _, part := range path[:len(path)-1] {
 		next, ok := at[part].(map[string]any)
 		if at[part] != nil && !ok {
-			return apierrors.NewBadRequest("the field " + part + " is no object")
+			return apierrors.NewBadRequest("the field " + part + " is not an object")
 		}
 		if !ok {
 			next = map[string]any{}

@@ -66,7 +66,7 @@ type Watcher interface {
 }
 
 // New returns an empty store for the kinds. changed, unless nil, is called after each change with its resource (plural name) and
-// revision, before a Watcher is told.
+// revision, before any Watcher sees it.
 func New(kinds []*catalog.Kind, changed func(resource string, revision uint64)) *Store {
 	s := &Store{tables: map[*catalog.Kind]*table{}, watchers: map[Watcher]bool{}, changed: changed}
 	for _, k := range kinds {
@@ -213,5 +213,5 @@ func (s *Store) NextName(prefix string) string {
 	return prefix + suffix.String()
 }
 
-// Now is the time as metadata bears it: whole seconds.
+// Now returns the time in the precision of metadata: whole seconds.
 func Now() metav1.Time { return metav1.NewTime(time.Now().UTC().Truncate(time.Second)) }

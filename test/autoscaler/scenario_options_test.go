@@ -1,0 +1,148 @@
+package autoscaler
+
+import (
+	"testing"
+	"time"
+
+	"github.com/drover-project/drover/proto"
+)
+
+// withOption holds an annotation that sets an option of a group. The autoscaler's startup time for such a group is zero.
+var withOption = map[string]string{"cluster.k8s.io/autoscaling-options-scaledownunneededtime": "10m"}
+
+func TestGroupsWithOptionsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for name, annotations := range map[string]map[string]string{
+		"a group without options orders once while its nodes start (CA-C90)":      nil,
+		"a group with an option orders once while its nodes start (CA-C94, F-48)": withOption,
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				p := withThreeBusyNodes(w, pool{settle: 2 * time.Minute, annotations: annotations})
+				w.controller.delay = 3 * time.Minute
+				p.pods = 5
+				w.endsAt(p, 5)
+				w.neverAbove(5)
+			})
+		})
+	}
+	t.Run("a node that was Running stays in its group when it becomes NotReady (CA-C94, F-48)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := withThreeBusyNodes(w, pool{annotations: withOption})
+			m := w.machinesOf(p)[0]
+			w.loseContact(&m)
+			w.run(time.Hour)
+			if got := w.groupOf(m.Name, *m.Spec.ProviderID); got != p.id() || w.checker.deletedNodes > 0 {
+				t.Errorf("the node belongs to group %q, want %q; %d nodes were deleted, want 0", got, p.id(), w.checker.deletedNodes)
+			}
+		})
+	})
+	t.Run("a node that starts while the autoscaler gives it up stays (CA-C70, F-48)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := withThreeBusyNodes(w, pool{annotations: withOption})
+			w.controller.dead = true
+			p.pods = 4
+			w.wire.before = func(method string, _ any) {
+				if method == "NodeGroupDeleteNodes" {
+					w.controller.dead = false
+					w.startAll(p)
+				}
+			}
+			w.until(time.Hour, "the client deletes the node that does not start", func() bool { return w.wire.count("NodeGroupDeleteNodes") > 0 })
+			w.wire.before = func(string, any) {}
+			w.endsAt(p, 4)
+			if w.checker.deletedNodes > 0 {
+				t.Errorf("%d nodes were deleted although all are busy", w.checker.deletedNodes)
+			}
+		})
+	})
+}
+
+func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
+	t.Parallel()
+	t.Run("the client gives them up like servers that never join, and no working node is deleted (F-48)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := withThreeBusyNodes(w, pool{annotations: withOption})
+			w.controller.dead = true
+			p.pods = 5
+			w.until(30*time.Minute, "both are given up", func() bool { return w.replicas(p) == 3 })
+			w.neverAbove(5)
+			w.run(2 * time.Hour)
+			w.neverAbove(7)
+			if _, _, running := w.counts(p); running != 3 {
+				t.Errorf("%d pods run, want the 3 that ran before\n%s", running, w.describe())
+			}
+			w.controller.dead = false
+			w.endsAt(p, 5)
+		})
+	})
+	t.Run("the client gives up a server that never joins together with them (F-48)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := withThreeBusyNodes(w, pool{annotations: withOption, lost: func(n int) bool { return n == 4 }})
+			w.controller.dead = true
+			// DecreaseTargetSize fails, so that the late order is not taken back before DeleteNodes finds both instances.
+			w.wire.faulty(func(m string, _ int) outcome {
+				if m == "NodeGroupDecreaseTargetSize" {
+					return refused
+				}
+				return carriedOut
+			})
+			p.pods = 5
+			w.until(time.Minute, "the client orders nodes", func() bool { return w.replicas(p) == 5 })
+			w.until(30*time.Minute, "both are given up", func() bool { return w.replicas(p) == 3 })
+			w.wire.endFaults()
+			w.controller.dead = false
+			w.endsAt(p, 5)
+		})
+	})
+	t.Run("the size stays at the minimum or above, and other groups go on (F-48)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := w.pool(pool{name: "a", pods: 3, annotations: withOption}, 3, 3, 5)
+			other := w.pool(pool{name: "b"}, 0, 0, 5)
+			w.startDrover(droverOptions{})
+			w.controller.dead = true
+			w.startClient()
+			w.run(time.Hour)
+			if got := w.replicas(p); got < 3 {
+				t.Errorf("the size is %d, the minimum 3", got)
+			}
+			w.controller.dead = false
+			w.until(calm, "three nodes", func() bool { return w.settled(p, 3) })
+			other.pods = 2
+			w.until(calm, "two nodes of the other group run", func() bool { return w.settled(other, 2) })
+		})
+	})
+	t.Run("a rollout that waits for one of them keeps its three pods running (F-48)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := withThreeBusyNodes(w, pool{annotations: withOption})
+			w.controller.dead = true
+			w.roll(p, updateBy(1, 0))
+			w.run(2 * time.Hour)
+			if _, _, running := w.counts(p); running != 3 {
+				t.Errorf("%d of 3 pods run after two hours\n%s", running, w.describe())
+			}
+			w.controller.dead = false
+			w.until(2*calm, "all nodes are new", func() bool { return w.old(p) == 0 && w.settled(p, 3) })
+		})
+	})
+}
+
+// groupOf asks drover for the group of a node.
+func (w *world) groupOf(name, providerID string) string {
+	answer, err := proto.NewCloudProviderClient(w.wire).NodeGroupForNode(w.ctx, &proto.NodeGroupForNodeRequest{
+		Node: &proto.ExternalGrpcNode{Name: name, ProviderID: providerID},
+	})
+	w.must(err)
+	return answer.GetNodeGroup().GetId()
+}
+
+// startAll completes the first start of every node of a pool at once.
+func (w *world) startAll(p *pool) {
+	for _, m := range w.machinesOf(p) {
+		if s := w.machines[string(m.UID)]; s != nil && s.node && m.DeletionTimestamp == nil {
+			w.settle(&m, s)
+		}
+	}
+	// Wait until the watches have delivered the nodes before the call is carried out.
+	time.Sleep(time.Second)
+}

@@ -1,0 +1,143 @@
+package autoscaler
+
+import (
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+func TestRestartsDuringScaling(t *testing.T) {
+	t.Parallel()
+	t.Run("no node is ordered twice when drover restarts during a scale-up (CA-C04, CA-C05)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := withThreeBusyNodes(w, pool{boot: 5 * time.Minute})
+			p.pods = 5
+			w.until(time.Minute, "the client orders nodes", func() bool { return w.replicas(p) == 5 })
+			w.drovers[0].end()
+			w.run(30 * time.Second)
+			w.startDrover(droverOptions{})
+			w.endsAt(p, 5)
+			w.neverAbove(5)
+		})
+	})
+	t.Run("only the named nodes are deleted when drover dies during removals (CA-C05)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := withThreeBusyNodes(w, pool{drain: 10 * time.Minute})
+			p.pods = 1
+			w.until(time.Hour, "the client removes a node", func() bool { return w.wire.count("NodeGroupDeleteNodes") > 0 })
+			w.drovers[0].end()
+			w.run(time.Minute)
+			w.startDrover(droverOptions{})
+			w.endsAt(p, 1)
+			if w.checker.deletedNodes != 2 {
+				t.Errorf("%d nodes were deleted, want 2", w.checker.deletedNodes)
+			}
+		})
+	})
+	for name, c := range map[string]struct {
+		guard time.Duration
+		peak  int
+	}{
+		"a restarted client orders upcoming nodes again without the restart guard, and removes them later (CA-C05)": {0, 7},
+		"a restarted client orders no node twice with the restart guard (CA-C05)":                                   {15 * time.Minute, 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				p := w.pool(pool{name: "a", pods: 3, boot: 3 * time.Minute}, 0, 3, 10)
+				w.startDrover(droverOptions{guard: c.guard})
+				w.until(10*time.Minute, "three nodes are busy", func() bool { return w.settled(p, 3) })
+				w.startClient()
+				w.run(time.Minute)
+				p.pods = 5
+				w.until(time.Minute, "the client orders nodes", func() bool { return w.replicas(p) == 5 })
+				w.restartClient()
+				w.endsAt(p, 5)
+				if w.checker.peak != c.peak {
+					t.Errorf("the size rose to %d, want %d\n%s", w.checker.peak, c.peak, w.describe())
+				}
+			})
+		})
+	}
+	t.Run("a restarted client removes its deletion taint from living nodes, and not from those being deleted (CA-C02, CA-C34)", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			p := withThreeBusyNodes(w, pool{drain: 20 * time.Minute})
+			w.endClient()
+			machines := w.machinesOf(p)
+			w.checker.excused = true
+			w.must(w.admin.Delete(w.ctx, &machines[0]))
+			for _, m := range machines[:2] {
+				n := readyOf(m.Name, "").Node
+				w.must(w.admin.Get(w.ctx, client.ObjectKeyFromObject(n), n))
+				w.must((&remover{o: Options{Client: w.typed(), Clock: realClock}}).taint(w.ctx, m.Name))
+			}
+			w.run(10 * time.Second)
+			w.startClient()
+			w.run(time.Minute)
+			for i, marked := range []bool{true, false} {
+				n := readyOf(machines[i].Name, "").Node
+				w.must(w.admin.Get(w.ctx, client.ObjectKeyFromObject(n), n))
+				if hasTaint(n, TaintToBeDeleted) != marked {
+					t.Errorf("node %d: tainted = %v, want %v", i, !marked, marked)
+				}
+			}
+			w.endsAt(p, 3)
+		})
+	})
+}
+
+func TestAFailoverLosesNoRequest(t *testing.T) {
+	t.Parallel()
+	// Two replicas serve. The watches of the second one, which is not the leader, are late. From one call on all calls go to the
+	// second.
+	for name, c := range map[string]struct {
+		after string
+		late  time.Duration
+		// short is true when a loop follows at once after one that changed something, as in the original.
+		short bool
+	}{
+		"drover fails over between NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                                {"NodeGroups", time.Second, false},
+		"drover fails over between IncreaseSize and TargetSize (CA-C36, CA-C58)":                                    {"NodeGroupIncreaseSize", 200 * time.Millisecond, false},
+		"drover fails over between IncreaseSize and the next loop, which follows at once (CA-C36, CA-C58)":          {"NodeGroupIncreaseSize", time.Second, true},
+		"drover fails over between IncreaseSize and the next loop, with watches that are 2 s late (CA-C36, CA-C58)": {"NodeGroupIncreaseSize", 2 * time.Second, true},
+		"drover fails over between DeleteNodes and TargetSize (CA-C76)":                                             {"NodeGroupDeleteNodes", time.Second, false},
+		"drover fails over between DeleteNodes and the next loop, which follows at once (CA-C76)":                   {"NodeGroupDeleteNodes", 2 * time.Second, true},
+		"drover fails over before the first call (CA-C06)":                                                          {"", time.Second, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inWorld(t, func(w *world) {
+				w.clientOptions.NoFrequentLoops = !c.short
+				p := withThreeBusyNodes(w, pool{})
+				first := w.drovers[0]
+				second := w.startDrover(droverOptions{follower: true})
+				w.wire.late(second, c.late)
+				w.wire.to(first)
+				w.run(time.Minute)
+				w.wire.switches(c.after, first, second)
+				p.pods = 5
+				w.until(10*time.Minute, "five nodes", func() bool { return w.settled(p, 5) })
+				w.wire.switches(c.after, first, second)
+				p.pods = 2
+				w.endsAt(p, 2)
+				w.neverAbove(5)
+				if w.checker.deletedNodes != 3 {
+					t.Errorf("%d nodes were deleted, want 3", w.checker.deletedNodes)
+				}
+			})
+		})
+	}
+	t.Run("the client orders at most twice behind a load balancer that alternates between replicas, and removes the excess", func(t *testing.T) {
+		inWorld(t, func(w *world) {
+			w.clientOptions.NoFrequentLoops = false
+			p := withThreeBusyNodes(w, pool{})
+			second := w.startDrover(droverOptions{follower: true})
+			w.wire.late(second, 2*time.Second)
+			w.wire.alternates("Refresh", w.drovers[0], second)
+			p.pods = 5
+			w.until(10*time.Minute, "five nodes", func() bool { _, nodes, _ := w.counts(p); return nodes >= 5 })
+			p.pods = 2
+			w.endsAt(p, 2)
+			w.neverAbove(7)
+		})
+	})
+}

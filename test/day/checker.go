@@ -1,0 +1,249 @@
+package day
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/proto"
+)
+
+// checker checks the invariants of the day at every step.
+type checker struct {
+	w *World
+	// there holds the last state of the Machines that are not being deleted. broken holds the names of those whose servers are
+	// broken for good.
+	there  map[types.UID]*v1alpha1.Machine
+	broken map[string]bool
+	// waiting holds since when each pod has been pending.
+	waiting map[types.UID]time.Time
+	// excused holds the names of Machines and pools that the test itself has changed, so that their deletions or sizes are
+	// expected.
+	excused map[string]bool
+	// patience is how long a pod may be pending now. slowest is the longest wait of a pod in calm hours.
+	patience, slowest time.Duration
+	// healed and rolled are the numbers of Machines that were replaced because they were unhealthy or by a rollout. left is the
+	// number of Machines that were deleted for any reason.
+	healed, rolled, left int
+	made                 map[types.UID]bool
+
+	mu sync.Mutex
+	// named holds the nodes that the autoscaler has asked to delete, by name and provider ID. decreased holds the groups whose
+	// size it has decreased.
+	named     map[string]bool
+	decreased map[string]int
+	rpcs      map[string]int
+}
+
+// usualPatience is how long a pod may wait for a Node in calm hours: a loop of the autoscaler, and the boot and start of a
+// server.
+const usualPatience = 4 * time.Minute
+
+func newChecker(w *World) *checker {
+	return &checker{
+		w: w, there: map[types.UID]*v1alpha1.Machine{}, broken: map[string]bool{}, waiting: map[types.UID]time.Time{}, excused: map[string]bool{}, patience: usualPatience,
+		named: map[string]bool{}, decreased: map[string]int{}, rpcs: map[string]int{}, made: map[types.UID]bool{},
+	}
+}
+
+// called receives each call of the autoscaler.
+func (j *checker) called(method string, request any) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.rpcs[path.Base(method)]++
+	switch r := request.(type) {
+	case *proto.NodeGroupDeleteNodesRequest:
+		for _, n := range r.GetNodes() {
+			j.named[n.GetName()], j.named[n.GetProviderID()] = true, true
+		}
+	case *proto.NodeGroupDecreaseTargetSizeRequest:
+		j.decreased[r.GetId()] -= int(r.GetDelta())
+	}
+}
+
+// names reports whether the autoscaler has named one of these.
+func (j *checker) names(names ...string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return slices.ContainsFunc(names, func(name string) bool { return j.named[name] })
+}
+
+// check checks all invariants.
+func (j *checker) check(machines []v1alpha1.Machine, pods []corev1.Pod) {
+	j.checkSizes(machines)
+	j.checkServers()
+	there := map[types.UID]*v1alpha1.Machine{}
+	for i := range machines {
+		if m := &machines[i]; m.DeletionTimestamp == nil {
+			j.made[m.UID], there[m.UID] = true, m
+		}
+	}
+	for uid, m := range j.there {
+		if there[uid] == nil {
+			j.machineDeleted(m)
+		}
+	}
+	j.there = there
+	j.checkPods(pods)
+}
+
+// machineDeleted is called with the last state of a Machine that is being deleted or is gone.
+func (j *checker) machineDeleted(m *v1alpha1.Machine) {
+	j.left++
+	why := j.mayBeDeleted(m)
+	if why == "" {
+		j.w.Errorf("%s: Machine %s is deleted without a reason: %+v", j.w.clock(), m.Name, m.Status.Conditions)
+		return
+	}
+	j.w.log("Machine %s goes: %s", m.Name, why)
+}
+
+// mayBeDeleted returns why a Machine may be deleted; empty when there is no reason.
+func (j *checker) mayBeDeleted(m *v1alpha1.Machine) string {
+	id := ptr.Deref(m.Spec.ProviderID, "none")
+	group := "MachineDeployment/" + m.Namespace + "/" + m.Labels[labelPool]
+	switch {
+	case j.excused["end"]:
+		return "the day is over"
+	case j.excused[m.Name]:
+		return "a user has deleted it"
+	case j.broken[m.Name]:
+		j.healed++
+		return "its server is broken"
+	case j.names(m.Name, id, group+"/machine/"+m.Name):
+		return "the autoscaler has named it"
+	case m.Spec.Versions.Kubelet != j.w.kubeletOf(m.Labels[labelPool]):
+		j.rolled++
+		return "it has an old template"
+	case m.Status.NodeRef == nil && j.takeDecrease(group):
+		return "the autoscaler has decreased the size of its group"
+	}
+	return ""
+}
+
+// takeDecrease reports whether the autoscaler has decreased the size of the group, which may have removed this Machine, and uses
+// that up.
+func (j *checker) takeDecrease(group string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.decreased[group]--
+	return j.decreased[group] >= 0
+}
+
+// checkSizes checks that sizes are within the bounds, and that no pool has more living Machines than a rollout may add.
+func (j *checker) checkSizes(machines []v1alpha1.Machine) {
+	living := map[string]int{}
+	for i := range machines {
+		if machines[i].DeletionTimestamp == nil {
+			living[machines[i].Labels[labelPool]]++
+		}
+	}
+	for _, p := range pools {
+		size := j.w.size(p.name)
+		if size >= 0 && (size < p.least || size > p.most) && !j.excused["end"] {
+			j.w.Errorf("%s: the size of %s is %d, not between %d and %d", j.w.clock(), p.name, size, p.least, p.most)
+		}
+		if living[p.name] > p.most+1 {
+			j.w.Errorf("%s: %s has %d living Machines", j.w.clock(), p.name, living[p.name])
+		}
+	}
+}
+
+// checkServers checks that no Machine has two servers.
+func (j *checker) checkServers() {
+	of := map[string]string{}
+	for _, s := range j.w.Cloud.Servers() {
+		uid := s.Metadata["machine-uid"]
+		if before, twice := of[uid]; twice {
+			j.w.Errorf("%s: Machine %s has the servers %s and %s", j.w.clock(), uid, before, s.ID)
+		}
+		of[uid] = s.ID
+	}
+}
+
+// checkPods checks that no pod is pending for too long.
+func (j *checker) checkPods(pods []corev1.Pod) {
+	waiting := map[types.UID]time.Time{}
+	for i := range pods {
+		p := &pods[i]
+		if p.Spec.NodeName != "" || p.DeletionTimestamp != nil {
+			continue
+		}
+		since, known := j.waiting[p.UID]
+		if !known {
+			since = time.Now()
+		}
+		waiting[p.UID] = since
+		waited := time.Since(since)
+		if j.patience == usualPatience {
+			j.slowest = max(j.slowest, waited)
+		}
+		if waited > j.patience {
+			j.w.Errorf("%s: pod %s has been pending for %v\n%s", j.w.clock(), p.Name, waited, j.w.describe())
+		}
+	}
+	j.waiting = waiting
+}
+
+// size returns the size of a pool; -1 when it does not exist.
+func (w *World) size(pool string) int {
+	if d := w.cached(pool); d != nil {
+		return int(*d.Spec.Replicas)
+	}
+	return -1
+}
+
+// kubeletOf returns the version of the kubelet in a pool's template.
+func (w *World) kubeletOf(pool string) string {
+	if d := w.cached(pool); d != nil {
+		return d.Spec.Template.Spec.Versions.Kubelet
+	}
+	return ""
+}
+
+func (w *World) cached(pool string) *v1alpha1.MachineDeployment {
+	d := &v1alpha1.MachineDeployment{}
+	if w.seen.Get(w.ctx, types.NamespacedName{Namespace: namespace, Name: pool}, d) != nil {
+		return nil
+	}
+	return d
+}
+
+// describe returns the state of the pools, the cloud and the pods, for a failed test.
+func (w *World) describe() string {
+	machines, nodes, pods := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
+	w.must(w.seen.List(w.ctx, machines))
+	w.must(w.seen.List(w.ctx, nodes))
+	w.must(w.seen.List(w.ctx, pods))
+	var b strings.Builder
+	for i := range machines.Items {
+		m := &machines.Items[i]
+		fmt.Fprintf(&b, "Machine %s: phase %s, leaving %t\n", m.Name, ptr.Deref(m.Status.Phase, ""), m.DeletionTimestamp != nil)
+		for _, c := range m.Status.Conditions {
+			fmt.Fprintf(&b, "    %s %s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		fmt.Fprintf(&b, "Node %s: Ready %s, unschedulable %t, taints %v\n", n.Name, v1alpha1.NodeReady(n).Status, n.Spec.Unschedulable, n.Spec.Taints)
+	}
+	waiting := 0
+	for i := range pods.Items {
+		if pods.Items[i].Spec.NodeName == "" {
+			waiting++
+		}
+	}
+	for _, p := range pools {
+		fmt.Fprintf(&b, "%s: size %d\n", p.name, w.size(p.name))
+	}
+	fmt.Fprintf(&b, "%d pods, %d pending; in the cloud: %+v; calls of the autoscaler: %v\n", len(pods.Items), waiting, w.Cloud.Leftovers(), w.checker.rpcs)
+	return b.String()
+}
