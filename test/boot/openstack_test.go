@@ -54,6 +54,9 @@ func TestBehindOpenStack(t *testing.T) {
 		subnet: netip.MustParsePrefix(realSubnet),
 	})
 	f := &hypervisor{harness: h, nova: nova, booted: map[string]bool{}}
+	if left, err := f.left(); err != nil || left != "" {
+		t.Fatalf("delete the servers and ports of an earlier run first, whose names begin with %s-: the test would wait for %s (%v)", groupName, left, err)
+	}
 	h.KillCloudController() // it initializes Nodes with the servers of the simulated cloud
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
