@@ -42,7 +42,7 @@ type statuses struct {
 	writer patch.Writer
 	clock  clock.PassiveClock
 	events events.EventRecorder
-	pace   ownership.Pace
+	pace   ownership.StatusThrottle
 }
 
 // bounds returns the deployment's bounds and a condition that describes them, which is nil when there are none. A bad value, or

@@ -77,7 +77,7 @@ func bounded(message string) *string {
 type statuses struct {
 	writer patch.Writer
 	clock  clock.PassiveClock
-	pace   ownership.Pace
+	pace   ownership.StatusThrottle
 }
 
 // write applies the status when it differs from what is stored. Template, back-offs and other conditions are not this
