@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -25,10 +26,10 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// openCRDs are definitions that let a negative size in.
+// openCRDs holds CRDs that accept a negative size.
 const openCRDs = "../../deploy/testdata/open-crds.yaml"
 
-func TestASetOnARealControlPlane(t *testing.T) {
+func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 	cluster := kube.ForTest(t, kube.Options{})
 	for _, args := range [][]string{{"apply", "-f", openCRDs}, {"wait", "--for=condition=Established", "--timeout=60s", "-f", openCRDs}} {
 		if out, err := cluster.Kubectl(t.Context(), args...); err != nil {
@@ -36,7 +37,7 @@ func TestASetOnARealControlPlane(t *testing.T) {
 		}
 	}
 	c := direct(t, cluster)
-	eventually(t, "a set of a negative size", func() (string, bool) {
+	eventually(t, "a set with a negative size", func() (string, bool) {
 		err := c.Create(t.Context(), newSet("negative", -1))
 		return fmt.Sprint(err), err == nil || apierrors.IsAlreadyExists(err)
 	})
@@ -44,23 +45,23 @@ func TestASetOnARealControlPlane(t *testing.T) {
 		t.Fatal(err)
 	}
 	run(t, cluster)
-	t.Run("a negative size that was stored becomes as many as there are, and none is made", func(t *testing.T) {
+	t.Run("replaces a stored negative size by the number of Machines, and creates none", func(t *testing.T) {
 		await(t, c, "negative", 0)
 		if s := get(t, c, "negative"); s.Spec.Replicas == nil || *s.Spec.Replicas != 0 {
 			t.Errorf("the size is %v", s.Spec.Replicas)
 		}
 	})
-	t.Run("MC-32 a set without a deployment makes its Machines", func(t *testing.T) {
+	t.Run("creates the Machines of a set without a deployment (MC-32)", func(t *testing.T) {
 		if err := c.Create(t.Context(), newSet("many", 40)); err != nil {
 			t.Fatal(err)
 		}
 		await(t, c, "many", 40)
 	})
-	t.Run("a bare set deletes what is listed, and puts back a size that is dropped CA-C88", func(t *testing.T) {
+	t.Run("deletes the named Machine of a bare set, and restores a dropped size (CA-C88)", func(t *testing.T) {
 		victim := machinesOf(t, c, "many")[7]
 		patch(t, c, "many", fmt.Sprintf(`{"spec":{"replicas":39,"removals":[{"name":%q,"uid":%q,"time":%q}]}}`,
 			victim.Name, victim.UID, metav1.Now().UTC().Format(time.RFC3339)))
-		eventually(t, "the listed one to be deleted", func() (string, bool) {
+		eventually(t, "the named Machine to be deleted", func() (string, bool) {
 			m := &v1alpha1.Machine{}
 			err := c.Get(t.Context(), client.ObjectKeyFromObject(&victim), m)
 			return fmt.Sprint(err, m.DeletionTimestamp), err == nil && !m.DeletionTimestamp.IsZero()
@@ -73,8 +74,8 @@ func TestASetOnARealControlPlane(t *testing.T) {
 		})
 		await(t, c, "many", 39)
 	})
-	t.Run("a removal that a client drops with the whole spec around it is carried out, and comes back (F-5)", func(t *testing.T) { droppedRemoval(t, c) })
-	t.Run("a placeholder series that a client drops comes back (F-5)", func(t *testing.T) {
+	t.Run("carries out and restores a removal that a client dropped (F-5)", func(t *testing.T) { droppedRemoval(t, c) })
+	t.Run("restores a placeholder series that a client dropped (F-5)", func(t *testing.T) {
 		patch(t, c, "many", `{"spec":{"placeholderSeries":4}}`)
 		eventually(t, "the series in the status", func() (string, bool) {
 			n := get(t, c, "many").Status.LastPlaceholderSeries
@@ -86,7 +87,7 @@ func TestASetOnARealControlPlane(t *testing.T) {
 			return fmt.Sprint(n), n != nil && *n == 4
 		})
 	})
-	t.Run("MC-33 a failed Machine that is deleted is replaced at the same size", func(t *testing.T) {
+	t.Run("replaces a failed Machine that is deleted (MC-33)", func(t *testing.T) {
 		failed := machinesOf(t, c, "many")[3]
 		phase, reason := v1alpha1.PhaseFailed, "JoinTimeout"
 		failed.Status.Phase, failed.Status.ErrorReason = &phase, &reason
@@ -98,11 +99,11 @@ func TestASetOnARealControlPlane(t *testing.T) {
 		}
 		await(t, c, "many", 39)
 	})
-	t.Run("MC-37 MCM-22a ready and available follow the nodes, and count minReadySeconds", func(t *testing.T) { follows(t, c) })
-	t.Run("MCM-35 MC-30 what is released is replaced, and counts towards the ceiling", func(t *testing.T) { released(t, c) })
+	t.Run("counts ready and available Machines by their nodes and minReadySeconds (MC-37, MCM-22a)", func(t *testing.T) { followsNodes(t, c) })
+	t.Run("replaces released Machines up to the runaway limit (MCM-35, MC-30)", func(t *testing.T) { released(t, c) })
 }
 
-// droppedRemoval drops a removal before the set, which is paused until then, has seen it.
+// droppedRemoval drops a removal while the set is paused and has not carried it out yet.
 func droppedRemoval(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), newSet("dropping", 3)); err != nil {
 		t.Fatal(err)
@@ -117,7 +118,7 @@ func droppedRemoval(t *testing.T, c client.Client) {
 		all := get(t, c, "dropping").Spec.Removals
 		return fmt.Sprint(all), len(all) == 1 && all[0].UID == victim.UID
 	})
-	eventually(t, "the named Machine to go, and no other", func() (string, bool) {
+	eventually(t, "only the named Machine to be deleted", func() (string, bool) {
 		var names []string
 		for _, m := range machinesOf(t, c, "dropping") {
 			names = append(names, m.Name)
@@ -126,7 +127,7 @@ func droppedRemoval(t *testing.T, c client.Client) {
 	})
 }
 
-// released takes the labels off every Machine of a set again and again.
+// released removes the labels of every Machine of a set again and again.
 func released(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), newSet("shedding", 1)); err != nil {
 		t.Fatal(err)
@@ -143,16 +144,16 @@ func released(t *testing.T, c client.Client) {
 		reason := get(t, c, "shedding").Status.ErrorReason
 		return fmt.Sprint(stripped, " stripped"), reason != nil && *reason == "TooManyMachines"
 	})
-	// The cache may show the last ones a look later.
+	// The cache may show the last Machines one reconcile later.
 	if stripped < 11 || stripped > 14 {
-		t.Errorf("%d Machines were made, 12 is the ceiling of a set of 1", stripped)
+		t.Errorf("%d Machines were created, want about 12, the limit of a set of 1", stripped)
 	}
 	if st := get(t, c, "shedding").Status; st.ErrorMessage == nil || len(st.Conditions) != 2 {
 		t.Errorf("the status is %+v", st)
 	}
 }
 
-// direct is a client without a cache.
+// direct returns a client without a cache.
 func direct(t testing.TB, cluster *kube.Cluster) client.Client {
 	t.Helper()
 	config := *cluster.Config
@@ -209,7 +210,7 @@ func newSet(name string, replicas int32) *v1alpha1.MachineSet {
 	}
 }
 
-// await waits until a set counts as many living Machines as wanted, and holds that there are no more.
+// await waits until a set counts n living Machines, and fails the test when more exist.
 func await(t testing.TB, c client.Client, name string, n int32) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d Machines", n), func() (string, bool) {
@@ -227,7 +228,7 @@ func get(t testing.TB, c client.Client, name string) *v1alpha1.MachineSet {
 	return s
 }
 
-// machinesOf are the living Machines of a set.
+// machinesOf returns the living Machines of a set.
 func machinesOf(t testing.TB, c client.Client, name string) (living []v1alpha1.Machine) {
 	t.Helper()
 	var machines v1alpha1.MachineList
@@ -260,4 +261,48 @@ func eventually(t testing.TB, what string, see func() (string, bool)) {
 	if err != nil {
 		t.Fatalf("waiting for %s: %v; last seen: %s", what, err, last)
 	}
+}
+
+// followsNodes checks that the set's status follows the Ready conditions of its Machines within seconds, and that a Machine counts as
+// available when it has been Ready for exactly minReadySeconds.
+func followsNodes(t *testing.T, c client.Client) {
+	const least = 3
+	s := newSet("following", 2)
+	s.Spec.MinReadySeconds = least
+	if err := c.Create(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	await(t, c, "following", 2)
+	say := func(m *v1alpha1.Machine, status corev1.ConditionStatus, at metav1.Time) {
+		t.Helper()
+		base := m.DeepCopy()
+		m.Status.NodeRef = &corev1.ObjectReference{Name: m.Name}
+		m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: status, LastTransitionTime: &at}}
+		if err := c.Patch(t.Context(), m, client.MergeFrom(base)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shows := func(what string, ready, available int32) time.Time {
+		t.Helper()
+		began := time.Now()
+		eventually(t, what, func() (string, bool) {
+			st := get(t, c, "following").Status
+			return fmt.Sprintf("%d ready, %d available", st.ReadyReplicas, st.AvailableReplicas), st.ReadyReplicas == ready && st.AvailableReplicas == available
+		})
+		if took := time.Since(began); took > 10*time.Second {
+			t.Errorf("%s: it took %v", what, took)
+		}
+		return time.Now()
+	}
+	machines := machinesOf(t, c, "following")
+	since := metav1.Now().Rfc3339Copy()
+	say(&machines[0], corev1.ConditionTrue, since)
+	shows("one Machine is Ready, and none available yet", 1, 0)
+	if at := shows("the Machine is available", 1, 1); at.Before(since.Add(least * time.Second)) {
+		t.Errorf("the Machine was available %v after it was Ready", at.Sub(since.Time))
+	}
+	say(&machines[1], corev1.ConditionTrue, metav1.NewTime(since.Add(-time.Hour)))
+	shows("a Machine that has long been Ready is available at once", 2, 2)
+	say(&machines[0], corev1.ConditionUnknown, metav1.Now())
+	shows("a Machine whose node does not answer is neither", 1, 1)
 }

@@ -25,16 +25,16 @@ import (
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
-// lateBy is how long the watch of a successor lags.
+// lateBy is how late the new leader's watch is.
 const lateBy = 5 * time.Second
 
-// lead is a lease that is fresh from the moment on at which the process leads.
+// lead is a lease that is fresh from the moment at which the process leads.
 type lead struct{ atomic.Bool }
 
 func (l *lead) Fresh(time.Time) bool { return l.Load() }
 
-// handover is a set of three Machines, and a process that follows the cluster and does not lead yet. Its watch of one
-// resource is late.
+// handover is a set of three Machines, and a new leader that already follows the cluster and does not lead yet. Its watch of one resource
+// is late.
 type handover struct {
 	*testing.T
 	admin client.Client
@@ -77,7 +77,7 @@ func (h *handover) must(err error) {
 	}
 }
 
-// fill creates the set and its Machines, as the predecessor left them.
+// fill creates the set and its Machines, as the previous leader left them.
 func (h *handover) fill() {
 	s := newSet("handed", 3)
 	s.Finalizers = []string{metav1.FinalizerDeleteDependents}
@@ -100,7 +100,7 @@ func (h *handover) add(name string) {
 	}))
 }
 
-// start runs the successor. Its caches are filled when start returns.
+// start runs the new leader. Its caches are filled when start returns.
 func (h *handover) start(kube *memory.Server, scheme *runtime.Scheme) (stop func()) {
 	mgr, err := ctrl.NewManager(kube.Config("successor"), ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
@@ -120,7 +120,7 @@ func (h *handover) start(kube *memory.Server, scheme *runtime.Scheme) (stop func
 	}
 }
 
-// write changes the set as its deployment does.
+// write sets the size of the set, as the deployment does.
 func (h *handover) write(replicas int) {
 	h.Helper()
 	patch(h, h.admin, "handed", fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))
@@ -136,7 +136,7 @@ func (h *handover) living() (names []string) {
 	return names
 }
 
-// replaceOne has the successor take over and replace Machine a. From then on it knows the set's Machines.
+// replaceOne makes the new leader lead, and replace Machine a. From then on its expectations cover the set's Machines.
 func (h *handover) replaceOne() {
 	h.Helper()
 	h.lead.Store(true)
@@ -147,18 +147,18 @@ func (h *handover) replaceOne() {
 	}
 }
 
-// stay fails the test unless exactly these Machines live a minute after the successor has taken over.
+// stay fails the test unless exactly these Machines live one minute after the new leader has started to lead.
 func (h *handover) stay(want ...string) {
 	h.Helper()
 	h.lead.Store(true)
 	time.Sleep(time.Minute)
 	if living := h.living(); !slices.Equal(living, want) {
-		h.Errorf("the Machines %v live, want %v", living, want)
+		h.Errorf("living Machines %v, want %v", living, want)
 	}
 }
 
 func TestANewLeaderWithALateWatch(t *testing.T) {
-	t.Run("deletes no second Machine for the surplus that its predecessor deleted (F-55)", func(t *testing.T) {
+	t.Run("deletes no second Machine for a surplus that the previous leader deleted (F-55)", func(t *testing.T) {
 		inHandover(t, "machines", func(h *handover) {
 			marked := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}}
 			mark := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, v1alpha1.AnnotationDeleteMachine)
@@ -168,7 +168,7 @@ func TestANewLeaderWithALateWatch(t *testing.T) {
 			h.stay("a", "c")
 		})
 	})
-	t.Run("makes no Machine for a set that is being deleted", func(t *testing.T) {
+	t.Run("creates no Machine for a set that is being deleted", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.replaceOne()
 			h.must(h.admin.Delete(h.Context(), get(h, h.admin, "handed")))
@@ -176,7 +176,7 @@ func TestANewLeaderWithALateWatch(t *testing.T) {
 			var all v1alpha1.MachineList
 			h.must(h.admin.List(h.Context(), &all))
 			if len(all.Items) != 4 {
-				h.Errorf("%d Machines were made, want 4", len(all.Items))
+				h.Errorf("%d Machines exist, want 4", len(all.Items))
 			}
 		})
 	})
@@ -190,7 +190,7 @@ func TestANewLeaderWithALateWatch(t *testing.T) {
 			h.stay(before...)
 		})
 	})
-	t.Run("deletes no Machine that its predecessor made for a larger size (F-55)", func(t *testing.T) {
+	t.Run("deletes no Machine that the previous leader created for a larger size (F-55)", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.write(4)
 			h.add("d")
