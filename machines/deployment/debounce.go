@@ -14,10 +14,10 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// settling holds plans back while the spec that they follow may change back within a moment. It remembers when the present spec
-// of a deployment whose template has changed was first seen.
-type settling struct {
-	// live reads from the API server itself.
+// debounce delays plans while the spec that they follow may change back within a moment. It remembers when the current spec of a deployment
+// whose template has changed was first seen.
+type debounce struct {
+	// live reads from the API server itself, without a cache.
 	live  client.Reader
 	clock clock.PassiveClock
 
@@ -30,47 +30,47 @@ type seenSpec struct {
 	at         time.Time
 }
 
-func newSettling(live client.Reader, now clock.PassiveClock) *settling {
-	return &settling{live: live, clock: now, seen: map[types.NamespacedName]seenSpec{}}
+func newDebounce(live client.Reader, now clock.PassiveClock) *debounce {
+	return &debounce{live: live, clock: now, seen: map[types.NamespacedName]seenSpec{}}
 }
 
-// since returns when that generation of a deployment was first seen; now when it is new.
-func (t *settling) since(deployment types.NamespacedName, generation int64, now time.Time) time.Time {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	seen, ok := t.seen[deployment]
+// since returns when that generation of a deployment was first seen, and now for a new generation.
+func (b *debounce) since(deployment types.NamespacedName, generation int64, now time.Time) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	seen, ok := b.seen[deployment]
 	if !ok || seen.generation != generation {
 		seen = seenSpec{generation: generation, at: now}
-		t.seen[deployment] = seen
+		b.seen[deployment] = seen
 	}
 	return seen.at
 }
 
-func (t *settling) forget(deployment types.NamespacedName) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.seen, deployment)
+func (b *debounce) forget(deployment types.NamespacedName) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.seen, deployment)
 }
 
-// wait returns how long to wait before a plan may be carried out; 0: not at all. A plan for another template than before
-// waits until the template has not changed for a moment. wait returns errCacheOld for such a plan, and for one that makes a set
-// smaller, while the API server has a newer spec than the cache, which may hold the former template again.
-func (t *settling) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
+// wait returns how long to wait before a plan may be carried out; 0: do not wait. A plan for another template than before waits until the
+// template has not changed for a moment. wait returns errCacheOld for such a plan, and for one that makes a set smaller, while the API
+// server has a newer spec than the informer cache, because that may have the former template again.
+func (b *debounce) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(d)
 	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""
 	if changed {
-		now := t.clock.Now()
-		if left := gather - now.Sub(t.since(key, d.Generation, now)); left > 0 {
+		now := b.clock.Now()
+		if left := gather - now.Sub(b.since(key, d.Generation, now)); left > 0 {
 			return left, nil
 		}
 	} else {
-		t.forget(key)
+		b.forget(key)
 	}
 	if !changed && !shrinks(p) {
 		return 0, nil
 	}
 	var now v1alpha1.MachineDeployment
-	if err := t.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
+	if err := b.live.Get(ctx, key, &now); client.IgnoreNotFound(err) != nil {
 		return 0, fmt.Errorf("reading the MachineDeployment: %w", err)
 	}
 	if now.UID != d.UID || now.Generation != d.Generation {

@@ -31,29 +31,29 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// world is a real control plane on which the two controllers run, and an actor in the place of the Machine controller.
-type world struct {
+// harness holds a real control plane on which the two controllers run, and an actor that replaces the Machine controller.
+type harness struct {
 	t      testing.TB
 	client client.Client
 	kube   *kube.Cluster
 	actor  *actor
-	// patience is how long anything may take.
+	// patience limits how long the tests wait for a change.
 	patience time.Duration
 	// deployments is the controller.
 	deployments *deployment.Reconciler
 }
 
-// actor makes Machines Ready, and lets deleted ones go, as long as it is not held.
+// actor makes Machines Ready and lets deleted ones end, unless it is stopped from doing so.
 type actor struct {
 	client client.Client
 	mu     sync.Mutex
 	held   map[string]string
 }
 
-// What an actor can be held from.
+// What an actor can be stopped from doing.
 const creates, deletes = "creates", "deletes"
 
-// hold keeps the actor from a group's Machines: the new ones, or those that are deleted.
+// hold stops the actor from making a group's new Machines Ready, or from letting its deleted Machines end.
 func (a *actor) hold(group, what string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -104,7 +104,7 @@ func (a *actor) patch(ctx context.Context, m *v1alpha1.Machine, fields map[strin
 	return a.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body), client.FieldOwner("actor"))
 }
 
-func newWorld(t testing.TB) *world {
+func newHarness(t testing.TB) *harness {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -129,13 +129,13 @@ func newWorld(t testing.TB) *world {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &world{patience: 30 * time.Second, t: t, client: direct, kube: cluster, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
-	w.deployments = deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}})
+	h := &harness{patience: 30 * time.Second, t: t, client: direct, kube: cluster, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
+	h.deployments = deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}})
 	for _, setup := range []func(ctrl.Manager) error{
 		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager,
-		w.deployments.SetupWithManager,
+		h.deployments.SetupWithManager,
 		func(m ctrl.Manager) error {
-			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(w.actor)
+			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").WithOptions(controller.Options{MaxConcurrentReconciles: 8}).Complete(h.actor)
 		},
 	} {
 		if err := setup(mgr); err != nil {
@@ -151,7 +151,7 @@ func newWorld(t testing.TB) *world {
 			t.Error(err)
 		}
 	})
-	return w
+	return h
 }
 
 func group(name string, replicas *int32) *v1alpha1.MachineDeployment {
@@ -171,60 +171,60 @@ func group(name string, replicas *int32) *v1alpha1.MachineDeployment {
 	}
 }
 
-// eventually waits until what is seen is as wanted, and says what was seen last when it is not.
-func (w *world) eventually(what string, see func() (string, bool)) {
-	w.t.Helper()
+// eventually waits until see reports success, and fails the test with what was seen last.
+func (h *harness) eventually(what string, see func() (string, bool)) {
+	h.t.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(w.t.Context(), 50*time.Millisecond, w.patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(h.t.Context(), 50*time.Millisecond, h.patience, true, func(context.Context) (bool, error) {
 		var ok bool
 		last, ok = see()
 		return ok, nil
 	})
 	if err != nil {
-		w.t.Fatalf("waiting for %s: %v; last seen: %s", what, err, last)
+		h.t.Fatalf("waiting for %s: %v; last seen: %s", what, err, last)
 	}
 }
 
-func (w *world) get(name string) *v1alpha1.MachineDeployment {
-	w.t.Helper()
+func (h *harness) get(name string) *v1alpha1.MachineDeployment {
+	h.t.Helper()
 	d := &v1alpha1.MachineDeployment{}
-	if err := w.client.Get(w.t.Context(), types.NamespacedName{Namespace: "default", Name: name}, d); err != nil {
-		w.t.Fatal(err)
+	if err := h.client.Get(h.t.Context(), types.NamespacedName{Namespace: "default", Name: name}, d); err != nil {
+		h.t.Fatal(err)
 	}
 	return d
 }
 
-func (w *world) machines(name string) []v1alpha1.Machine {
-	w.t.Helper()
+func (h *harness) machines(name string) []v1alpha1.Machine {
+	h.t.Helper()
 	var list v1alpha1.MachineList
-	if err := w.client.List(w.t.Context(), &list, client.InNamespace("default"), client.MatchingLabels{"group": name}); err != nil {
-		w.t.Fatal(err)
+	if err := h.client.List(h.t.Context(), &list, client.InNamespace("default"), client.MatchingLabels{"group": name}); err != nil {
+		h.t.Fatal(err)
 	}
 	return list.Items
 }
 
-// settled waits until the deployment has n Machines, all of its current template and available, and nothing else.
-func (w *world) settled(name string, n int32) {
-	w.t.Helper()
-	w.eventually(fmt.Sprintf("%d settled Machines in %s", n, name), func() (string, bool) {
-		st, count := w.get(name).Status, len(w.machines(name))
+// settled waits until the deployment has exactly n Machines, all available and of its current template.
+func (h *harness) settled(name string, n int32) {
+	h.t.Helper()
+	h.eventually(fmt.Sprintf("%d settled Machines in %s", n, name), func() (string, bool) {
+		st, count := h.get(name).Status, len(h.machines(name))
 		return fmt.Sprintf("%d Machines, status %+v", count, st), count == int(n) && st.Replicas == n && st.UpdatedReplicas == n &&
-			st.AvailableReplicas == n && st.ObservedGeneration == w.get(name).Generation
+			st.AvailableReplicas == n && st.ObservedGeneration == h.get(name).Generation
 	})
 }
 
-func (w *world) patch(name, body string) {
-	w.t.Helper()
-	if err := w.client.Patch(w.t.Context(), group(name, nil), client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
-		w.t.Fatal(err)
+func (h *harness) patch(name, body string) {
+	h.t.Helper()
+	if err := h.client.Patch(h.t.Context(), group(name, nil), client.RawPatch(types.MergePatchType, []byte(body))); err != nil {
+		h.t.Fatal(err)
 	}
 }
 
-// remove names Machines for removal and lowers the size by them, as one conditional write, like a node group does.
-func (w *world) remove(name string, machines ...v1alpha1.Machine) {
-	w.t.Helper()
+// remove names Machines for removal and lowers the size by their number in one conditional write, as a node group does.
+func (h *harness) remove(name string, machines ...v1alpha1.Machine) {
+	h.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
-		d := w.get(name)
+		d := h.get(name)
 		removals := d.Spec.Removals
 		for _, m := range machines {
 			removals = append(removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.Now()})
@@ -236,10 +236,10 @@ func (w *world) remove(name string, machines ...v1alpha1.Machine) {
 		if err != nil {
 			return err
 		}
-		return w.client.Patch(w.t.Context(), group(name, nil), client.RawPatch(types.MergePatchType, body))
+		return h.client.Patch(h.t.Context(), group(name, nil), client.RawPatch(types.MergePatchType, body))
 	})
 	if err != nil {
-		w.t.Fatal(err)
+		h.t.Fatal(err)
 	}
 }
 

@@ -18,9 +18,9 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// braked is a reconciler with a cap, and deployments of two, each with a set of another template, in which a Machine of
-// an old template is leaving.
-func braked(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
+// limited returns a reconciler with a limit, and two deployments, each with a set of another template in which a number of old Machines are
+// leaving.
+func limited(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
@@ -52,7 +52,7 @@ func braked(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 		clients{control: c, target: c, live: c, events: events.NewFakeRecorder(10)}), snapshots
 }
 
-// rollingGroup is a deployment of 4 whose template has just changed, and its set of the former one.
+// rollingGroup returns a deployment of 4 whose template has just changed, and the set of its former template.
 func rollingGroup(name string) (*v1alpha1.MachineDeployment, *v1alpha1.MachineSet) {
 	labels := map[string]string{"group": name}
 	d := &v1alpha1.MachineDeployment{
@@ -72,52 +72,52 @@ func rollingGroup(name string) (*v1alpha1.MachineDeployment, *v1alpha1.MachineSe
 	return d, current
 }
 
-func TestTheCapOverAllDeployments(t *testing.T) {
+func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 	plan := func(t *testing.T, r *Reconciler, s rollout.Snapshot) rollout.Plan {
 		t.Helper()
-		p, invalid, err := r.brake.plan(t.Context(), s)
+		p, invalid, err := r.limit.plan(t.Context(), s)
 		if invalid != nil || err != nil {
 			t.Fatal(invalid, err)
 		}
 		return p
 	}
-	t.Run("what one takes the other waits for, and gets when it is free again", func(t *testing.T) {
-		r, s := braked(t, 1, 0)
+	t.Run("stops the second deployment until the first has finished", func(t *testing.T) {
+		r, s := limited(t, 1, 0)
 		if p := plan(t, r, s[0]); p.Replacing != 1 || *p.Create.Spec.Replicas != 1 {
-			t.Errorf("the first replaces %d: %v", p.Replacing, p.Steps)
+			t.Errorf("the first deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Held || *p.Create.Spec.Replicas != 0 {
-			t.Errorf("the second replaces %d: %v", p.Replacing, p.Steps)
+			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
-		r.brake.forget(client.ObjectKeyFromObject(s[0].Deployment))
+		r.limit.forget(client.ObjectKeyFromObject(s[0].Deployment))
 		if p := plan(t, r, s[1]); p.Replacing != 1 || p.Held {
-			t.Errorf("the second replaces %d: %v", p.Replacing, p.Steps)
+			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
-	t.Run("what is under way from before counts in a new process", func(t *testing.T) {
-		r, s := braked(t, 1, 0)
+	t.Run("counts the replacements from before this process led", func(t *testing.T) {
+		r, s := limited(t, 1, 0)
 		first := plan(t, r, s[0]).Create
 		if err := r.client.Create(t.Context(), first); err != nil {
 			t.Fatal(err)
 		}
-		r.brake = newBrake(1, r.sets)
+		r.limit = newReplacementLimit(1, r.sets)
 		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Held {
-			t.Errorf("the second replaces %d: %v", p.Replacing, p.Steps)
+			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
-	t.Run("without a cap each goes its way", func(t *testing.T) {
-		r, s := braked(t, 0, 0)
+	t.Run("stops no deployment without a limit", func(t *testing.T) {
+		r, s := limited(t, 0, 0)
 		for i := range s {
 			if p := plan(t, r, s[i]); p.Replacing != 1 || p.Held {
-				t.Errorf("%d is replaced: %v", p.Replacing, p.Steps)
+				t.Errorf("a deployment replaces %d: %v", p.Replacing, p.Steps)
 			}
 		}
 	})
-	t.Run("Machines that are leaving count", func(t *testing.T) {
-		r, s := braked(t, 2, 1)
+	t.Run("counts Machines that are leaving", func(t *testing.T) {
+		r, s := limited(t, 2, 1)
 		plan(t, r, s[0])
-		if got := r.brake.inUse[client.ObjectKeyFromObject(s[0].Deployment)]; got != 1 {
-			t.Errorf("the first has %d in replacement", got)
+		if got := r.limit.inUse[client.ObjectKeyFromObject(s[0].Deployment)]; got != 1 {
+			t.Errorf("the first deployment replaces %d", got)
 		}
 	})
 }

@@ -31,17 +31,17 @@ import (
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
-// inFlip runs a scenario on a deployment of three Machines that are available, in virtual time. The controllers' watch of
-// MachineDeployments is late by lag.
-func inFlip(t *testing.T, lag time.Duration, scenario func(w *world)) {
+// inFlip runs a scenario in virtual time, on a deployment of three available Machines. The controllers' watch of MachineDeployments is late
+// by lag.
+func inFlip(t *testing.T, lag time.Duration, scenario func(h *harness)) {
 	late := func(resource string) time.Duration {
 		return map[string]time.Duration{"machinedeployments": lag}[resource]
 	}
 	inFlipOver(t, late, func(next http.RoundTripper) http.RoundTripper { return next }, scenario)
 }
 
-// inFlipOver does so with watches that are late by what late returns for a resource, and calls that go through over.
-func inFlipOver(t *testing.T, late func(resource string) time.Duration, over func(http.RoundTripper) http.RoundTripper, scenario func(w *world)) {
+// inFlipOver is inFlip with watches that are late by what late returns for a resource, and with calls that pass through over.
+func inFlipOver(t *testing.T, late func(resource string) time.Duration, over func(http.RoundTripper) http.RoundTripper, scenario func(h *harness)) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -74,8 +74,8 @@ func inFlipOver(t *testing.T, late func(resource string) time.Duration, over fun
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &world{t: t, client: direct, patience: time.Minute, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
-		stop := w.startFlip(mgr)
+		h := &harness{t: t, client: direct, patience: time.Minute, actor: &actor{client: mgr.GetClient(), held: map[string]string{}}}
+		stop := h.startFlip(mgr)
 		defer stop()
 		d := group("flip", size(3))
 		d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{
@@ -84,23 +84,23 @@ func inFlipOver(t *testing.T, late func(resource string) time.Duration, over fun
 		if err := direct.Create(t.Context(), d); err != nil {
 			t.Fatal(err)
 		}
-		w.settled("flip", 3)
+		h.settled("flip", 3)
 		time.Sleep(time.Minute)
-		scenario(w)
+		scenario(h)
 	})
 }
 
 // startFlip runs the controllers and the actor.
-func (w *world) startFlip(mgr ctrl.Manager) (stop func()) {
+func (h *harness) startFlip(mgr ctrl.Manager) (stop func()) {
 	for _, setup := range []func(ctrl.Manager) error{
 		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager,
 		deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
 		func(m ctrl.Manager) error {
-			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(w.actor)
+			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(h.actor)
 		},
 	} {
 		if err := setup(mgr); err != nil {
-			w.t.Fatal(err)
+			h.t.Fatal(err)
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -109,91 +109,91 @@ func (w *world) startFlip(mgr ctrl.Manager) (stop func()) {
 	return func() {
 		cancel()
 		if err := <-ended; err != nil {
-			w.t.Error(err)
+			h.t.Error(err)
 		}
 	}
 }
 
-// template gives the deployment the template of a kubelet version.
-func (w *world) template(kubelet string) {
-	w.t.Helper()
-	w.patch("flip", fmt.Sprintf(`{"spec":{"template":{"spec":{"versions":{"kubelet":%q}}}}}`, kubelet))
+// template changes the kubelet version in the template of the deployment.
+func (h *harness) template(kubelet string) {
+	h.t.Helper()
+	h.patch("flip", fmt.Sprintf(`{"spec":{"template":{"spec":{"versions":{"kubelet":%q}}}}}`, kubelet))
 }
 
 // uids returns the UIDs of all Machines.
-func (w *world) uids() map[types.UID]bool {
+func (h *harness) uids() map[types.UID]bool {
 	all := map[types.UID]bool{}
-	for _, m := range w.machines("flip") {
+	for _, m := range h.machines("flip") {
 		all[m.UID] = true
 	}
 	return all
 }
 
-func TestATemplateThatFlipsBack(t *testing.T) {
+func TestATemplateThatFlipsBackRollsNothing(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		lag, back time.Duration
 	}{
-		{"within 200 ms rolls nothing (F-55)", 0, 150 * time.Millisecond},
-		{"before the watch shows the other template rolls nothing (F-55)", time.Second, 500 * time.Millisecond},
+		{"rolls nothing when it flips back within 200 ms (F-55)", 0, 150 * time.Millisecond},
+		{"rolls nothing when it flips back before the watch shows the other template (F-55)", time.Second, 500 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			inFlip(t, tt.lag, func(w *world) {
-				before := w.uids()
-				w.template("1.37.2")
+			inFlip(t, tt.lag, func(h *harness) {
+				before := h.uids()
+				h.template("1.37.2")
 				time.Sleep(tt.back)
-				w.template("1.37.1")
+				h.template("1.37.1")
 				for range 600 {
 					time.Sleep(100 * time.Millisecond)
-					if now := w.uids(); !maps.Equal(now, before) {
-						w.t.Fatalf("the Machines are %v, want still %v", slices.Collect(maps.Keys(now)), slices.Collect(maps.Keys(before)))
+					if now := h.uids(); !maps.Equal(now, before) {
+						h.t.Fatalf("Machines are %v, want %v", slices.Collect(maps.Keys(now)), slices.Collect(maps.Keys(before)))
 					}
 				}
-				w.settled("flip", 3)
+				h.settled("flip", 3)
 			})
 		})
 	}
-	t.Run("in the middle of a rollout ends it, although the watch shows that later (F-55)", func(t *testing.T) {
-		inFlip(t, 3*time.Second, func(w *world) {
-			w.actor.hold("flip", creates)
-			w.template("1.37.2")
+	t.Run("ends a rollout that has begun, also when the watch is late (F-55)", func(t *testing.T) {
+		inFlip(t, 3*time.Second, func(h *harness) {
+			h.actor.hold("flip", creates)
+			h.template("1.37.2")
 			time.Sleep(30 * time.Second)
-			former := w.ofKubelet("1.37.1")
-			w.template("1.37.1")
-			w.actor.letGo("flip")
+			former := h.ofKubelet("1.37.1")
+			h.template("1.37.1")
+			h.actor.letGo("flip")
 			time.Sleep(time.Minute)
 			for name := range former {
-				if !w.ofKubelet("1.37.1")[name] {
-					w.t.Errorf("Machine %s of the current template was deleted", name)
+				if !h.ofKubelet("1.37.1")[name] {
+					h.t.Errorf("Machine %s of the current template was deleted", name)
 				}
 			}
-			w.settled("flip", 3)
+			h.settled("flip", 3)
 		})
 	})
 }
 
-// ofKubelet returns the names of the living Machines with that kubelet.
-func (w *world) ofKubelet(version string) map[string]bool {
-	all := w.machines("flip")
+// ofKubelet returns the names of the living Machines with that kubelet version.
+func (h *harness) ofKubelet(version string) map[string]bool {
+	all := h.machines("flip")
 	return names(slices.DeleteFunc(all, func(m v1alpha1.Machine) bool {
 		return m.Spec.Versions.Kubelet != version || !m.DeletionTimestamp.IsZero()
 	}))
 }
 
-func TestAnAnnotationWithoutEffect(t *testing.T) {
+func TestAnAnnotationWithoutEffectIsReported(t *testing.T) {
 	const other = "machineDeployment.clusters.k8s.io/revision"
-	t.Run("is named in the condition Warnings as long as it is there (F-55)", func(t *testing.T) {
-		inFlip(t, 0, func(w *world) {
-			w.patch("flip", fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, other))
+	t.Run("is named in the condition Warnings until it is removed (F-55)", func(t *testing.T) {
+		inFlip(t, 0, func(h *harness) {
+			h.patch("flip", fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, other))
 			time.Sleep(time.Minute)
-			c := meta.FindStatusCondition(w.get("flip").Status.Conditions, v1alpha1.ConditionWarnings)
+			c := meta.FindStatusCondition(h.get("flip").Status.Conditions, v1alpha1.ConditionWarnings)
 			if c == nil || c.Status != metav1.ConditionTrue || !strings.Contains(c.Message, "annotation "+other+": has no effect") {
-				w.t.Errorf("the condition is %+v", c)
+				h.t.Errorf("the condition is %+v", c)
 			}
-			w.patch("flip", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, other))
+			h.patch("flip", fmt.Sprintf(`{"metadata":{"annotations":{%q:null}}}`, other))
 			time.Sleep(time.Minute)
-			if c := meta.FindStatusCondition(w.get("flip").Status.Conditions, v1alpha1.ConditionWarnings); c != nil {
-				w.t.Errorf("the condition stays: %+v", c)
+			if c := meta.FindStatusCondition(h.get("flip").Status.Conditions, v1alpha1.ConditionWarnings); c != nil {
+				h.t.Errorf("the condition remains: %+v", c)
 			}
 		})
 	})

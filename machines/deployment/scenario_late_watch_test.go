@@ -20,7 +20,7 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestAWatchThatIsMinutesLateCausesFewCalls(t *testing.T) {
 	for _, resource := range []string{"machinedeployments", "machinesets", "machines"} {
-		t.Run(resource, func(t *testing.T) {
+		t.Run("watch of "+resource, func(t *testing.T) {
 			var late, calls atomic.Int64
 			lag := func(kind string) time.Duration {
 				if kind != resource {
@@ -29,12 +29,12 @@ func TestAWatchThatIsMinutesLateCausesFewCalls(t *testing.T) {
 				return time.Duration(late.Load())
 			}
 			over := func(next http.RoundTripper) http.RoundTripper { return counted{next, &calls} }
-			inFlipOver(t, lag, over, func(w *world) {
-				w.template("1.37.2")
+			inFlipOver(t, lag, over, func(h *harness) {
+				h.template("1.37.2")
 				time.Sleep(time.Second)
 				late.Store(int64(5 * time.Minute))
 				before := calls.Load()
-				w.patch("flip", `{"spec":{"replicas":2}}`)
+				h.patch("flip", `{"spec":{"replicas":2}}`)
 				time.Sleep(5 * time.Minute)
 				if n := calls.Load() - before; n > 300 {
 					t.Errorf("%d calls in five minutes", n)

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-func TestADeploymentWhoseStoredSizeIsTooLarge(t *testing.T) {
-	r, snapshots := braked(t, 0, 0)
+func TestADeploymentWithATooLargeStoredSizeIsRefused(t *testing.T) {
+	r, snapshots := limited(t, 0, 0)
 	recorder := r.writes.events.(*events.FakeRecorder)
 	d := &v1alpha1.MachineDeployment{}
 	key := client.ObjectKeyFromObject(snapshots[0].Deployment)
@@ -34,7 +34,7 @@ func TestADeploymentWhoseStoredSizeIsTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	t.Run("says so in a condition and an Event (F-29)", func(t *testing.T) {
+	t.Run("reports it in a condition and an Event (F-29)", func(t *testing.T) {
 		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionProgressing)
 		if c == nil || c.Reason != rollout.ReasonSizeTooLarge || !strings.Contains(c.Message, "spec.replicas is 2000000000, and at most 100000 are possible") {
 			t.Errorf("%+v", c)
@@ -49,4 +49,42 @@ func TestADeploymentWhoseStoredSizeIsTooLarge(t *testing.T) {
 			t.Errorf("%d sets, error %v", len(sets.Items), err)
 		}
 	})
+}
+
+func TestAPausedDeploymentDoesNothing(t *testing.T) {
+	for _, value := range []string{"true", "", "false"} {
+		t.Run("does not size its sets, as a Machine with the value \""+value+"\" creates no server (F-27)", func(t *testing.T) {
+			r, snapshots := limited(t, 0, 0)
+			d := &v1alpha1.MachineDeployment{}
+			key := client.ObjectKeyFromObject(snapshots[0].Deployment)
+			if err := r.client.Get(t.Context(), key, d); err != nil {
+				t.Fatal(err)
+			}
+			d.Finalizers, d.Spec.Replicas = []string{metav1.FinalizerDeleteDependents}, new(int32(7))
+			d.Annotations = map[string]string{v1alpha1.AnnotationPaused: value}
+			if err := r.client.Update(t.Context(), d); err != nil {
+				t.Fatal(err)
+			}
+			before := sizes(t, r)
+			if _, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: key}); err != nil {
+				t.Fatal(err)
+			}
+			if after := sizes(t, r); before != after {
+				t.Errorf("the sets had %d Machines in total, and now have the size %d", before, after)
+			}
+		})
+	}
+}
+
+// sizes returns the sum of the sizes of all sets.
+func sizes(t *testing.T, r *Reconciler) (sum int32) {
+	t.Helper()
+	var sets v1alpha1.MachineSetList
+	if err := r.client.List(t.Context(), &sets); err != nil {
+		t.Fatal(err)
+	}
+	for i := range sets.Items {
+		sum += *sets.Items[i].Spec.Replicas
+	}
+	return sum
 }
