@@ -198,7 +198,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	}
 	r.named.Keep(d, plan.Removals)
 	plan.Status.Conditions = append(plan.Status.Conditions, input...)
-	if plan.Held {
+	if plan.Limited {
 		plan.RequeueAfter = limitRetry
 	}
 	return r.follow(ctx, d, plan)
@@ -216,7 +216,7 @@ func (r *Reconciler) record(ctx context.Context, s rollout.Snapshot, p rollout.P
 		return
 	}
 	for _, step := range p.Steps {
-		log.Info("rollout", "step", step.String())
+		log.Info("Rollout step", "step", step.String())
 	}
 }
 

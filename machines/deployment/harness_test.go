@@ -50,7 +50,7 @@ type actor struct {
 	held   map[string]string
 }
 
-// What an actor can be stopped from doing.
+// Actions that hold can stop.
 const creates, deletes = "creates", "deletes"
 
 // hold stops the actor from making a group's new Machines Ready, or from letting its deleted Machines end.

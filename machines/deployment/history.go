@@ -116,7 +116,7 @@ const groupPrefix = "MachineDeployment/"
 func (h *history) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "plans can only be read: use GET", http.StatusMethodNotAllowed)
+		http.Error(w, "Plans can only be read: use GET", http.StatusMethodNotAllowed)
 		return
 	}
 	group := req.URL.Query().Get("group")

@@ -52,7 +52,7 @@ func (l *replacementLimit) plan(ctx context.Context, s rollout.Snapshot) (plan r
 			share -= n
 		}
 	}
-	s.Brake = new(max(0, share))
+	s.ReplacementLimit = new(max(0, share))
 	plan, invalid = rollout.Compute(s)
 	if invalid == nil {
 		l.use(key, plan.Replacing)

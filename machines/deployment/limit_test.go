@@ -86,11 +86,11 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 		if p := plan(t, r, s[0]); p.Replacing != 1 || *p.Create.Spec.Replicas != 1 {
 			t.Errorf("the first deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
-		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Held || *p.Create.Spec.Replicas != 0 {
+		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Limited || *p.Create.Spec.Replicas != 0 {
 			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 		r.limit.forget(client.ObjectKeyFromObject(s[0].Deployment))
-		if p := plan(t, r, s[1]); p.Replacing != 1 || p.Held {
+		if p := plan(t, r, s[1]); p.Replacing != 1 || p.Limited {
 			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
@@ -101,14 +101,14 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.limit = newReplacementLimit(1, r.sets)
-		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Held {
+		if p := plan(t, r, s[1]); p.Replacing != 0 || !p.Limited {
 			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
 	t.Run("stops no deployment without a limit", func(t *testing.T) {
 		r, s := limited(t, 0, 0)
 		for i := range s {
-			if p := plan(t, r, s[i]); p.Replacing != 1 || p.Held {
+			if p := plan(t, r, s[i]); p.Replacing != 1 || p.Limited {
 				t.Errorf("a deployment replaces %d: %v", p.Replacing, p.Steps)
 			}
 		}

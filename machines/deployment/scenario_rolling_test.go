@@ -115,12 +115,12 @@ func (h *harness) nodesBeingRolled() {
 	}
 }
 
-// nodesThatReplace lets a Machine that was deleted by hand drain for long, and watches the Node that takes its pods.
+// nodesThatReplace makes a Machine that was deleted by hand drain for long, and watches the Node that takes its pods.
 func (h *harness) nodesThatReplace() {
 	h.create(group("awaited", size(2)))
 	h.settled("awaited", 2)
 	before := h.machines("awaited")
-	// Times of the API server are whole seconds. A replacement that is created in the same second as the first Machines cannot be told from
+	// Times of the API server are whole seconds. A replacement that is created in the same second as the first Machines cannot be distinguished from
 	// them.
 	h.eventually("the next second", func() (string, bool) {
 		made := before[len(before)-1].CreationTimestamp

@@ -180,7 +180,7 @@ func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) 
 	if err := w.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.JSONPatchType, body), w.FieldManager); err != nil {
 		return true, fmt.Errorf("rolling back: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("rollback", "reason", p.Reason, "message", p.Message)
+	ctrl.LoggerFrom(ctx).Info("Rollback", "reason", p.Reason, "message", p.Message)
 	kind := "Normal"
 	if p.Failed {
 		kind = "Warning"

@@ -17,25 +17,25 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// world is a deployment with sets and Machines in memory. The test says who acts next: the planner, the sets, a Machine.
-type world struct {
+// simulation holds a deployment with its sets and Machines in memory. The test decides who acts next: the planner, a set or a Machine.
+type simulation struct {
 	now      time.Time
 	serial   int
 	d        *v1alpha1.MachineDeployment
 	sets     []*v1alpha1.MachineSet
 	machines []*v1alpha1.Machine
-	// stuck Machines do not go when they are deleted; no Machine does while slow is true.
+	// stuck lists the Machines whose deletion does not end. While slow is true, no deletion ends.
 	stuck map[string]bool
 	slow  bool
-	brake *int32
-	// onMake watches what sets make.
+	limit *int32
+	// onMake is called after a set has created a Machine.
 	onMake func(set *v1alpha1.MachineSet)
 	onPlan func(before Snapshot, p Plan)
-	// most is the largest number of Machines that there were at once.
+	// most is the largest number of Machines that have existed at the same time.
 	most int32
-	// broken templates never become Ready.
+	// broken lists the templates whose Machines never become Ready.
 	broken map[string]bool
-	// deleted holds all names that sets deleted; made counts the Machines that they made.
+	// deleted holds the names of all Machines that sets deleted; made counts the Machines that they created.
 	deleted map[string]bool
 	made    int
 }
@@ -45,9 +45,9 @@ type shape struct {
 	surge, unavailable string
 }
 
-func newWorld(s shape) *world {
+func newSimulation(s shape) *simulation {
 	surge, unavailable := intstr.Parse(s.surge), intstr.Parse(s.unavailable)
-	w := &world{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), broken: map[string]bool{}, stuck: map[string]bool{}, deleted: map[string]bool{}}
+	w := &simulation{now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC), broken: map[string]bool{}, stuck: map[string]bool{}, deleted: map[string]bool{}}
 	w.d = &v1alpha1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "md", Namespace: "ns", UID: "md-uid", Generation: 1},
 		Spec: v1alpha1.MachineDeploymentSpec{
@@ -62,7 +62,7 @@ func newWorld(s shape) *world {
 	return w
 }
 
-func (w *world) limits() (limits, error) { return limitsOf(w.d, *w.d.Spec.Replicas) }
+func (w *simulation) limits() (limits, error) { return limitsOf(w.d, *w.d.Spec.Replicas) }
 
 func must[T any](value T, err error) T {
 	if err != nil {
@@ -71,32 +71,32 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// template names another template: the kubelet version stands for all of it.
-func (w *world) template(name string) {
+// template changes the template. The kubelet version stands for the whole template.
+func (w *simulation) template(name string) {
 	w.d.Spec.Template.Spec.Versions.Kubelet = name
 	w.d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"openstack"}`)}
 	w.d.Generation++
 }
 
-func (w *world) scale(n int32) {
+func (w *simulation) scale(n int32) {
 	w.d.Spec.Replicas = &n
 	w.d.Generation++
 }
 
-func (w *world) remove(m *v1alpha1.Machine) {
+func (w *simulation) remove(m *v1alpha1.Machine) {
 	w.d.Spec.Removals = append(w.d.Spec.Removals, v1alpha1.Removal{Name: m.Name, UID: m.UID, Time: metav1.NewTime(w.now)})
 	w.scale(*w.d.Spec.Replicas - 1)
 }
 
-func (w *world) snapshot() Snapshot {
-	s := Snapshot{Deployment: w.d, Now: w.now, Brake: w.brake}
+func (w *simulation) snapshot() Snapshot {
+	s := Snapshot{Deployment: w.d, Now: w.now, ReplacementLimit: w.limit}
 	for _, set := range w.sets {
 		s.Sets = append(s.Sets, SetState{Set: set, Machines: w.of(set)})
 	}
 	return s
 }
 
-func (w *world) of(set *v1alpha1.MachineSet) []*v1alpha1.Machine {
+func (w *simulation) of(set *v1alpha1.MachineSet) []*v1alpha1.Machine {
 	var mine []*v1alpha1.Machine
 	for _, m := range w.machines {
 		if metav1.IsControlledBy(m, set) {
@@ -106,8 +106,8 @@ func (w *world) of(set *v1alpha1.MachineSet) []*v1alpha1.Machine {
 	return mine
 }
 
-// plan makes a plan and carries it out. It says whether anything was written to sets.
-func (w *world) plan() (Plan, bool) {
+// plan computes a plan and carries it out. It reports whether it wrote to sets.
+func (w *simulation) plan() (Plan, bool) {
 	before := w.snapshot()
 	p := must(Compute(before))
 	if w.onPlan != nil {
@@ -140,9 +140,8 @@ func (w *world) plan() (Plan, bool) {
 	return p, len(p.Changes)+len(p.Delete) > 0 || p.Create != nil
 }
 
-// act does what the set controller does: it deletes the Machines that a list names, then it makes or deletes Machines
-// until the set has its size.
-func (w *world) act(set *v1alpha1.MachineSet) {
+// act does what the set controller does: it deletes the named Machines, and then creates or deletes Machines until the set has its size.
+func (w *simulation) act(set *v1alpha1.MachineSet) {
 	byName, byRollout := uidsOf(set.Spec.Removals), uidsOf(set.Spec.RolloutRemovals)
 	var living []MachineFacts
 	for _, m := range w.of(set) {
@@ -175,7 +174,7 @@ func (w *world) act(set *v1alpha1.MachineSet) {
 	set.Status.ObservedGeneration, set.Status.Replicas = set.Generation, replicas
 }
 
-func (w *world) make(set *v1alpha1.MachineSet) {
+func (w *simulation) make(set *v1alpha1.MachineSet) {
 	w.serial++
 	w.made++
 	name := fmt.Sprintf("%s%d", set.Spec.Template.Spec.Versions.Kubelet, w.serial)
@@ -190,16 +189,16 @@ func (w *world) make(set *v1alpha1.MachineSet) {
 	w.most = max(w.most, int32(len(w.machines)))
 }
 
-// delete is what anybody may do to a Machine: it is deleting, and its server is still there.
-func (w *world) delete(m *v1alpha1.Machine) {
+// delete starts the deletion of a Machine, whose server still exists.
+func (w *simulation) delete(m *v1alpha1.Machine) {
 	if m.DeletionTimestamp.IsZero() {
 		at := metav1.NewTime(w.now)
 		m.DeletionTimestamp = &at
 	}
 }
 
-// advance moves one Machine a step on: to a server, to a Ready node; a deleting one goes. It says whether it moved.
-func (w *world) advance(m *v1alpha1.Machine) bool {
+// advance moves one Machine a step on: to a server, or to a Ready node; a deletion ends. It reports whether the Machine changed.
+func (w *simulation) advance(m *v1alpha1.Machine) bool {
 	switch {
 	case (w.slow || w.stuck[m.Name]) && !m.DeletionTimestamp.IsZero():
 		return false
@@ -216,7 +215,7 @@ func (w *world) advance(m *v1alpha1.Machine) bool {
 	return true
 }
 
-func (w *world) ready(m *v1alpha1.Machine, ready bool) {
+func (w *simulation) ready(m *v1alpha1.Machine, ready bool) {
 	status := corev1.ConditionFalse
 	if ready {
 		status = corev1.ConditionTrue
@@ -226,8 +225,8 @@ func (w *world) ready(m *v1alpha1.Machine, ready bool) {
 	m.Status.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: status, LastTransitionTime: &at}}
 }
 
-// settle lets everybody act until nothing moves, and writes down each plan that did something.
-func (w *world) settle(log *strings.Builder) {
+// settle makes the planner, the sets and the Machines act until nothing changes, and logs each plan with changes.
+func (w *simulation) settle(log *strings.Builder) {
 	for range 1000 {
 		p, wrote := w.plan()
 		if wrote {
@@ -249,11 +248,11 @@ func (w *world) settle(log *strings.Builder) {
 			return
 		}
 	}
-	panic("does not settle")
+	panic("the simulation does not come to an end")
 }
 
-// sizes are the sets' sizes by template, oldest set first.
-func (w *world) sizes() string {
+// sizes returns the sizes of the sets by template, the oldest set first.
+func (w *simulation) sizes() string {
 	var parts []string
 	for _, set := range w.sets {
 		parts = append(parts, set.Spec.Template.Spec.Versions.Kubelet+"="+strconv.Itoa(int(*set.Spec.Replicas)))
@@ -261,16 +260,16 @@ func (w *world) sizes() string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// readable puts the template's name in the place of a set's name.
-func (w *world) readable(line string) string {
+// readable replaces the name of a set by the name of its template.
+func (w *simulation) readable(line string) string {
 	for _, set := range w.sets {
 		line = strings.ReplaceAll(line, set.Name, set.Spec.Template.Spec.Versions.Kubelet)
 	}
 	return line
 }
 
-// count returns living and available Machines, and those that are leaving with a server.
-func (w *world) count() (living, available, leaving int32) {
+// count returns the living and the available Machines, and those that are leaving with a server.
+func (w *simulation) count() (living, available, leaving int32) {
 	listed := uidsOf(w.d.Spec.Removals)
 	for _, set := range w.sets {
 		maps.Copy(listed, uidsOf(set.Spec.RolloutRemovals))

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files again")
 
-// golden compares what happened with the file of that name under testdata.
+// golden compares a log with the golden file of that name.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", name+".golden")
@@ -30,13 +30,13 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s: -want +got (run with -update when it is meant)\n%s", path, diff)
+		t.Errorf("%s differs (-want +got; run with -update to accept it)\n%s", path, diff)
 	}
 }
 
-// TestWholeRollouts writes down every step of whole rollouts.
+// TestWholeRollouts compares every step of whole rollouts with the golden files.
 func TestWholeRollouts(t *testing.T) {
-	t.Run("MC-14 MC-15 MCM-9 CAPI-46 the sizes at each quiet point, for each surge and unavailable", wholeRollouts)
+	t.Run("take the same steps as before for each surge and unavailable (MC-14, MC-15, MCM-9, CAPI-46)", wholeRollouts)
 }
 
 func wholeRollouts(t *testing.T) {
@@ -46,13 +46,13 @@ func wholeRollouts(t *testing.T) {
 	}
 	var log strings.Builder
 	for _, s := range shapes {
-		w := newWorld(s)
+		w := newSimulation(s)
 		w.settle(&strings.Builder{})
 		fmt.Fprintf(&log, "== %d replicas, surge %s, unavailable %s: template A becomes B\n", s.replicas, s.surge, s.unavailable)
 		w.template("B")
 		w.settle(&log)
 		if w.most > s.replicas+must(w.limits()).surge {
-			t.Errorf("MCM-7 %+v had %d Machines at once", s, w.most)
+			t.Errorf("%+v had %d Machines at the same time (MCM-7)", s, w.most)
 		}
 		if living, available, leaving := w.count(); living != s.replicas || available != s.replicas || leaving != 0 {
 			t.Errorf("%+v ends with %d living, %d available, %d leaving", s, living, available, leaving)
@@ -61,15 +61,15 @@ func wholeRollouts(t *testing.T) {
 	golden(t, "rollouts", log.String())
 }
 
-// story is a rollout in which something happens.
-type story struct {
+// scenario is a rollout with events.
+type scenario struct {
 	name  string
 	shape shape
-	tell  func(w *world, log *strings.Builder)
+	run   func(w *simulation, log *strings.Builder)
 }
 
-// steps lets the planner and the sets act n times, Machines each time.
-func (w *world) steps(n int, log *strings.Builder) {
+// steps makes the planner, the sets and the Machines act n times.
+func (w *simulation) steps(n int, log *strings.Builder) {
 	for range n {
 		p, wrote := w.plan()
 		if wrote {
@@ -87,9 +87,9 @@ func (w *world) steps(n int, log *strings.Builder) {
 	}
 }
 
-func (w *world) say(log *strings.Builder, what string) { fmt.Fprintf(log, "-- %s\n", what) }
+func (w *simulation) note(log *strings.Builder, what string) { fmt.Fprintf(log, "-- %s\n", what) }
 
-func (w *world) first(template string) *v1alpha1.Machine {
+func (w *simulation) first(template string) *v1alpha1.Machine {
 	for _, m := range w.machines {
 		if m.Spec.Versions.Kubelet == template && m.DeletionTimestamp.IsZero() {
 			return m
@@ -98,176 +98,176 @@ func (w *world) first(template string) *v1alpha1.Machine {
 	return nil
 }
 
-var stories = []story{
-	{"MC-22 rollover before B is ready", shape{10, "1", "0"}, func(w *world, log *strings.Builder) {
+var scenarios = []scenario{
+	{"rolls over to C before B is ready (MC-22)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
-		w.say(log, "template C")
+		w.note(log, "template C")
 		w.template("C")
 		w.settle(log)
 	}},
-	{"MC-22 revert makes no third set", shape{10, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"creates no third set for a reverted template (MC-22)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
-		w.say(log, "template A again")
+		w.note(log, "template A again")
 		w.template("A")
 		w.settle(log)
 	}},
-	{"MCM-10 a template that never works stops the roll", shape{5, "1", "1"}, func(w *world, log *strings.Builder) {
+	{"stops at a template that never works (MCM-10)", shape{5, "1", "1"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
 	}},
-	{"MC-23 MCM-11 what is not available goes first", shape{5, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"removes unavailable Machines first (MC-23, MCM-11)", shape{5, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.ready(w.machines[3], false)
 		w.ready(w.machines[4], false)
 		w.template("B")
 		w.settle(log)
 	}},
-	{"MC-24 paused, scaled up and down in proportion, resumed", shape{10, "3", "2"}, func(w *world, log *strings.Builder) {
+	{"scales in proportion while paused and continues when resumed (MC-24)", shape{10, "3", "2"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
 		w.d.Spec.Paused, w.broken["B"] = true, false
 		for _, n := range []int32{20, 15, 5} {
-			w.say(log, fmt.Sprintf("paused, scaled to %d", n))
+			w.note(log, fmt.Sprintf("paused, scaled to %d", n))
 			w.scale(n)
 			w.settle(log)
 		}
-		w.say(log, "paused, template C")
+		w.note(log, "paused, template C")
 		w.template("C")
 		w.settle(log)
-		w.say(log, "resumed")
+		w.note(log, "resumed")
 		w.d.Spec.Paused = false
 		w.settle(log)
 	}},
-	{"MC-24 paused with a removal", shape{6, "2", "0"}, func(w *world, log *strings.Builder) {
+	{"deletes a named Machine while paused (MC-24)", shape{6, "2", "0"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
 		w.d.Spec.Paused = true
-		w.say(log, "an old one is named")
+		w.note(log, "an A is named for removal")
 		w.remove(w.first("A"))
 		w.settle(log)
 	}},
-	{"MCM-12 MC-29 scaled up in a roll: only B grows", shape{5, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"grows only B when scaled up (MCM-12, MC-29)", shape{5, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(3, log)
-		w.say(log, "scaled to 8")
+		w.note(log, "scaled to 8")
 		w.scale(8)
 		w.settle(log)
 	}},
-	{"MC-29 scaled down in a roll keeps the floor", shape{8, "2", "0"}, func(w *world, log *strings.Builder) {
+	{"keeps the floor when scaled down (MC-29)", shape{8, "2", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(3, log)
-		w.say(log, "scaled to 4")
+		w.note(log, "scaled to 4")
 		w.scale(4)
 		w.settle(log)
 	}},
-	{"MCM-13 scaled down in a roll, each set gives its share", shape{10, "4", "0"}, func(w *world, log *strings.Builder) {
+	{"shrinks each set by its share when scaled down (MCM-13)", shape{10, "4", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(6, log)
-		w.say(log, "scaled to 5")
+		w.note(log, "scaled to 5")
 		w.scale(5)
 		w.settle(log)
 	}},
-	{"CAPI-52 paused in a roll, a removal and growth while paused", shape{6, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"deletes and grows while paused in a rollout (CAPI-52)", shape{6, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(4, log)
-		w.say(log, "paused, an old one is named, then one more is wanted")
+		w.note(log, "paused, an A is named for removal, then the size is raised by one")
 		w.d.Spec.Paused = true
 		w.remove(w.first("A"))
 		w.settle(log)
 		w.scale(6)
 		w.settle(log)
-		w.say(log, "resumed")
+		w.note(log, "resumed")
 		w.d.Spec.Paused = false
 		w.settle(log)
 	}},
-	{"the deadlock breaker: what is leaving does not go, one not available makes room", shape{4, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"removes an unavailable Machine when drains stop the rollout", shape{4, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.ready(w.machines[0], false)
 		w.ready(w.machines[1], false)
 		w.stuck[w.machines[0].Name] = true
 		w.template("B")
 		w.settle(log)
 	}},
-	{"held back by the cap over all deployments", shape{6, "3", "0"}, func(w *world, log *strings.Builder) {
-		w.brake = new(int32(2))
+	{"is limited over all deployments", shape{6, "3", "0"}, func(w *simulation, log *strings.Builder) {
+		w.limit = new(int32(2))
 		w.template("B")
 		w.steps(4, log)
-		w.say(log, "one more is wanted: what is lacking is no replacement")
+		w.note(log, "scaled to 7: Machines that are lacking are not replacements")
 		w.scale(7)
 		w.settle(log)
 	}},
-	{"Recreate held back by the cap over all deployments", shape{3, "1", "0"}, func(w *world, log *strings.Builder) {
-		w.d.Spec.Strategy.Type, w.brake = v1alpha1.Recreate, new(int32(2))
+	{"is limited over all deployments with Recreate", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
+		w.d.Spec.Strategy.Type, w.limit = v1alpha1.Recreate, new(int32(2))
 		w.template("B")
 		w.settle(log)
 	}},
-	{"MCM-18 a rollback is a rollout to the former template", shape{3, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"rolls back to the former template (MCM-18)", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.settle(log)
-		w.say(log, "rolled back to the revision before")
+		w.note(log, "rolled back to the previous revision")
 		w.d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
 		p := Rollback(w.d, w.snapshot().Sets)
-		w.say(log, w.readable(p.Message))
+		w.note(log, w.readable(p.Message))
 		w.d.Spec.Template, w.d.Annotations = *p.Template, nil
 		w.d.Generation++
 		w.settle(log)
 	}},
-	{"MC-17 scaled down and up again in a roll with slow drains (F-33)", shape{10, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"scales down and up again with slow drains (MC-17, F-33)", shape{10, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.broken["B"] = true
 		w.template("B")
 		w.settle(log)
 		w.slow = true
-		w.say(log, "scaled to 5, and the drains last")
+		w.note(log, "scaled to 5, and the drains do not end")
 		w.scale(5)
 		w.settle(log)
-		w.say(log, "scaled to 10")
+		w.note(log, "scaled to 10")
 		w.scale(10)
 		w.settle(log)
-		w.say(log, "the drains end, and B works")
+		w.note(log, "the drains end, and B works")
 		w.slow, w.broken["B"] = false, false
 		w.settle(log)
 	}},
-	{"MC-28 marked machine decides which set shrinks", shape{4, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"shrinks the set with the annotated Machine (MC-28)", shape{4, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(5, log)
-		w.say(log, "a B is marked, scaled to 3")
+		w.note(log, "a B gets the annotation delete-machine, scaled to 3")
 		w.first("B").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "yes"}
 		w.scale(3)
 		w.settle(log)
 	}},
-	{"MCM-15 scaled to 0 in a roll", shape{5, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"scales to 0 (MCM-15)", shape{5, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(3, log)
-		w.say(log, "scaled to 0")
+		w.note(log, "scaled to 0")
 		w.scale(0)
 		w.settle(log)
 	}},
-	{"CA-C80 removals of old and new machines in a roll", shape{6, "2", "0"}, func(w *world, log *strings.Builder) {
+	{"deletes the named Machines of both templates (CA-C80)", shape{6, "2", "0"}, func(w *simulation, log *strings.Builder) {
 		w.template("B")
 		w.steps(3, log)
-		w.say(log, "one A and one B are named")
+		w.note(log, "an A and a B are named for removal")
 		w.remove(w.first("A"))
 		w.remove(w.first("B"))
 		w.settle(log)
 	}},
-	{"MCM-19 Recreate", shape{3, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"deletes all old Machines first with Recreate (MCM-19)", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.d.Spec.Strategy.Type = v1alpha1.Recreate
 		w.template("B")
 		w.settle(log)
 	}},
-	{"OnDelete follows what people delete", shape{3, "1", "0"}, func(w *world, log *strings.Builder) {
+	{"replaces only deleted Machines with OnDelete", shape{3, "1", "0"}, func(w *simulation, log *strings.Builder) {
 		w.d.Spec.Strategy.Type = v1alpha1.OnDelete
 		w.template("B")
 		w.settle(log)
-		w.say(log, "an A is deleted")
+		w.note(log, "an A is deleted")
 		w.delete(w.first("A"))
 		w.settle(log)
-		w.say(log, "scaled to 5, then to 1")
+		w.note(log, "scaled to 5, then to 1")
 		w.scale(5)
 		w.settle(log)
 		w.scale(1)
@@ -275,14 +275,14 @@ var stories = []story{
 	}},
 }
 
-func TestStoriesOfRollouts(t *testing.T) {
-	for _, s := range stories {
+func TestScenariosOfRollouts(t *testing.T) {
+	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
-			w := newWorld(s.shape)
+			w := newSimulation(s.shape)
 			w.settle(&strings.Builder{})
 			var log strings.Builder
 			fmt.Fprintf(&log, "== %s: %d replicas, surge %s, unavailable %s\n", s.name, s.shape.replicas, s.shape.surge, s.shape.unavailable)
-			s.tell(w, &log)
+			s.run(w, &log)
 			golden(t, strings.NewReplacer(" ", "-", ":", "", ",", "", "(", "", ")", "").Replace(s.name), log.String())
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Replacing counts a deployment's Machines in replacement, as its sets stand.
+// Replacing returns how many Machines a deployment replaces at present, by the state of its sets.
 func Replacing(s Snapshot) int32 {
 	w := newWork(s)
 	if w.d.Spec.Replicas != nil {
@@ -23,8 +23,8 @@ func Replacing(s Snapshot) int32 {
 	return w.replacing()
 }
 
-// replacing counts the Machines in replacement: new ones that are not available yet, and those that the rollout removed. A
-// rollout that is paused or was stopped by its deadline replaces nothing, so that others get its share.
+// replacing counts the Machines in replacement: new ones that are not available yet, and those that the rollout removed. It returns 0 for a
+// rollout that is paused or was stopped by its deadline, so that other deployments get its share.
 func (w *work) replacing() int32 {
 	if !w.moving() {
 		return 0
@@ -37,20 +37,20 @@ func (w *work) moving() bool {
 	return w.current != nil && !w.d.Spec.Paused && !w.stalled() && strategyOf(w.d) != v1alpha1.OnDelete && w.rolling()
 }
 
-// braked is as many of n Machines as may be replaced now.
-func (w *work) braked(n int32) int32 {
-	if w.brake == nil || n <= 0 {
+// limited returns how many of n Machines may be replaced now.
+func (w *work) limited(n int32) int32 {
+	if w.limit == nil || n <= 0 {
 		return max(0, n)
 	}
-	allowed := min(n, max(0, *w.brake-w.replacing()))
-	if allowed < n && !w.held {
-		w.held = true
-		w.note(fmt.Sprintf("held back: %d Machines of this deployment may be in replacement now, over all deployments there is a cap", *w.brake))
+	allowed := min(n, max(0, *w.limit-w.replacing()))
+	if allowed < n && !w.limitHit {
+		w.limitHit = true
+		w.note(fmt.Sprintf("limited: %d Machines of this deployment may be replaced at present, by the limit over all deployments", *w.limit))
 	}
 	return allowed
 }
 
-// leavingNodes names the Nodes of Machines that are being deleted or are listed for removal.
+// leavingNodes returns the names of the Nodes of Machines that are being deleted or are named for removal.
 func (w *work) leavingNodes() (nodes []string) {
 	for _, s := range w.sets {
 		nodes = append(nodes, s.leavingNodes...)
@@ -58,7 +58,7 @@ func (w *work) leavingNodes() (nodes []string) {
 	return nodes
 }
 
-// rolledNodes names the Nodes of living Machines of an old template, as long as the rollout goes on.
+// rolledNodes returns the names of the Nodes of living Machines of an old template, while the rollout continues.
 func (w *work) rolledNodes() []string {
 	if !w.moving() {
 		return nil

@@ -13,39 +13,39 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// run is a world under random events. Every step is checked against what must always hold.
+// run is a simulation under random events. Every step is checked against the invariants.
 type run struct {
-	*world
+	*simulation
 	t *rapid.T
-	// named are Machines that a removal named; sent are those that a plan removed for the rollout, by UID. sent is never
-	// forgotten here, whatever the objects say.
+	// named holds the Machines that removals named, sent those that plans removed for the rollout, by UID. sent keeps its entries whatever
+	// the objects say.
 	named map[string]bool
 	sent  map[types.UID]bool
-	// room is what could be there after the last plan: living Machines, those that sets still make, and those that the
-	// rollout removed.
+	// room is how many Machines may exist after the last plan: living Machines, those that sets still create, and those that the rollout
+	// removed.
 	room int32
 }
 
 func newRun(t *rapid.T, s shape) *run {
-	r := &run{world: newWorld(s), t: t, named: map[string]bool{}, sent: map[types.UID]bool{}}
+	r := &run{simulation: newSimulation(s), t: t, named: map[string]bool{}, sent: map[types.UID]bool{}}
 	r.onMake, r.onPlan = r.mayMake, r.recordSent
 	return r
 }
 
-// actSafely lets a set act: what is named goes, and nothing beyond what is too many.
+// actSafely makes a set act, and checks that it deletes the named and the surplus Machines only.
 func (r *run) actSafely(set *v1alpha1.MachineSet) {
 	chosen := uidsOf(append(slices.Clone(set.Spec.Removals), set.Spec.RolloutRemovals...))
 	available := r.availableInTheEnd()
 	r.act(set)
-	if after := r.availableInTheEnd(); after < available && !r.untold() {
-		r.t.Fatalf("MC-16 %s deletes other Machines than the plan was made for: of %d available %d are left", set.Name, available, after)
+	if after := r.availableInTheEnd(); after < available && !r.unshared() {
+		r.t.Fatalf("%s deletes other Machines than the planner expected: of %d available %d are left (MC-16)", set.Name, available, after)
 	}
 	var living int32
 	for _, m := range r.of(set) {
 		switch {
 		case !m.DeletionTimestamp.IsZero():
 		case chosen[m.UID]:
-			r.t.Fatalf("CA-C88 %s is named and survives", m.Name)
+			r.t.Fatalf("%s is named and still living (CA-C88)", m.Name)
 		default:
 			living++
 		}
@@ -55,9 +55,8 @@ func (r *run) actSafely(set *v1alpha1.MachineSet) {
 	}
 }
 
-// untold reports whether the deployment lists a removal of which no set knows yet: a set that has too many Machines then
-// still chooses by itself.
-func (r *run) untold() bool {
+// unshared reports whether the deployment lists a removal that no set has yet. A set that has too many Machines then still chooses itself.
+func (r *run) unshared() bool {
 	return slices.ContainsFunc(r.view().sets, func(s *setWork) bool { return len(s.removals) > len(s.set.Spec.Removals) })
 }
 
@@ -68,7 +67,7 @@ func (r *run) anyMachine() *v1alpha1.Machine {
 	return r.machines[rapid.IntRange(0, len(r.machines)-1).Draw(r.t, "machine")]
 }
 
-// event lets one thing happen.
+// event makes one thing happen.
 func (r *run) event() {
 	m := r.anyMachine()
 	switch what := rapid.IntRange(0, 11).Draw(r.t, "event"); {
@@ -84,12 +83,12 @@ func (r *run) event() {
 	case what == 10 && m != nil && m.Status.NodeRef != nil:
 		r.ready(m, rapid.Bool().Draw(r.t, "ready"))
 	case what == 11:
-		r.person(m)
+		r.operator(m)
 	}
 }
 
-// person is what people and the autoscaler do.
-func (r *run) person(m *v1alpha1.Machine) {
+// operator does one of the things that an operator and the autoscaler do.
+func (r *run) operator(m *v1alpha1.Machine) {
 	switch rapid.IntRange(0, 6).Draw(r.t, "person") {
 	case 0:
 		r.template(rapid.SampledFrom([]string{"A", "B", "C"}).Draw(r.t, "template"))
@@ -112,7 +111,7 @@ func (r *run) person(m *v1alpha1.Machine) {
 	}
 }
 
-// finish lets everything work again, and checks where it ends.
+// finish makes everything work again, and checks the final state.
 func (r *run) finish() {
 	r.d.Spec.Paused = false
 	for _, m := range r.machines {
@@ -147,12 +146,12 @@ func (r *run) finish() {
 			r.t.Fatalf("%s is still of an old template", m.Name)
 		}
 		if r.named[m.Name] {
-			r.t.Fatalf("CA-C80 %s was named and is still there", m.Name)
+			r.t.Fatalf("%s was named and still exists (CA-C80)", m.Name)
 		}
 	}
 }
 
-// state differs between two rounds in which anything changed.
+// state returns a text that differs between two rounds in which anything changed.
 func (r *run) state() string {
 	state := fmt.Sprint(r.sizes(), len(r.machines), r.serial, len(r.deleted))
 	for _, set := range r.sets {
@@ -161,8 +160,8 @@ func (r *run) state() string {
 	return state
 }
 
-// scatter puts the world into any state: sets of any templates and sizes, Machines at any stage, some named, some
-// leaving, some more than there should be.
+// scatter puts the simulation into a random state: sets of any templates and sizes, Machines at any stage, some named, some leaving, some
+// surplus.
 func (r *run) scatter() {
 	for _, name := range []string{"A", "B", "C"}[:rapid.IntRange(0, 3).Draw(r.t, "sets")] {
 		r.template(name)
@@ -187,7 +186,7 @@ func (r *run) scatter() {
 }
 
 func TestAnyOrderOfEvents(t *testing.T) {
-	t.Run("MC-16 MC-17 MCM-7 MCM-8 CA-C80 CA-C88 from any state, in any order of events", anyOrder)
+	t.Run("keeps the invariants from any state (MC-16, MC-17, MCM-7, MCM-8, CA-C80, CA-C88)", anyOrder)
 }
 
 func anyOrder(t *testing.T) {
@@ -206,7 +205,7 @@ func anyOrder(t *testing.T) {
 			r.scatter()
 		}
 		if brake := rapid.Int32Range(0, 4).Draw(t, "brake"); brake > 0 {
-			r.brake = &brake
+			r.limit = &brake
 		}
 		for range rapid.IntRange(0, 120).Draw(t, "events") {
 			r.event()
@@ -215,9 +214,9 @@ func anyOrder(t *testing.T) {
 	})
 }
 
-// TestRemovalsOnly lets nothing but removals and growth happen to a settled deployment.
-func TestRemovalsOnly(t *testing.T) {
-	t.Run("CA-C66 CA-C82 CA-C88 MCM-32 exactly the named go", removalsOnly)
+// TestRemovalsWithoutARollout makes only removals and growth happen to a deployment without a rollout.
+func TestRemovalsWithoutARollout(t *testing.T) {
+	t.Run("deletes exactly the named Machines (CA-C66, CA-C82, CA-C88, MCM-32)", removalsOnly)
 }
 
 func removalsOnly(t *testing.T) {
@@ -243,7 +242,7 @@ func removalsOnly(t *testing.T) {
 			}
 			for name := range r.deleted {
 				if !r.named[name] {
-					t.Fatalf("%s went although nothing named it", name)
+					t.Fatalf("%s was deleted although nothing named it", name)
 				}
 			}
 		}
