@@ -105,7 +105,7 @@ func (w *world) finalizers(objects ...client.Object) (state string) {
 	return state
 }
 
-// eventually waits until something holds; state describes what it depends on.
+// eventually waits until holds returns true; state describes what it depends on.
 func (w *world) eventually(what string, holds func() bool, state func() string) {
 	w.Helper()
 	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
@@ -135,7 +135,7 @@ func classNamed(namespace, name string) *v1alpha1.MachineClass {
 func TestClassesInUse(t *testing.T) {
 	w := newWorld(t)
 	t.Run("a class in use and its Secret stay until their last user is deleted (MCM-5)", func(t *testing.T) { (&world{t, w.client}).classInUse() })
-	t.Run("users do not keep a class or Secret of another namespace that they may not use (F-11)", func(t *testing.T) { (&world{t, w.client}).foreignClass() })
+	t.Run("users do not protect a class or Secret of another namespace that they may not use (F-11)", func(t *testing.T) { (&world{t, w.client}).foreignClass() })
 }
 
 func (w *world) classInUse() {
@@ -149,7 +149,7 @@ func (w *world) classInUse() {
 	}
 	w.create(append(users, secret, class)...)
 	state := func() string { return w.finalizers(class, secret) }
-	w.eventually("class and Secret are held", func() bool { return w.held(class) && w.held(secret) }, state)
+	w.eventually("class and Secret have the finalizer", func() bool { return w.held(class) && w.held(secret) }, state)
 	w.delete(secret, class)
 	for i, user := range users {
 		if !w.held(class) || !w.held(secret) {
@@ -160,18 +160,18 @@ func (w *world) classInUse() {
 	w.eventually("class and Secret are gone", func() bool { return state() == "gone gone " }, state)
 }
 
-// foreignClass has a set use a class of another namespace, and a class of its own that names a Secret of another namespace.
+// foreignClass makes a set use a class of another namespace, and a class of its own that names a Secret of another namespace.
 func (w *world) foreignClass() {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "not-theirs", Namespace: "kube-system"}}
 	foreign, own := classNamed("kube-system", "not-theirs"), classNamed("default", "greedy")
 	own.SecretRef = &corev1.SecretReference{Namespace: "kube-system", Name: secret.Name}
 	w.create(secret, foreign, own, setUsing("user-of-foreign", using(foreign, foreign.Namespace)), setUsing("user-of-own", using(own, own.Namespace)))
-	w.eventually("the own class is held", func() bool { return w.held(own) }, func() string { return w.finalizers(own) })
-	// What the set's own class names is written right after the class.
+	w.eventually("the own class has the finalizer", func() bool { return w.held(own) }, func() string { return w.finalizers(own) })
+	// The Secrets of the set's own class are written right after the class.
 	later := classNamed("default", "later")
 	w.create(later, setUsing("user-of-later", using(later, "")))
-	w.eventually("another class is held", func() bool { return w.held(later) }, func() string { return w.finalizers(later) })
+	w.eventually("another class has the finalizer", func() bool { return w.held(later) }, func() string { return w.finalizers(later) })
 	if state := w.finalizers(foreign, secret); state != "[] [] " {
-		w.Errorf("class and Secret of another namespace are held: %s", state)
+		w.Errorf("class and Secret of another namespace have the finalizer: %s", state)
 	}
 }
