@@ -20,36 +20,36 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 )
 
-// guardEvery is how often the guard looks.
-const guardEvery = 10 * time.Minute
+// approverCheckEvery is the interval between two checks.
+const approverCheckEvery = 10 * time.Minute
 
-// reasonOthersApprove is the Event's reason.
+// reasonOthersApprove is the reason of the Event.
 const reasonOthersApprove = "OthersApprove"
 
-// Guard warns when somebody else would approve what drover refuses: the control plane's own approver takes every request
-// of a token whose group may create certificatesigningrequests/nodeclient, in whatever node's name. It says so at the
-// start and every 10 minutes: in the log, as an Event about the binding of drover's group, as a condition of each
-// MachineDeployment, and in the metric drover_csr_others_approve.
-type Guard struct {
-	GuardOptions
+// ApproverCheck warns when another program would approve requests that drover refuses: the control plane's own approver approves every
+// request of a token whose group may create certificatesigningrequests/nodeclient, for any node name. It warns at the start and every 10
+// minutes: in the log, by an Event about the binding of drover's group, by a condition of each MachineDeployment, and in the metric
+// drover_csr_others_approve.
+type ApproverCheck struct {
+	ApproverCheckOptions
 	recorder events.EventRecorder
 	metric   prometheus.Gauge
 }
 
-// GuardOptions make a [Guard].
-type GuardOptions struct {
-	// Control is where the Machines live, Target where certificates are asked for.
+// ApproverCheckOptions configure an [ApproverCheck].
+type ApproverCheckOptions struct {
+	// Control is the cluster with the Machines, Target the cluster where certificates are requested.
 	Control, Target cluster.Cluster
 	Clock           clock.WithTicker
-	// Registry takes the metric; nil: nobody does.
+	// Registry registers the metric; nil: no metric.
 	Registry prometheus.Registerer
 }
 
-// NewGuard makes a Guard.
-func NewGuard(o GuardOptions) (*Guard, error) {
-	g := &Guard{GuardOptions: o, recorder: o.Target.GetEventRecorder(name), metric: prometheus.NewGauge(prometheus.GaugeOpts{
+// NewApproverCheck returns an ApproverCheck.
+func NewApproverCheck(o ApproverCheckOptions) (*ApproverCheck, error) {
+	g := &ApproverCheck{ApproverCheckOptions: o, recorder: o.Target.GetEventRecorder(name), metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_csr_others_approve",
-		Help: "1 while somebody else approves the certificate requests of bootstrap tokens unseen by drover, else 0.",
+		Help: "1 while another program approves the certificate requests of bootstrap tokens without drover, else 0.",
 	})}
 	if o.Registry != nil {
 		if err := o.Registry.Register(g.metric); err != nil {
@@ -59,15 +59,15 @@ func NewGuard(o GuardOptions) (*Guard, error) {
 	return g, nil
 }
 
-// NeedLeaderElection says that one warning is enough.
-func (g *Guard) NeedLeaderElection() bool { return true }
+// NeedLeaderElection returns true, because one warning is enough.
+func (g *ApproverCheck) NeedLeaderElection() bool { return true }
 
-// Start looks now and then until ctx ends.
-func (g *Guard) Start(ctx context.Context) error {
-	ticker := g.Clock.NewTicker(guardEvery)
+// Start checks at intervals until ctx ends.
+func (g *ApproverCheck) Start(ctx context.Context) error {
+	ticker := g.Clock.NewTicker(approverCheckEvery)
 	defer ticker.Stop()
 	for {
-		g.look(ctx)
+		g.check(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -76,33 +76,33 @@ func (g *Guard) Start(ctx context.Context) error {
 	}
 }
 
-// look asks once, and says what is wrong.
-func (g *Guard) look(ctx context.Context) {
+// check checks once, and warns.
+func (g *ApproverCheck) check(ctx context.Context) {
 	why, err := g.Others(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		ctrl.LoggerFrom(ctx).Error(err, "Cannot tell whether others approve certificate requests of bootstrap tokens")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to check whether other programs approve certificate requests of bootstrap tokens")
 		return
 	}
-	if err := g.tell(ctx, why); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "The warning about who approves could not be written everywhere")
+	if err := g.report(ctx, why); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the warning about other approvers everywhere")
 	}
 	if why == "" {
 		g.metric.Set(0)
 		return
 	}
 	g.metric.Set(1)
-	ctrl.LoggerFrom(ctx).Info("Others approve certificate requests of bootstrap tokens: a stolen token could become any node; remove what allows it", "allowedBy", why)
+	ctrl.LoggerFrom(ctx).Info("Other programs approve certificate requests of bootstrap tokens: a stolen token could become any node; remove what allows it", "allowedBy", why)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "drover:node-bootstrapper"}}
 	g.recorder.Eventf(binding, nil, corev1.EventTypeWarning, reasonOthersApprove, "Check",
-		"others approve certificate requests of bootstrap tokens, unseen by drover; remove what allows it: %s", why)
+		"other programs approve certificate requests of bootstrap tokens without drover; remove what allows it: %s", why)
 }
 
-// Others says what lets others approve for the tokens that servers join with, in the authorizer's own words; empty when
-// nothing does.
-func (g *Guard) Others(ctx context.Context) (string, error) {
+// Others returns what allows other programs to approve requests of the tokens that servers join with, in the authorizer's words. It returns
+// "" when nothing does.
+func (g *ApproverCheck) Others(ctx context.Context) (string, error) {
 	groups, err := g.groups(ctx)
 	if err != nil {
 		return "", err
@@ -128,8 +128,8 @@ func (g *Guard) Others(ctx context.Context) (string, error) {
 	return strings.Join(found, "; "), nil
 }
 
-// groups are those whose tokens join: drover's, and operating-system-manager's while it has a deployment.
-func (g *Guard) groups(ctx context.Context) ([]string, error) {
+// groups returns the groups whose tokens join: drover's, and operating-system-manager's when it has a deployment.
+func (g *ApproverCheck) groups(ctx context.Context) ([]string, error) {
 	var list v1alpha1.MachineDeploymentList
 	if err := g.Control.GetClient().List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing MachineDeployments: %w", err)

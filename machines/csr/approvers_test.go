@@ -16,16 +16,16 @@ import (
 
 func testGuard(p *plane) {
 	registry := prometheus.NewRegistry()
-	g, err := NewGuard(GuardOptions{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Registry: registry})
+	g, err := NewApproverCheck(ApproverCheckOptions{Control: p.mgr, Target: p.mgr, Clock: clock.RealClock{}, Registry: registry})
 	p.must(err)
 	value := func() float64 {
 		families, err := registry.Gather()
 		p.must(err)
 		return families[0].Metric[0].GetGauge().GetValue()
 	}
-	g.look(p.ctx)
+	g.check(p.ctx)
 	if why, err := g.Others(p.ctx); why != "" || err != nil || value() != 0 {
-		p.Fatalf("nobody else approves, yet %q, error %v, metric %v", why, err, value())
+		p.Fatalf("no other approver exists: Others() = %q, %v, metric %v", why, err, value())
 	}
 	p.must(p.client.Create(p.ctx, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: "approves-for-everybody"},
@@ -39,7 +39,7 @@ func testGuard(p *plane) {
 	why, err := g.Others(p.ctx)
 	p.must(err)
 	if !strings.Contains(why, bootstrap.Group+" may") || !strings.Contains(why, bootstrap.GroupOSM+" may") {
-		p.Errorf("not both groups whose tokens join are named: %s", why)
+		p.Errorf("Others() does not name both groups whose tokens join: %s", why)
 	}
 	conditions := func() (all []metav1.Condition) {
 		var list v1alpha1.MachineDeploymentList
@@ -50,7 +50,7 @@ func testGuard(p *plane) {
 		return all
 	}
 	before := conditions()
-	g.look(p.ctx)
+	g.check(p.ctx)
 	if value() != 1 {
 		p.Errorf("metric %v", value())
 	}
@@ -68,8 +68,8 @@ func testGuard(p *plane) {
 		})
 	})
 	p.must(p.client.Delete(p.ctx, &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "approves-for-everybody"}}))
-	p.until("once nobody else approves, no deployment says so any more", func() bool {
-		g.look(p.ctx)
+	p.until("no deployment has the condition when no other program approves any more", func() bool {
+		g.check(p.ctx)
 		return len(conditions()) == len(before)
 	})
 }

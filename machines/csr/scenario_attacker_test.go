@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// newTarget returns a cluster with what an attacker may want: awaited servers, joined nodes, a Machine that is being
-// deleted, the control plane's node and another server's node.
+// newTarget returns a cluster with possible targets of an attacker: awaited servers, joined nodes, a Machine that is being deleted, the
+// control plane's node and another server's node.
 func newTarget(t *testing.T) *fakeCluster {
 	t.Helper()
 	c := newFakeCluster(t,
@@ -26,7 +26,7 @@ func newTarget(t *testing.T) *fakeCluster {
 		token("cccccc", "joined", "uid-joined"), node("joined", "openstack:///"+serverID("joined")),
 		node("victim", "openstack:///"+serverID("victim")),
 		token("dddddd", "deleting", "uid-deleting"), node("deleting", "openstack:///"+serverID("deleting")),
-		// The token of a Machine that died, and whose name another Machine has now.
+		// The token of a deleted Machine, whose name another Machine has now.
 		token("eeeeee", "awaited", "uid-of-the-former"),
 		// The tokens of Machines that were named after existing nodes.
 		token("ffffff", "control-plane", "uid-control-plane"), node("control-plane", ""),
@@ -47,11 +47,11 @@ func newTarget(t *testing.T) *fakeCluster {
 	return c
 }
 
-// masters asks to be an administrator.
+// masters requests a certificate of an administrator.
 func masters(a *attempt) { a.request.Subject.Organization = []string{"system:masters"} }
 
 // The attacker has one bootstrap token, from the metadata service or a console.
-func TestWhatAStolenTokenGets(t *testing.T) {
+func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
 	authority := pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}
 	for _, tt := range []struct {
 		name string
@@ -108,7 +108,7 @@ func TestWhatAStolenTokenGets(t *testing.T) {
 }
 
 // The attacker has a kubelet's certificate, from the node's disk.
-func TestWhatACompromisedKubeletGets(t *testing.T) {
+func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		what attempt
@@ -149,19 +149,18 @@ func TestWhatACompromisedKubeletGets(t *testing.T) {
 	}
 }
 
-// The attacker writes Machines, has the kubelet's certificate of one of their nodes, and can have a cloud of his own that
-// lists any address.
-func TestWhatForgedAddressesGet(t *testing.T) {
+// The attacker writes Machines, has the kubelet's certificate of one of their nodes, and can run a cloud that lists any address.
+func TestForgedAddressesGetNoCertificate(t *testing.T) {
 	internal := func(address string) corev1.NodeAddress {
 		return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address}
 	}
 	host := func(name string) corev1.NodeAddress {
 		return corev1.NodeAddress{Type: corev1.NodeHostName, Address: name}
 	}
-	everything := claims(host("forged"), internal("10.0.0.5"), host("kubernetes.default.svc"), internal("10.96.0.1"), internal("10.0.0.6"))
+	everything := statusAddresses(host("forged"), internal("10.0.0.5"), host("kubernetes.default.svc"), internal("10.96.0.1"), internal("10.0.0.6"))
 	for _, tt := range []struct {
 		name string
-		// change alters the Machine, cloud are the addresses that the cloud lists for its server.
+		// change alters the Machine. cloud holds the addresses that the cloud lists for its server.
 		change []func(*v1alpha1.Machine)
 		cloud  string
 		what   []string
@@ -173,15 +172,15 @@ func TestWhatForgedAddressesGet(t *testing.T) {
 		{"not a Service's address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.96.0.1"}, denied},
 		{"nothing for a Machine paused by cluster.k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPaused)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
 		{"nothing for a Machine paused by cluster.x-k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPausedCAPI)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
-		{"not an address in a Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
-		{"not an address in a second Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("fd00:1::7"))}, "fd00:1::7", []string{"fd00:1::7"}, denied},
-		{"not the address of the Service kubernetes that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("172.30.0.1"))}, "172.30.0.1", []string{"172.30.0.1"}, denied},
-		{"not an address of the API server that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("192.0.2.10"))}, "192.0.2.10", []string{"192.0.2.10"}, denied},
-		{"not a loopback address that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("127.0.0.1"))}, "127.0.0.1", []string{"127.0.0.1"}, denied},
-		{"not a link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("169.254.169.254"))}, "169.254.169.254", []string{"169.254.169.254"}, denied},
-		{"not an IPv6 link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
-		{"not the unspecified address that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
-		{"not a multicast address that the cloud lists (F-2)", []func(*v1alpha1.Machine){claims(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
+		{"not an address in a Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
+		{"not an address in a second Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fd00:1::7"))}, "fd00:1::7", []string{"fd00:1::7"}, denied},
+		{"not the address of the Service kubernetes that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("172.30.0.1"))}, "172.30.0.1", []string{"172.30.0.1"}, denied},
+		{"not an address of the API server that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("192.0.2.10"))}, "192.0.2.10", []string{"192.0.2.10"}, denied},
+		{"not a loopback address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("127.0.0.1"))}, "127.0.0.1", []string{"127.0.0.1"}, denied},
+		{"not a link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("169.254.169.254"))}, "169.254.169.254", []string{"169.254.169.254"}, denied},
+		{"not an IPv6 link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
+		{"not the unspecified address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
+		{"not a multicast address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
 		{"not the API server's name for a server named after it (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
 		{"not the name localhost for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
 		{"not the name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
@@ -201,7 +200,7 @@ func TestWhatForgedAddressesGet(t *testing.T) {
 	}
 }
 
-// apiServerSlice is an EndpointSlice of the Service kubernetes.
+// apiServerSlice returns an EndpointSlice of the Service kubernetes.
 func apiServerSlice(address string) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
@@ -209,7 +208,7 @@ func apiServerSlice(address string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// clusterInfo is what an installer leaves for joining nodes.
+// clusterInfo returns the ConfigMap that an installer creates for joining nodes.
 func clusterInfo(server string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
@@ -218,7 +217,7 @@ func clusterInfo(server string) *corev1.ConfigMap {
 }
 
 // Nothing is approved for a Machine without a server of its own, whatever its spec and status say.
-func TestWhatAMachineWithoutAServerGets(t *testing.T) {
+func TestAMachineWithoutAServerGetsNoCertificate(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*fakeCluster, *v1alpha1.Machine)
@@ -244,7 +243,7 @@ func TestWhatAMachineWithoutAServerGets(t *testing.T) {
 	}
 }
 
-// join makes the Node of a Machine and records it.
+// join creates the Node of a Machine and records it.
 func (c *fakeCluster) join(m *v1alpha1.Machine) {
 	c.Helper()
 	c.create(node(m.ServerName(), ptr.Deref(m.Spec.ProviderID, "")))

@@ -55,7 +55,7 @@ func testDenied(p *plane) {
 	}
 }
 
-// joinedNode makes a Machine whose Node is registered and recorded with the addresses.
+// joinedNode creates a Machine whose Node is registered and recorded with the addresses.
 func (p *plane) joinedNode(name, server string, addresses ...corev1.NodeAddress) *v1alpha1.Machine {
 	p.Helper()
 	m := p.machine(name, server, nil, "")
@@ -64,7 +64,7 @@ func (p *plane) joinedNode(name, server string, addresses ...corev1.NodeAddress)
 	return m
 }
 
-// register makes a Node and waits until drover's cache has it.
+// register creates a Node and waits until drover's cache has it.
 func (p *plane) register(name, providerID string) {
 	p.Helper()
 	p.must(p.client.Create(p.ctx, node(name, providerID)))
@@ -148,7 +148,7 @@ func testForgedAddresses(p *plane) {
 	paused := p.ask(kubelet, "forged-paused", toServe("forged", "forged", "forged", "10.0.0.5"))
 	p.joinedNode("unforged", "0a1b2c3d-0000-4000-8000-000000000061")
 	p.wants(certificatesv1.CertificateApproved, p.ask(p.asKubelet("unforged"), "unforged", toServe("unforged", "unforged", "10.0.0.5")))
-	for name, decided := range map[string]func() (certificatesv1.RequestConditionType, string){"an address in status alone": statusOnly, "a paused Machine": paused} {
+	for name, decided := range map[string]func() (certificatesv1.RequestConditionType, string){"an address in the status only": statusOnly, "a paused Machine": paused} {
 		if kind, why := decided(); kind != "" {
 			p.Errorf("the request for %s was decided: %s %s", name, kind, why)
 		}

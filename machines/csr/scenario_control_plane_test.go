@@ -39,7 +39,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// plane is a real control plane with the approver on it, and nothing else of drover's.
+// plane is a real control plane on which only the approver of drover runs.
 type plane struct {
 	*testing.T
 	ctx    context.Context
@@ -90,7 +90,7 @@ func (p *plane) must(err error) {
 	}
 }
 
-// within runs a part of the test that fails by itself.
+// within runs a part of the test that fails on its own.
 func (p *plane) within(name string, part func(p *plane)) {
 	p.Run(name, func(t *testing.T) {
 		inner := *p
@@ -107,7 +107,7 @@ func (p *plane) until(what string, ok func() bool) {
 	}
 }
 
-// machine makes a Machine whose server is recorded and awaited, with the address 10.0.0.5.
+// machine creates a Machine whose server is recorded and awaited, with the address 10.0.0.5.
 func (p *plane) machine(name, server string, owner client.Object, kind string) *v1alpha1.Machine {
 	p.Helper()
 	m := &v1alpha1.Machine{
@@ -151,7 +151,7 @@ func (p *plane) joined(m *v1alpha1.Machine, addresses ...corev1.NodeAddress) {
 	p.seen(m)
 }
 
-// journal is what the units of a simulated server have printed.
+// journal holds what the units of a simulated server have printed.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -174,7 +174,7 @@ func (c *journal) count(line string) (n int) {
 	return n
 }
 
-// boot runs a server that finds that user data.
+// boot runs a server with that user data.
 func (p *plane) boot(server, name string, userData []byte) *journal {
 	metadata := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if strings.HasSuffix(in.URL.Path, "user_data") {
@@ -203,7 +203,7 @@ func (p *plane) boot(server, name string, userData []byte) *journal {
 	return c
 }
 
-func TestOnARealControlPlane(t *testing.T) {
+func TestTheApproverOnARealControlPlane(t *testing.T) {
 	p := newPlane(t)
 	for _, system := range []string{"ubuntu", "flatcar"} {
 		p.within(system+" boots with drover's user data, joins under its provider ID (CA-C42) and renews both certificates (MC-58)", func(p *plane) { testLife(p, system) })
@@ -213,10 +213,10 @@ func TestOnARealControlPlane(t *testing.T) {
 	p.within("a token of operating-system-manager joins only awaited Machines of its deployment (MC-58)", testSharedToken)
 	p.within("a compromised kubelet gets only its own certificates (MC-58)", testCompromisedKubelet)
 	p.within("a serving certificate is only for addresses of the cloud's inventory, and never for the API server's (F-2)", testForgedAddresses)
-	p.within("a Machine that claims another node's name gets an Event and stops nothing (F-7)", testSquatter)
+	p.within("a Machine that uses another node's name gets an Event and stops nothing (F-7)", testSquatter)
 	p.within("a token that outlived its Machine is collected", testCollect)
 	p.within("a kubelet may set exactly the labels that it registers with", testLabels)
-	p.within("another approver for bootstrap tokens is warned of (MC-58)", testGuard)
+	p.within("another approver of bootstrap tokens causes a warning (MC-58)", testGuard)
 }
 
 func testLife(p *plane, system string) {
@@ -242,13 +242,13 @@ func testLife(p *plane, system string) {
 	n.Status.Addresses = addresses
 	p.must(p.client.Status().Patch(p.ctx, &n, client.MergeFrom(base)))
 	for _, line := range []string{"kubelet: serving certificate is granted", "kubelet: serving certificate is renewed", "kubelet: client certificate is renewed"} {
-		p.until("the journal says "+line, func() bool { return printed.count(line) > 0 })
+		p.until("the journal contains "+line, func() bool { return printed.count(line) > 0 })
 	}
 	renewed := printed.count("kubelet: client certificate is renewed")
-	p.until("it is renewed again, under the renewed one", func() bool { return printed.count("kubelet: client certificate is renewed") > renewed })
+	p.until("it is renewed again with the renewed certificate", func() bool { return printed.count("kubelet: client certificate is renewed") > renewed })
 }
 
-// request makes a request with these credentials. The user and groups of the attempt do not count.
+// request makes a request with these credentials. It ignores the user and groups of the attempt.
 func (p *plane) request(config *rest.Config, name string, what attempt) error {
 	p.Helper()
 	c, err := client.New(config, client.Options{Scheme: p.client.Scheme()})
@@ -259,11 +259,11 @@ func (p *plane) request(config *rest.Config, name string, what attempt) error {
 	})
 }
 
-// ask makes a request with these credentials and returns how to learn what was decided.
+// ask makes a request with these credentials and returns a function that returns the decision.
 func (p *plane) ask(config *rest.Config, name string, what attempt) func() (certificatesv1.RequestConditionType, string) {
 	p.Helper()
-	// The API server accepts a token a moment after its Secret is made.
-	p.until("the request is taken", func() bool { return p.request(config, name, what) == nil })
+	// The API server accepts a token a moment after its Secret is created.
+	p.until("the request is accepted", func() bool { return p.request(config, name, what) == nil })
 	return func() (certificatesv1.RequestConditionType, string) {
 		var r certificatesv1.CertificateSigningRequest
 		p.must(p.client.Get(p.ctx, types.NamespacedName{Name: name}, &r))
@@ -274,12 +274,12 @@ func (p *plane) ask(config *rest.Config, name string, what attempt) func() (cert
 	}
 }
 
-// wants fails unless a request is decided so.
+// wants fails unless a request gets that decision.
 func (p *plane) wants(want certificatesv1.RequestConditionType, decided func() (certificatesv1.RequestConditionType, string)) {
 	p.Helper()
 	p.until("the request is decided", func() bool { kind, _ := decided(); return kind != "" })
 	if kind, why := decided(); kind != want {
-		p.Errorf("got %s (%s), want %s", kind, why, want)
+		p.Errorf("decision %s (%s), want %s", kind, why, want)
 	}
 }
 

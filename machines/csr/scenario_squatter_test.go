@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// The attacker writes Machines of another namespace and names their servers like the victim's.
-func TestAMachineThatClaimsAnotherNodesName(t *testing.T) {
+// The attacker writes Machines in another namespace whose servers have the victim's name.
+func TestAMachineWithAnotherNodesName(t *testing.T) {
 	squatter := func(c *fakeCluster, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 		m := machineNamed("elsewhere", "squatter", append([]func(*v1alpha1.Machine){serverNamed("victim"), func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }}, changes...)...)
 		c.create(m)
@@ -43,7 +43,7 @@ func TestAMachineThatClaimsAnotherNodesName(t *testing.T) {
 		{"does not get the joined victim's certificate with a server (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
 		{"does not get a serving certificate for its own server's address (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
 		{"gets nothing while both have a server and no Node decides (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
-		{"holds the victim back while both have a server and no Node decides (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"blocks the victim while both have a server and no Node decides (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stolen := token("ssssss", "squatter", "uid-squatter")
@@ -54,10 +54,10 @@ func TestAMachineThatClaimsAnotherNodesName(t *testing.T) {
 				c.join(victim)
 			}
 			if got := c.try(tt.what); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+				t.Errorf("try() = %q, want %q", got, tt.want)
 			}
 			if slices.Sort(c.events.all); !slices.Equal(c.events.all, tt.events) {
-				t.Errorf("got Events %q, want %q", c.events.all, tt.events)
+				t.Errorf("Events %q, want %q", c.events.all, tt.events)
 			}
 		})
 	}
@@ -68,12 +68,12 @@ func TestAMachineThatClaimsAnotherNodesName(t *testing.T) {
 		for _, want := range []int{1, 1, 2} {
 			c.try(asNode("victim", "victim"))
 			if len(c.events.all) != want {
-				t.Errorf("got %d Events at %v, want %d", len(c.events.all), c.clock.Now(), want)
+				t.Errorf("%d Events at %v, want %d", len(c.events.all), c.clock.Now(), want)
 			}
 			c.clock.SetTime(c.clock.Now().Add(warnEvery - time.Minute))
 		}
 		if len(c.approver.warned.last) != 1 {
-			t.Errorf("got %d remembered warnings, want 1", len(c.approver.warned.last))
+			t.Errorf("%d remembered warnings, want 1", len(c.approver.warned.last))
 		}
 	})
 }
