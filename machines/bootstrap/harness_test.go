@@ -14,8 +14,7 @@ import (
 	"testing"
 )
 
-// host is a folder that the setup script takes for a server's disk. Its programs are stand-ins, and its network is a
-// folder.
+// host is a directory that the setup script takes for a server's disk. Its programs are stubs, and its network is a directory.
 type host struct {
 	*testing.T
 	root string
@@ -27,7 +26,7 @@ const (
 	hostID         = "0a1b2c3d-0000-4000-8000-000000000001"
 )
 
-// hostSysctl returns a sysctl program that sets the keys of the files in a folder, and fails for a key that has none.
+// hostSysctl returns a sysctl program that sets the keys of the files in a directory, and fails for any other key.
 func hostSysctl(folder string) string {
 	return `#!/bin/bash
 result=0
@@ -43,7 +42,7 @@ exit $result
 
 func newHost(t *testing.T, in *Input) *host {
 	t.Helper()
-	// Not t.TempDir: it has the test's name, whose brackets a shell would read.
+	// t.TempDir contains the name of the test, whose brackets a shell would interpret.
 	root, err := os.MkdirTemp("", "host")
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +91,7 @@ cat "$file"
 	return h
 }
 
-// local puts the paths of the script below the root.
+// local replaces the paths in the script by paths below the root.
 func (h *host) local(text string) string {
 	var pairs []string
 	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/", "/proc/sys/"} {
@@ -122,13 +121,13 @@ func (h *host) program(path, content string) {
 	h.must(os.Chmod(h.path(path), 0o755))
 }
 
-// publish puts a download and its checksum on the network.
+// publish offers a download and its checksum on the network.
 func (h *host) publish(name string, content []byte, checksums string) {
 	h.write("web/"+name, string(content))
 	h.write("web/"+checksums, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), name))
 }
 
-// publishAll puts everything there that a bare image lacks.
+// publishAll offers everything that a bare image lacks.
 func (h *host) publishAll() {
 	h.publish("containerd-2.1.4-linux-amd64.tar.gz", h.archive(map[string]string{"bin/containerd": hostContainerd, "bin/ctr": "ctr"}), "containerd-2.1.4-linux-amd64.tar.gz.sha256sum")
 	h.publish("runc.amd64", []byte("runc"), "runc.sha256sum")
@@ -150,7 +149,7 @@ func (h *host) archive(files map[string]string) []byte {
 	return out.Bytes()
 }
 
-// run runs a script of the user data, and returns what it prints.
+// run runs a script of the user data, and returns its output.
 func (h *host) run(path string, args ...string) (string, error) {
 	c := exec.CommandContext(h.Context(), h.path("bin/bash"), append([]string{h.path(path)}, args...)...)
 	c.Env = []string{"PATH=" + strings.Join([]string{h.path("bin"), h.path("/usr/local/bin"), h.path("/usr/local/sbin")}, ":"), "TMPDIR=" + h.root}
@@ -159,7 +158,7 @@ func (h *host) run(path string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// setup runs the setup once, and returns what it has fetched, less the metadata.
+// setup runs the setup once, and returns what it has downloaded, without the metadata.
 func (h *host) setup() ([]string, error) {
 	h.must(os.RemoveAll(h.path("fetched")))
 	_, err := h.run(pathSetup)
@@ -177,7 +176,7 @@ func (h *host) content(path string) string {
 	return string(content)
 }
 
-// whole gives the host all that a kubelet needs.
+// whole installs everything that a kubelet needs.
 func (h *host) whole() {
 	h.program("bin/containerd", hostContainerd)
 	h.program("bin/runc", "")

@@ -8,15 +8,15 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestKernelSettings(t *testing.T) {
+func TestSetupSetsKernelKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		missing string
-		want    string // a key that is set nevertheless; empty when the setup fails
+		want    string // a key that is set all the same; empty when the setup fails
 	}{
-		"with IPv6":                     {"", "net/ipv6/conf/all/forwarding"},
-		"an image with IPv6 off (F-41)": {"net/ipv6", "net/ipv4/ip_forward"},
-		"another key that is missing is an error (F-41)": {"net/bridge/bridge-nf-call-iptables", ""},
-		"one missing key of IPv6 is an error (F-41)":     {"net/ipv6/conf/all/forwarding", ""},
+		"sets the keys with IPv6":                           {"", "net/ipv6/conf/all/forwarding"},
+		"accepts an image with IPv6 off (F-41)":             {"net/ipv6", "net/ipv4/ip_forward"},
+		"fails when another key is missing (F-41)":          {"net/bridge/bridge-nf-call-iptables", ""},
+		"fails when a single key of IPv6 is missing (F-41)": {"net/ipv6/conf/all/forwarding", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -34,21 +34,21 @@ func TestKernelSettings(t *testing.T) {
 	}
 }
 
-func TestTheSetupsDownloadsEnd(t *testing.T) {
+func TestDownloadsAreLimitedInTime(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	h.must(os.Remove(h.path("bin/socat")))
 	if _, err := h.setup(); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("every request has a limit of time (F-41)", func(t *testing.T) {
+	t.Run("limits the time of every request (F-41)", func(t *testing.T) {
 		for line := range strings.Lines(h.content("requests")) {
 			if !strings.Contains(line, "--max-time ") {
-				t.Errorf("this one has none: %s", line)
+				t.Errorf("a request without a time limit: %s", line)
 			}
 		}
 	})
-	t.Run("a download that stalls or does not connect is tried again, for a while (F-41)", func(t *testing.T) {
+	t.Run("retries a download that stalls or does not connect, for a limited time (F-41)", func(t *testing.T) {
 		for line := range strings.Lines(h.content("requests")) {
 			for _, flag := range []string{"--connect-timeout 15 ", "--speed-limit 1024 --speed-time 60 ", "--retry 10 ", "--retry-max-time 1800 "} {
 				if strings.Contains(line, " https://") && !strings.Contains(line, flag) {
@@ -57,17 +57,17 @@ func TestTheSetupsDownloadsEnd(t *testing.T) {
 			}
 		}
 	})
-	t.Run("so have packages (F-41)", func(t *testing.T) {
+	t.Run("limits the time of package downloads (F-41)", func(t *testing.T) {
 		if got := h.content("commands"); !strings.Contains(got, "Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 install --yes --no-install-recommends socat\n") {
 			t.Errorf("commands:\n%s", got)
 		}
 	})
 }
 
-func TestAnImageWithoutCurl_F41(t *testing.T) {
+func TestSetupInstallsCurl_F41(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
-	// The stand-in for apt-get installs it.
+	// The stub of apt-get installs it.
 	h.must(os.Rename(h.path("bin/curl"), h.path("curl")))
 	h.must(os.Symlink("/usr/bin/cp", h.path("bin/cp")))
 	h.program("bin/apt-get", "#!/bin/bash\n[[ \" $* \" != *' curl '* ]] || cp "+h.path("curl")+" "+h.path("bin/curl")+"\n")
@@ -76,16 +76,16 @@ func TestAnImageWithoutCurl_F41(t *testing.T) {
 	}
 }
 
-func TestThePackagesOfTheOperator(t *testing.T) {
+func TestPackagesOfTheOperatorAreInstalled(t *testing.T) {
 	const install = "install --yes --no-install-recommends "
 	for name, tc := range map[string]struct {
 		installed []string
 		apt       string
 		want      string
 	}{
-		"those that are missing are installed (F-41)":    {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
-		"nothing is asked for when all are there (F-41)": {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
-		"a node goes on without them (F-41)":             {nil, "exit 100\n", ""},
+		"installs missing packages (F-41)":                           {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
+		"requests nothing when all packages exist (F-41)":            {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
+		"continues without packages that cannot be installed (F-41)": {nil, "exit 100\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input("ubuntu", "{}")
@@ -109,18 +109,18 @@ func TestThePackagesOfTheOperator(t *testing.T) {
 	}
 }
 
-func TestTheWatchdog(t *testing.T) {
+func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 	const restart = "systemctl restart kubelet.service\n"
 	for name, tc := range map[string]struct {
 		certificate bool
-		healthy     string // of twelve looks, those that the kubelet answers
+		healthy     string // of twelve checks, those that the kubelet answers
 		restarts    int
 	}{
-		"a kubelet that answers is left alone (F-41)":                   {true, "yyyyyyyyyyyy", 0},
-		"a kubelet that hangs is restarted after six looks (F-41)":      {true, "yynnnnnnyyyy", 1},
-		"and again when it still hangs (F-41)":                          {true, "nnnnnnnnnnnn", 2},
-		"single failures do not count together (F-41)":                  {true, "nnnnnynnnnny", 0},
-		"a kubelet that waits for its certificate is left alone (F-41)": {false, "nnnnnnnnnnnn", 0},
+		"leaves a kubelet alone that answers (F-41)":                   {true, "yyyyyyyyyyyy", 0},
+		"restarts a kubelet that hangs after six checks (F-41)":        {true, "yynnnnnnyyyy", 1},
+		"restarts it again when it still hangs (F-41)":                 {true, "nnnnnnnnnnnn", 2},
+		"does not add up single failures (F-41)":                       {true, "nnnnnynnnnny", 0},
+		"leaves a kubelet alone that waits for its certificate (F-41)": {false, "nnnnnnnnnnnn", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("flatcar", "{}"))
@@ -128,7 +128,7 @@ func TestTheWatchdog(t *testing.T) {
 				h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 			}
 			h.write("looks", tc.healthy)
-			// Each sleep takes one look off, and ends the watchdog after the last.
+			// Each sleep removes one check, and ends the watchdog after the last.
 			h.program("bin/sleep", "#!/bin/bash\nlooks=$(<"+h.path("looks")+")\n[[ $looks ]] || exit 1\necho \"${looks:0:1}\" >"+h.path("answer")+"\necho \"${looks:1}\" >"+h.path("looks")+"\n")
 			h.program("bin/curl", "#!/bin/bash\n[[ $(<"+h.path("answer")+") == y ]]\n")
 			if _, err := h.run(pathWatchdog); err != nil {
@@ -141,20 +141,20 @@ func TestTheWatchdog(t *testing.T) {
 	}
 }
 
-func TestUserDataDoesWhatOperatingSystemManagersDoes(t *testing.T) {
+func TestUserDataHasTheSettingsOfOperatingSystemManager(t *testing.T) {
 	const dropIn = "/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf"
 	for name, tc := range map[string]struct {
 		system, path string
 		parts        []string
 		absent       string
 	}{
-		"images are pulled in parallel, within bounds (F-41)": {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
-		"Flatcar's plugins are outside of /usr (F-41)":        {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
-		"a log file may have 100Mi (F-41)":                    {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
-		"Flatcar's updates come through the proxy (F-41)":     {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
-		"the proxy is update-engine's too (F-41)":             {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
-		"packages are Ubuntu's (F-41)":                        {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
-		"Flatcar has no packages (F-41)":                      {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
+		"images are pulled in parallel, with a limit (F-41)": {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
+		"Flatcar's plugins are outside of /usr (F-41)":       {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
+		"a log file may have 100 MiB (F-41)":                 {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
+		"Flatcar's updates come through the proxy (F-41)":    {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
+		"update-engine uses the proxy too (F-41)":            {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
+		"packages are installed on Ubuntu (F-41)":            {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
+		"Flatcar has no packages (F-41)":                     {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := siteInput(tc.system)

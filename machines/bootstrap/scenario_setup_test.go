@@ -33,7 +33,7 @@ func TestSetupFindsTheServersOwnUUID(t *testing.T) {
 		"a tag looks like JSON (F-40)":            `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
 		"the document has several lines (F-40)":   "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
 	} {
-		t.Run("when "+name, func(t *testing.T) {
+		t.Run("finds the server when "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
 			h.whole()
 			h.write("web/meta_data.json", document)
@@ -54,7 +54,7 @@ func TestSetupOfABareImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("what is missing is downloaded from its publisher, each with its checksum", func(t *testing.T) {
+	t.Run("downloads what is missing from its publisher, and checks each checksum", func(t *testing.T) {
 		want := []string{
 			"https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-linux-amd64.tar.gz",
 			"https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-linux-amd64.tar.gz.sha256sum",
@@ -69,7 +69,7 @@ func TestSetupOfABareImage(t *testing.T) {
 			t.Errorf("got %q", fetched)
 		}
 	})
-	t.Run("everything is in its place", func(t *testing.T) {
+	t.Run("installs everything", func(t *testing.T) {
 		for path, want := range map[string]string{
 			"/usr/local/bin/containerd": hostContainerd, "/usr/local/bin/ctr": "ctr", "/usr/local/sbin/runc": "runc",
 			"/opt/cni/bin/loopback": "x", "/opt/cni/bin/bridge": "y", "/opt/bin/kubelet": hostKubelet, "/run/drover/provider-id.env": providerEnv,
@@ -82,14 +82,14 @@ func TestSetupOfABareImage(t *testing.T) {
 			t.Errorf("containerd's configuration:\n%s", got)
 		}
 	})
-	t.Run("the next boot downloads nothing", func(t *testing.T) {
+	t.Run("downloads nothing at the next boot", func(t *testing.T) {
 		if fetched, err := h.setup(); err != nil || len(fetched) != 0 {
 			t.Errorf("fetched %q, error %v", fetched, err)
 		}
 	})
 }
 
-func TestSetupOfAnImageWithAnotherKubeletDownloadsThatAlone(t *testing.T) {
+func TestSetupDownloadsOnlyAnotherKubelet(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	h.program("bin/kubelet", strings.ReplaceAll(hostKubelet, "1.36.2", "1.35.0"))
@@ -127,11 +127,11 @@ func TestSetupWithoutTheMetadataService(t *testing.T) {
 	h.whole()
 	h.must(os.Remove(h.path("web/meta_data.json")))
 	if _, err := h.setup(); err == nil {
-		t.Error("a server that nobody names was set up")
+		t.Error("a server without a name was set up")
 	}
 	h.write("/var/lib/drover/server-id", hostID+"\n")
 	if _, err := h.setup(); err != nil || h.content("/run/drover/provider-id.env") != providerEnv {
-		t.Errorf("an earlier boot's name was not taken: %v", err)
+		t.Errorf("the name of an earlier boot was not used: %v", err)
 	}
 }
 
@@ -163,16 +163,16 @@ func TestSetupWithTheOperatorsSettings(t *testing.T) {
 	}
 }
 
-func TestASetupThatFailsSaysWhy(t *testing.T) {
+func TestAFailedSetupNamesItsCause(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host func(*host)
 		want string
 	}{
-		"a download that is not there is named (F-53)": {
+		"a failed download is named (F-53)": {
 			func(h *host) { h.must(os.Remove(h.path("web/kubelet"))) },
 			"downloading https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet failed\n",
 		},
-		"a command that fails is named (F-53)": {
+		"a failed command is named (F-53)": {
 			func(h *host) { h.program("bin/modprobe", "#!/bin/bash\nexit 1\n") },
 			": modprobe -a overlay br_netfilter nf_conntrack\n",
 		},
@@ -188,15 +188,15 @@ func TestASetupThatFailsSaysWhy(t *testing.T) {
 	}
 }
 
-func TestWhichContainerdFitsAKubelet(t *testing.T) {
+func TestSetupChecksTheVersionOfContainerd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kubelet, containerd, want string
 	}{
-		"1.7 with a kubelet of 1.37 (F-54)":                       {"1.37.1", "containerd github.com/containerd/containerd 1.7.28 ", ""},
-		"1.7 with a kubelet of 1.38 does not fit (F-54)":          {"1.38.0", "containerd github.com/containerd/containerd v1.7.28 b98a3aa", "kubelet 1.38.0 needs containerd 2.0 or newer and this image has 1.7: "},
-		"2.0 with a kubelet of 1.38 (F-54)":                       {"1.38.0", "containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d", ""},
-		"1.5 fits no kubelet (F-54)":                              {"1.30.0", "containerd github.com/containerd/containerd v1.5.18 2806fc1", "needs containerd 1.6 or newer and this image has 1.5: "},
-		"a version of another form is not held against it (F-54)": {"1.38.0", "containerd of my own", ""},
+		"accepts 1.7 with a kubelet of 1.37 (F-54)": {"1.37.1", "containerd github.com/containerd/containerd 1.7.28 ", ""},
+		"refuses 1.7 with a kubelet of 1.38 (F-54)": {"1.38.0", "containerd github.com/containerd/containerd v1.7.28 b98a3aa", "kubelet 1.38.0 needs containerd 2.0 or newer and this image has 1.7: "},
+		"accepts 2.0 with a kubelet of 1.38 (F-54)": {"1.38.0", "containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d", ""},
+		"refuses 1.5 with any kubelet (F-54)":       {"1.30.0", "containerd github.com/containerd/containerd v1.5.18 2806fc1", "needs containerd 1.6 or newer and this image has 1.5: "},
+		"accepts a version of unknown form (F-54)":  {"1.38.0", "containerd of my own", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input("ubuntu", "{}")
@@ -213,7 +213,7 @@ func TestWhichContainerdFitsAKubelet(t *testing.T) {
 	}
 }
 
-func TestFlatcarsContainerdStartsWithAConfigurationThatIsThere(t *testing.T) {
+func TestContainerdOnFlatcarStartsWithAConfiguration(t *testing.T) {
 	const dropIn = "/etc/systemd/system/containerd.service.d/10-drover-config.conf"
 	in := siteInput("flatcar")
 	userData, err := in.Render()
@@ -224,14 +224,14 @@ func TestFlatcarsContainerdStartsWithAConfigurationThatIsThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("Ignition writes no drop-in that names a file which is not there at boot (F-54)", func(t *testing.T) {
+	t.Run("Ignition writes no drop-in that refers to a file which does not exist at boot (F-54)", func(t *testing.T) {
 		for path, content := range boot.Files {
 			if strings.HasPrefix(path, "/etc/systemd/system/") && strings.Contains(content, "/etc/containerd/config.toml") {
 				t.Errorf("%s:\n%s", path, content)
 			}
 		}
 	})
-	t.Run("the setup puts it in place after the configuration, once (F-54)", func(t *testing.T) {
+	t.Run("the setup installs it once, after the configuration (F-54)", func(t *testing.T) {
 		h := newHost(t, in)
 		h.whole()
 		h.must(os.MkdirAll(h.path("/etc/ssl/certs"), 0o755))
@@ -249,21 +249,21 @@ func TestFlatcarsContainerdStartsWithAConfigurationThatIsThere(t *testing.T) {
 			t.Errorf("the drop-in:\n%s", got)
 		}
 		if n := strings.Count(h.content("commands"), "systemctl try-restart containerd.service"); n != 1 {
-			t.Errorf("containerd was started again %d times, want once", n)
+			t.Errorf("containerd was restarted %d times, want once", n)
 		}
 	})
 }
 
-func TestTheReportOfAKubeletThatDoesNotJoin(t *testing.T) {
+func TestAKubeletThatDoesNotJoinIsReported(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host  func(*host)
 		looks int
 	}{
-		"its last lines come once a minute, fifteen times (F-53)": {func(*host) {}, 15},
-		"nothing comes once it has a certificate and stays up (F-53)": {func(h *host) {
+		"prints its last lines once a minute, fifteen times (F-53)": {func(*host) {}, 15},
+		"prints nothing once it has a certificate and keeps running (F-53)": {func(h *host) {
 			h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 		}, 0},
-		"the setup speaks for itself (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
+		"leaves the reports to the setup while that runs (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))

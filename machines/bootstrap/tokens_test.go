@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTokens(t *testing.T) {
+func TestATokenOfAMachine(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(start)
 	c := fake.NewClientBuilder().Build()
@@ -40,7 +40,7 @@ func TestTokens(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	t.Run("a token is for authentication alone, in drover's own group, for half an hour", func(t *testing.T) {
+	t.Run("is for authentication only, in drover's own group, for half an hour", func(t *testing.T) {
 		list := secrets()
 		if len(list) != 1 {
 			t.Fatalf("%d secrets", len(list))
@@ -59,13 +59,13 @@ func TestTokens(t *testing.T) {
 			t.Errorf("secret %+v", s.ObjectMeta)
 		}
 	})
-	t.Run("a successor finds it and makes no other", func(t *testing.T) {
+	t.Run("is found by the next leader, which creates no other", func(t *testing.T) {
 		again, err := fresh().Ensure(t.Context(), m)
 		if err != nil || again != first || len(secrets()) != 1 {
 			t.Errorf("token %v, error %v, %d secrets", again, err, len(secrets()))
 		}
 	})
-	t.Run("it is prolonged only when half of its life is over, and nothing else of it changes", func(t *testing.T) {
+	t.Run("is prolonged only after half of its life, and otherwise unchanged", func(t *testing.T) {
 		clock.SetTime(start.Add(14 * time.Minute))
 		before := secrets()[0].ResourceVersion
 		if err := tokens.Prolong(t.Context(), m); err != nil || secrets()[0].ResourceVersion != before {
@@ -90,7 +90,7 @@ func TestTokens(t *testing.T) {
 			}
 		}
 	})
-	t.Run("it is deleted after the join", func(t *testing.T) {
+	t.Run("is deleted after the join", func(t *testing.T) {
 		for range 2 {
 			if err := tokens.Delete(t.Context(), m); err != nil || len(secrets()) != 0 {
 				t.Errorf("error %v, %d secrets", err, len(secrets()))
@@ -99,7 +99,7 @@ func TestTokens(t *testing.T) {
 	})
 }
 
-// constant yields one byte for ever.
+// constant returns the same byte endlessly.
 type constant byte
 
 func (c constant) Read(p []byte) (int, error) {
@@ -109,14 +109,7 @@ func (c constant) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestDrawUsesTheSource(t *testing.T) {
-	secret, err := draw(constant(1), 16)
-	if err != nil || secret != "bbbbbbbbbbbbbbbb" {
-		t.Errorf("secret %s, error %v", secret, err)
-	}
-}
-
-// counted returns a client that counts its calls, those of which are refused apart.
+// counted returns a client that counts its calls, and refused calls separately.
 func counted(c client.WithWatch, calls map[string]int) client.Client {
 	note := func(verb string, err error) error {
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -141,7 +134,7 @@ func counted(c client.WithWatch, calls map[string]int) client.Client {
 	})
 }
 
-func TestWhatATokenCosts(t *testing.T) {
+func TestCallsForAToken(t *testing.T) {
 	store := fake.NewClientBuilder().Build()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	calls := map[string]int{}
@@ -167,8 +160,8 @@ func TestWhatATokenCosts(t *testing.T) {
 	}
 	tokens := process()
 	first := ensure(t, tokens)
-	t.Run("one call makes it for a Machine that is younger than the process's work", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
-	t.Run("while its Machine waits it costs no call, however often it is asked for (F-57)", func(t *testing.T) {
+	t.Run("is created with one call for a Machine that is younger than this process's first token", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
+	t.Run("costs no further call while its Machine waits (F-57)", func(t *testing.T) {
 		for range 10 {
 			if again := ensure(t, tokens); again != first {
 				t.Errorf("token %v, then %v", first, again)
@@ -181,13 +174,13 @@ func TestWhatATokenCosts(t *testing.T) {
 	})
 	clock.SetTime(clock.Now().Add(time.Minute))
 	successor := process()
-	t.Run("a successor reads it and has no write refused (F-57)", func(t *testing.T) {
+	t.Run("is read by the next leader without a refused write (F-57)", func(t *testing.T) {
 		if again := ensure(t, successor); again != first {
 			t.Errorf("token %v, then %v", first, again)
 		}
 		costs(t, map[string]int{"get": 1})
 	})
-	t.Run("one that ran out and was removed is made again (F-57)", func(t *testing.T) {
+	t.Run("is created again when it expired and was removed (F-57)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(TokenLife))
 		var s corev1.Secret
 		if err := store.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: secretPrefix + first.ID}, &s); err != nil {
@@ -199,7 +192,7 @@ func TestWhatATokenCosts(t *testing.T) {
 		ensure(t, successor)
 		costs(t, map[string]int{"get": 1, "create": 1})
 	})
-	t.Run("one call deletes it", func(t *testing.T) {
+	t.Run("is deleted with one call", func(t *testing.T) {
 		if err := successor.Delete(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -207,7 +200,7 @@ func TestWhatATokenCosts(t *testing.T) {
 	})
 }
 
-func TestAnotherMachinesTokenIsNeverTakenForOnesOwn(t *testing.T) {
+func TestTheTokenOfAnotherMachineIsNotUsed(t *testing.T) {
 	c := fake.NewClientBuilder().Build()
 	tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
@@ -221,7 +214,7 @@ func TestAnotherMachinesTokenIsNeverTakenForOnesOwn(t *testing.T) {
 	}
 	own, err := tokens.Ensure(t.Context(), m)
 	if err != nil || own.ID != idOf("u", 1) || own.Secret == "theirs" {
-		t.Errorf("token %v, error %v; want the second id", own, err)
+		t.Errorf("token %v, error %v; want the second ID", own, err)
 	}
 	successor := &Tokens{Client: c, Reader: c, Clock: tokens.Clock, Rand: rand.Reader}
 	if err := successor.Delete(t.Context(), m); err != nil {
@@ -229,11 +222,11 @@ func TestAnotherMachinesTokenIsNeverTakenForOnesOwn(t *testing.T) {
 	}
 	var left corev1.SecretList
 	if err := c.List(t.Context(), &left); err != nil || len(left.Items) != 1 || left.Items[0].Name != other.Name {
-		t.Errorf("left %v, error %v; want the other's alone", left.Items, err)
+		t.Errorf("left %v, error %v; want only the other token", left.Items, err)
 	}
 }
 
-func TestATokenWhoseDeletionIsAConflict(t *testing.T) {
+func TestATokenWithAConflictAtItsDeletion(t *testing.T) {
 	t.Run("is deleted by the next attempt", func(t *testing.T) {
 		refused := 0
 		c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
@@ -262,7 +255,7 @@ func TestATokenWhoseDeletionIsAConflict(t *testing.T) {
 	})
 }
 
-func TestTokensThatOthersDelete(t *testing.T) {
+func TestTokensDeletedByOtherClients(t *testing.T) {
 	t.Run("are forgotten when they have expired (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		tokens := &Tokens{Clock: clock, known: map[types.UID]knownToken{}}
