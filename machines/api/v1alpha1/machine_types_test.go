@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheProviderSpecIsUnderstoodUnderBothNames(t *testing.T) {
+func TestTheProviderSpecIsReadUnderBothNames(t *testing.T) {
 	one := v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"a":1}`)}}
 	class := v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{}}}
 	for _, row := range []struct {
@@ -22,28 +22,28 @@ func TestTheProviderSpecIsUnderstoodUnderBothNames(t *testing.T) {
 		want v1alpha1.ProviderSpec
 		err  error
 	}{
-		{"MC-3 the new name", v1alpha1.MachineSpec{ProviderSpec: one}, one, nil},
-		{"MC-3 the old name", v1alpha1.MachineSpec{ProviderConfig: &one}, one, nil},
-		{"MC-3 neither", v1alpha1.MachineSpec{}, v1alpha1.ProviderSpec{}, nil},
-		{"MC-3 both", v1alpha1.MachineSpec{ProviderSpec: class, ProviderConfig: &one}, v1alpha1.ProviderSpec{}, v1alpha1.ErrBothSpellings},
+		{"the new name (MC-3)", v1alpha1.MachineSpec{ProviderSpec: one}, one, nil},
+		{"the old name (MC-3)", v1alpha1.MachineSpec{ProviderConfig: &one}, one, nil},
+		{"neither (MC-3)", v1alpha1.MachineSpec{}, v1alpha1.ProviderSpec{}, nil},
+		{"both (MC-3)", v1alpha1.MachineSpec{ProviderSpec: class, ProviderConfig: &one}, v1alpha1.ProviderSpec{}, v1alpha1.ErrBothSpellings},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got, err := row.spec.Provider()
 			if !errors.Is(err, row.err) || got != row.want {
-				t.Errorf("it is %v and %v, want %v and %v", got, err, row.want, row.err)
+				t.Errorf("Provider() = %v, %v; want %v, %v", got, err, row.want, row.err)
 			}
 		})
 	}
 }
 
-func TestAServerIsNamedAsItsMachineUnlessTheSpecSaysOtherwise(t *testing.T) {
+func TestAServerHasTheNameOfTheSpecOrOfItsMachine(t *testing.T) {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}}
 	if got := m.ServerName(); got != "machine" {
-		t.Errorf("without a name in the spec: %q", got)
+		t.Errorf("ServerName() without a name in the spec = %q", got)
 	}
 	m.Spec.Metadata.Name = "other"
 	if got := m.ServerName(); got != "other" {
-		t.Errorf("with a name in the spec: %q", got)
+		t.Errorf("ServerName() with a name in the spec = %q", got)
 	}
 }
 
@@ -61,7 +61,7 @@ func TestTheSchemeKnowsTheKinds(t *testing.T) {
 	}
 }
 
-func TestASpecIsWrittenBackAsItWasRead(t *testing.T) {
+func TestASpecIsStoredAsItWasRead(t *testing.T) {
 	const provider = `{"cloudProvider":"openstack","operatingSystem":"ubuntu","operatingSystemSpec":{},"network":null,"cloudProviderSpec":{"flavor":"m1.small","tags":{"z":"1","a":""},"image":"","subnet":null,"novel":[1,2.50]}}`
 	template := `{"metadata":{"labels":{"a":"b"}},"spec":{"providerSpec":{"value":` + provider + `},"versions":{"kubelet":"1.30.3"}}}`
 	for kind, document := range map[string]string{
@@ -69,7 +69,7 @@ func TestASpecIsWrittenBackAsItWasRead(t *testing.T) {
 		"MachineSet":        `{"metadata":{"name":"m"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":` + template + `}}`,
 		"MachineDeployment": `{"metadata":{"name":"m"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":` + template + `}}`,
 	} {
-		t.Run("MC-13 no empty field is added, none goes, and what the provider is told stays to the letter: "+kind, func(t *testing.T) {
+		t.Run("keeps every field and the text of the provider spec in a "+kind+" (MC-13)", func(t *testing.T) {
 			typed := map[string]any{"Machine": &v1alpha1.Machine{}, "MachineSet": &v1alpha1.MachineSet{}, "MachineDeployment": &v1alpha1.MachineDeployment{}}[kind]
 			if err := json.Unmarshal([]byte(document), typed); err != nil {
 				t.Fatal(err)
@@ -79,7 +79,7 @@ func TestASpecIsWrittenBackAsItWasRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.Contains(string(written), provider) {
-				t.Errorf("the provider spec is another: %s", written)
+				t.Errorf("the provider spec has changed: %s", written)
 			}
 			var was, is map[string]any
 			if err := errors.Join(json.Unmarshal([]byte(document), &was), json.Unmarshal(written, &is)); err != nil {
