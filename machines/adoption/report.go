@@ -61,7 +61,7 @@ type Finding struct {
 type Report struct {
 	Entries  []Entry   `json:"objects"`
 	Findings []Finding `json:"findings"`
-	// Incomplete lists what could not be read, as text. The report says nothing about these objects.
+	// Incomplete lists what could not be read, as text. The report does not cover these objects.
 	Incomplete []string `json:"incomplete,omitempty"`
 }
 

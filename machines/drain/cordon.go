@@ -60,7 +60,7 @@ func tainted(node *corev1.Node, taint *corev1.Taint) bool {
 // IsOutOfService reports whether the Node has the out-of-service taint.
 func IsOutOfService(node *corev1.Node) bool { return tainted(node, &outOfService) }
 
-// OutOfService tells Kubernetes that nothing runs on a node any more, by a taint. Kubernetes then deletes the node's terminating pods and
+// OutOfService taints a node on which nothing runs any more as out of service. Kubernetes then deletes the node's terminating pods and
 // detaches volumes without waiting for the kubelet. Call it only when the node's server is gone or shut down permanently. It returns the
 // node as stored.
 func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {

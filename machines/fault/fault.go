@@ -16,23 +16,23 @@ type Class string
 
 // The classes.
 const (
-	// NotFound: the resource with this ID does not exist.
+	// NotFound means that the resource with this ID does not exist.
 	NotFound Class = "NotFound"
-	// Quota: the project may not have more resources of this kind.
+	// Quota means that the project may not have more resources of this kind.
 	Quota Class = "Quota"
-	// NoCapacity: the cloud has no free capacity at present.
+	// NoCapacity means that the cloud has no free capacity at present.
 	NoCapacity Class = "NoCapacity"
-	// RateLimited: drover sent too many requests.
+	// RateLimited means that drover sent too many requests.
 	RateLimited Class = "RateLimited"
-	// Conflict: the state of the resource does not allow the operation at present.
+	// Conflict means that the state of the resource does not allow the operation at present.
 	Conflict Class = "Conflict"
-	// Invalid: the request can never succeed as it is (unknown flavor, unknown key).
+	// Invalid means that the request can never succeed as it is (unknown flavor, unknown key).
 	Invalid Class = "Invalid"
-	// Auth: the credentials are wrong or expired, or do not allow the operation.
+	// Auth means that the credentials are wrong or expired, or do not allow the operation.
 	Auth Class = "Auth"
-	// Transient: the cloud or the connection to it failed; the outcome may be unknown.
+	// Transient means that the cloud or the connection to it failed; the outcome may be unknown.
 	Transient Class = "Transient"
-	// Unknown: the failure was not recognised.
+	// Unknown means that the failure was not recognised.
 	Unknown Class = "Unknown"
 )
 
@@ -44,14 +44,14 @@ const (
 	CodeQuotaExceeded       Code = "QuotaExceeded"
 	CodePortQuotaExceeded   Code = "PortQuotaExceeded"
 	CodeVolumeQuotaExceeded Code = "VolumeQuotaExceeded"
-	// CodeFloatingIPQuotaExceeded: the project may have no more floating IPs. CodeIPPoolExhausted: the pool has none left.
+	// CodeFloatingIPQuotaExceeded means that the project may have no more floating IPs. CodeIPPoolExhausted means that the pool has none left.
 	CodeFloatingIPQuotaExceeded Code = "FloatingIPQuotaExceeded"
 	CodeIPPoolExhausted         Code = "IPPoolExhausted"
 	CodeAddressesExhausted      Code = "AddressesExhausted"
-	// CodeZoneUnavailable: the zone has no host that is up.
+	// CodeZoneUnavailable means that the zone has no host that is up.
 	CodeZoneUnavailable Code = "ZoneUnavailable"
 	CodeNoValidHost     Code = "NoValidHost"
-	// CodeServerGroupFull: the server group may have no more members.
+	// CodeServerGroupFull means that the server group may have no more members.
 	CodeServerGroupFull       Code = "ServerGroupFull"
 	CodeFlavorNotFound        Code = "FlavorNotFound"
 	CodeImageNotFound         Code = "ImageNotFound"
@@ -64,32 +64,32 @@ const (
 	CodeZoneNotFound          Code = "ZoneNotFound"
 	CodeIPPoolNotFound        Code = "IPPoolNotFound"
 	CodeResourceNotFound      Code = "ResourceNotFound"
-	// CodeAmbiguousName: several resources have the name; the message lists their IDs.
+	// CodeAmbiguousName means that several resources have the name; the message lists their IDs.
 	CodeAmbiguousName    Code = "AmbiguousName"
 	CodeUserDataTooLarge Code = "UserDataTooLarge"
 	CodeInvalidSpec      Code = "InvalidSpec"
 	CodeUnauthorized     Code = "Unauthorized"
-	// CodeCredentialsMissing: there are no credentials, or none that may be sent to that endpoint.
+	// CodeCredentialsMissing means that there are no credentials, or none that may be sent to that endpoint.
 	CodeCredentialsMissing Code = "CredentialsMissing"
-	// CodeReferenceForbidden: drover's role does not allow reading a Secret or ConfigMap that the spec refers to.
+	// CodeReferenceForbidden means that drover's role does not allow reading a Secret or ConfigMap that the spec refers to.
 	CodeReferenceForbidden Code = "ReferenceForbidden"
 	CodeForbidden          Code = "Forbidden"
-	// CodeEndpointNotAllowed: the operator has not allowed drover to send anything to the endpoint.
+	// CodeEndpointNotAllowed means that the operator has not allowed drover to send anything to the endpoint.
 	CodeEndpointNotAllowed Code = "EndpointNotAllowed"
-	// CodeProjectNotAllowed: the spec uses the configured cloud's user with another project, domain or user.
+	// CodeProjectNotAllowed means that the spec uses the configured cloud's user with another project, domain or user.
 	CodeProjectNotAllowed Code = "ProjectNotAllowed"
 	CodeConflict          Code = "Conflict"
 	CodeRateLimited       Code = "RateLimited"
-	// CodeWaitingForTurn: the call waits for other calls of drover; the cloud refused nothing.
+	// CodeWaitingForTurn means that the call waits for other calls of drover; the cloud refused nothing.
 	CodeWaitingForTurn   Code = "WaitingForTurn"
 	CodeServerError      Code = "ServerError"
 	CodeCloudUnavailable Code = "CloudUnavailable"
-	// CodeForeignAnswer: the answer did not come from OpenStack (a proxy's page, a redirect), or is larger than drover reads.
+	// CodeForeignAnswer means that the answer did not come from OpenStack (a proxy's page, a redirect), or is larger than drover reads.
 	CodeForeignAnswer Code = "ForeignAnswer"
 	CodeJoinTimeout   Code = "JoinTimeout"
-	// CodeUnsettled: it is not known yet whether an earlier call created the resource.
+	// CodeUnsettled means that it is not known yet whether an earlier call created the resource.
 	CodeUnsettled Code = "Unsettled"
-	// CodeBootstrapPending: another program has to create the data that the server boots with, and has not done so yet.
+	// CodeBootstrapPending means that another program has to create the data that the server boots with, and has not done so yet.
 	CodeBootstrapPending Code = "BootstrapPending"
 	CodeUnknown          Code = "Unknown"
 )
@@ -98,7 +98,7 @@ const (
 type Error struct {
 	Class Class
 	Code  Code
-	// Message says what failed, where, and what to do, and includes the text of the cloud. It is one line of at most MaxMessage bytes.
+	// Message describes what failed, where, and what to do. It includes the text of the cloud. It is one line of at most MaxMessage bytes.
 	Message string
 	// RetryAfter is how long the cloud asked drover to wait; 0 when it did not ask.
 	RetryAfter time.Duration

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// simulation holds a deployment with its sets and Machines in memory. The test decides who acts next: the planner, a set or a Machine.
+// simulation holds a deployment with its sets and Machines in memory. The test decides what acts next: the planner, a set or a Machine.
 type simulation struct {
 	now      time.Time
 	serial   int

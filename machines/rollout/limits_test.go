@@ -111,7 +111,7 @@ func (b *busy) one() {
 	b.act(b.sets[n])
 }
 
-// change does one of the things that an operator and the autoscaler do.
+// change does what an operator or the autoscaler may do.
 func (b *busy) change() {
 	switch rapid.IntRange(0, 4).Draw(b.t, "change") {
 	case 0:

@@ -22,7 +22,7 @@ func (w *work) roll() {
 	w.breakDeadlock()
 }
 
-// shrank reports whether the size is lower than the one that the active sets were last given.
+// shrank reports whether the size is lower than the size that the active sets were last given.
 func (w *work) shrank() bool {
 	for _, s := range w.sets {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 && told > w.replicas {

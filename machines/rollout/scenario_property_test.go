@@ -67,7 +67,7 @@ func (r *run) anyMachine() *v1alpha1.Machine {
 	return r.machines[rapid.IntRange(0, len(r.machines)-1).Draw(r.t, "machine")]
 }
 
-// event makes one thing happen.
+// event makes one event happen.
 func (r *run) event() {
 	m := r.anyMachine()
 	switch what := rapid.IntRange(0, 11).Draw(r.t, "event"); {
@@ -87,7 +87,7 @@ func (r *run) event() {
 	}
 }
 
-// operator does one of the things that an operator and the autoscaler do.
+// operator does what an operator or the autoscaler may do.
 func (r *run) operator(m *v1alpha1.Machine) {
 	switch rapid.IntRange(0, 6).Draw(r.t, "person") {
 	case 0:

@@ -134,7 +134,7 @@ func proportion(s *setWork, allowed int32) int32 {
 	return int32(min(share, float64(allowed))) - s.size
 }
 
-// grew reports whether the size is higher than the one that the active sets were last given.
+// grew reports whether the size is higher than the size that the active sets were last given.
 func (w *work) grew(active []*setWork) bool {
 	for _, s := range active {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && told < w.replicas {

@@ -102,7 +102,7 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 }
 
 // sortLiving sorts the living Machines into the order in which the set will delete them. The set uses the same function on the same facts,
-// so the planner knows which Machines a smaller size costs.
+// so the planner predicts which Machines a smaller size costs.
 func (s *setWork) sortLiving() {
 	s.order = make([]MachineFacts, 0, len(s.living))
 	for _, r := range rank(s.living, s.set.Spec.DeletePolicy, s.removals) {

@@ -64,7 +64,7 @@ func TestCreateCountsMachinesUntilTheyAreShown(t *testing.T) {
 		// The cache does not show the Machine yet.
 		_, next, err := r.plan(t.Context(), wanted, nil)
 		if err != nil || next.create != 1 {
-			t.Errorf("plan() creates %d Machines, error %v; want one, beside the one that exists", next.create, err)
+			t.Errorf("plan() creates %d Machines, error %v; want one, beside the existing Machine", next.create, err)
 		}
 	})
 }

@@ -44,7 +44,7 @@ func (o *Options) cluster(ctx context.Context, report *adoption.Report, all *obj
 	slices.Sort(report.Incomplete)
 }
 
-// lease reports who holds machine-controller's lease.
+// lease reports which program holds machine-controller's lease.
 func (o *Options) lease(ctx context.Context) ([]adoption.Finding, error) {
 	if o.Lease.Name == "" {
 		return nil, nil

@@ -11,7 +11,7 @@ type Bounds struct {
 	Min, Max int32
 	// Listed reports whether the object is a node group: it has a maximum of at least 1.
 	Listed bool
-	// MinMissing reports whether no annotation gives a minimum, which then is 0. The caller should warn about it.
+	// MinMissing reports whether no annotation sets a minimum, which then is 0. The caller should warn about it.
 	MinMissing bool
 	// MaxLowered reports whether the annotation asks for more than [MaxReplicas], so that Max is MaxReplicas. The caller should warn about
 	// it.

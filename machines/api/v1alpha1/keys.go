@@ -81,7 +81,7 @@ const (
 	AnnotationReplaceCAPI = "cluster.x-k8s.io/remediate-machine"
 )
 
-// GuardedAnnotations lists annotations of a Machine, or of a template, that only drover may set, and users who may update machines/status
+// GuardedAnnotations lists annotations of a Machine, or of a template, that only drover may set, and users that may update machines/status
 // in that namespace. The policies drover-guard-machines and drover-guard-groups enforce this. drover must not rely on one of them while
 // those policies are not in force (package machines/guard).
 var GuardedAnnotations = []string{FinalizerFloatingIP, AnnotationAdopt, AnnotationReleasedBy}
