@@ -84,7 +84,7 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"fewer than none replaced", func(o *options) { o.maxReplacing = -1 }, "--max-replacing -1"},
 		{"a server group that is not shared", func(o *options) { o.compute.serverGroup = "mine" }, `--server-group "mine"`},
 		{"an allowed endpoint that is none (F-4)", func(o *options) { o.compute.allowedEndpoints = []string{"keystone.example", "ftp://keystone.example"} }, `--allowed-endpoints: reading the allowed endpoints: "ftp://keystone.example"`},
-		{"a proxy that is none", func(o *options) { o.nodes.httpProxy = "proxy" }, "HTTP proxy is no URL"},
+		{"a proxy that is none", func(o *options) { o.nodes.httpProxy = "proxy" }, "HTTP proxy is not a URL"},
 		{"a gate that is neither on nor off", func(o *options) { o.nodes.featureGates = map[string]string{"A": "maybe"} }, "A=maybe: neither true nor false"},
 		{"a resolver that is no address", func(o *options) { o.nodes.clusterDNS = []string{"dns"} }, `--cluster-dns "dns"`},
 		{"a domain that is none", func(o *options) { o.nodes.clusterDomain = "a b" }, `--cluster-domain "a b"`},

@@ -155,7 +155,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	if err != nil {
 		return err
 	}
-	guard, err := csr.NewGuard(csr.GuardOptions{Control: mgr, Target: w.target, Clock: now, Registry: metrics.Registry})
+	guard, err := csr.NewApproverCheck(csr.ApproverCheckOptions{Control: mgr, Target: w.target, Clock: now, Registry: metrics.Registry})
 	if err != nil {
 		return fmt.Errorf("making the guard of approvals: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/set"
 )
 
-// OfDeployment returns what would become of a deployment and the sizes of its sets.
+// OfDeployment predicts what drover would do with a deployment and with the sizes of its sets.
 func OfDeployment(s rollout.Snapshot) Entry {
 	d := s.Deployment
 	e := Entry{Kind: "MachineDeployment", Namespace: d.Namespace, Name: d.Name, Outcome: Kept}
@@ -36,14 +36,14 @@ func OfDeployment(s rollout.Snapshot) Entry {
 	return e
 }
 
-// ofNewSet says what a new set means: the template is none of those that the deployment has Machines of.
+// ofNewSet describes a plan that creates a set, because no set with Machines has the template of the deployment.
 func ofNewSet(s rollout.Snapshot, made *v1alpha1.MachineSet) (Outcome, string) {
 	newest := newestWithMachines(s.Sets)
 	if newest == nil {
-		return Made, "it has no Machines: its first set is made"
+		return Made, "it has no Machines: drover creates its first set"
 	}
 	differences := rollout.TemplateDifferences(&newest.Spec.Template, &made.Spec.Template)
-	return Rolled, fmt.Sprintf("its template is not that of set %s: %s", newest.Name, strings.Join(differences, "; "))
+	return Rolled, fmt.Sprintf("its template differs from that of set %s: %s", newest.Name, strings.Join(differences, "; "))
 }
 
 // newestWithMachines returns the set of the highest revision that has Machines; nil when none has.
@@ -51,7 +51,7 @@ func newestWithMachines(sets []rollout.SetState) *v1alpha1.MachineSet {
 	var newest *v1alpha1.MachineSet
 	highest := int64(-1)
 	for _, s := range sets {
-		// One without a readable revision counts as the oldest.
+		// A set without a readable revision counts as the oldest.
 		revision, _ := strconv.ParseInt(s.Set.Annotations[v1alpha1.AnnotationRevision], 10, 64)
 		if len(s.Machines) > 0 && revision > highest {
 			newest, highest = s.Set, revision
@@ -60,7 +60,7 @@ func newestWithMachines(sets []rollout.SetState) *v1alpha1.MachineSet {
 	return newest
 }
 
-// ofSizes says what the sizes of a plan mean that makes no set.
+// ofSizes describes a plan that creates no set.
 func ofSizes(s rollout.Snapshot, plan rollout.Plan) (Outcome, string) {
 	var grown, shrunk []string
 	for _, c := range plan.Changes {
@@ -68,7 +68,7 @@ func ofSizes(s rollout.Snapshot, plan rollout.Plan) (Outcome, string) {
 		if c.Set.Spec.Replicas != nil {
 			before = *c.Set.Spec.Replicas
 		}
-		change := fmt.Sprintf("set %s goes from %d to %d", c.Set.Name, before, c.Replicas)
+		change := fmt.Sprintf("the size of set %s changes from %d to %d", c.Set.Name, before, c.Replicas)
 		switch {
 		case c.Replicas > before:
 			grown = append(grown, change)
@@ -80,11 +80,11 @@ func ofSizes(s rollout.Snapshot, plan rollout.Plan) (Outcome, string) {
 	rolling := len(plan.Rolled) > 0 || withMachines(s.Sets) > 1
 	switch {
 	case all == "" && rolling && plan.Replacing > 0:
-		return Rolled, "a rollout is under way, and goes on"
+		return Rolled, "a rollout is under way and continues"
 	case all == "":
 		return Kept, ""
 	case rolling:
-		return Rolled, "a rollout is under way, and goes on: " + all
+		return Rolled, "a rollout is under way and continues: " + all
 	case len(shrunk) > 0:
 		return Deleted, all
 	}
@@ -101,7 +101,7 @@ func withMachines(sets []rollout.SetState) (n int) {
 	return n
 }
 
-// OfSet returns what would become of a set with the Machines that it controls.
+// OfSet predicts what drover would do with a set and the Machines that the set controls.
 func OfSet(s *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) Entry {
 	e := Entry{Kind: "MachineSet", Namespace: s.Namespace, Name: s.Name, Outcome: Kept}
 	create, remove, err := set.Foresee(s, machines, now)
@@ -113,17 +113,17 @@ func OfSet(s *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) 
 	case v1alpha1.Paused(s.Annotations):
 		e.Outcome, e.Why = Left, "it is paused"
 	case len(remove) > 0:
-		e.Outcome, e.Why = Deleted, fmt.Sprintf("it has %d Machines too many; these are deleted: %s", len(remove), names(remove))
+		e.Outcome, e.Why = Deleted, fmt.Sprintf("it has %d surplus Machines, which are deleted: %s", len(remove), names(remove))
 	case create > 0:
 		e.Outcome, e.Why = Made, fmt.Sprintf("it lacks %d Machines", create)
 	}
 	return e
 }
 
-// mostNamed is how many Machines a message names.
+// mostNamed limits how many Machines a message names.
 const mostNamed = 5
 
-// names names Machines for people.
+// names lists the names of Machines in a message.
 func names(machines []*v1alpha1.Machine) string {
 	var all []string
 	for _, m := range machines[:min(len(machines), mostNamed)] {

@@ -11,57 +11,57 @@ import (
 	"text/tabwriter"
 )
 
-// Outcome is what would become of an object.
+// Outcome is what drover would do with an object.
 type Outcome string
 
-// The outcomes. Rolled and Deleted are those that take servers away.
+// The outcomes. Only Rolled and Deleted remove servers.
 const (
-	// Kept: drover takes the object over as it is.
+	// Kept means that drover manages the object as it is.
 	Kept Outcome = "kept"
-	// Waits: nothing happens to it until something that is under way has ended.
+	// Waits means that drover does nothing until something that is under way has ended.
 	Waits Outcome = "waits"
-	// Made: something is missing, and drover makes it.
+	// Made means that something is missing, and drover creates it.
 	Made Outcome = "made"
-	// Rolled: Machines are replaced because their template differs.
+	// Rolled means that Machines are replaced because their template differs.
 	Rolled Outcome = "rolled"
-	// Deleted: the object, its server or some of its Machines are deleted.
+	// Deleted means that the object, its server or some of its Machines are deleted.
 	Deleted Outcome = "deleted"
-	// Left: drover does nothing with it.
+	// Left means that drover does nothing with the object.
 	Left Outcome = "left alone"
-	// Refused: its spec or its credentials cannot be used.
+	// Refused means that the spec or the credentials of the object cannot be used.
 	Refused Outcome = "refused"
 )
 
-// outcomes are all of them, in the order in which a report has them: what matters most comes first.
+// outcomes lists all outcomes in the order of a report: the most important first.
 var outcomes = []Outcome{Deleted, Rolled, Refused, Left, Made, Waits, Kept}
 
-// Entry is what would become of one object.
+// Entry holds what drover would do with one object.
 type Entry struct {
 	Kind      string  `json:"kind"`
 	Namespace string  `json:"namespace,omitempty"`
 	Name      string  `json:"name"`
 	Outcome   Outcome `json:"outcome"`
-	// Why is for people; empty when the outcome is Kept and nothing is to be said.
+	// Why explains the outcome to a reader. It is empty when the outcome is Kept and there is nothing to explain.
 	Why string `json:"why,omitempty"`
 	// Server is the ID of the server that belongs to a Machine; Node is the name of its Node. Both may be empty.
 	Server string `json:"server,omitempty"`
 	Node   string `json:"node,omitempty"`
 }
 
-// Finding is something about the cluster that is to be known, or mended, before drover starts.
+// Finding describes a fact about the cluster that an operator should know, or a fault to correct, before drover starts.
 type Finding struct {
-	// Subject is what it is about, such as "webhook".
+	// Subject is what the finding is about, such as "webhook".
 	Subject string `json:"subject"`
 	Message string `json:"message"`
-	// Remedy is what to do; empty: nothing.
+	// Remedy is what the operator should do. Empty: nothing.
 	Remedy string `json:"remedy,omitempty"`
 }
 
-// Report is what drover would do with a cluster.
+// Report holds what drover would do with a cluster.
 type Report struct {
 	Entries  []Entry   `json:"objects"`
 	Findings []Finding `json:"findings"`
-	// Incomplete says, for people, what could not be read, so that the report says too little. Empty: nothing.
+	// Incomplete lists what could not be read, as text. The report does not cover these objects.
 	Incomplete []string `json:"incomplete,omitempty"`
 }
 
@@ -70,7 +70,7 @@ func (r *Report) Disruptive() bool {
 	return slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.Outcome == Rolled || e.Outcome == Deleted })
 }
 
-// Sort brings the entries into the order of outcome, kind, namespace and name.
+// Sort orders the entries by outcome, kind, namespace and name.
 func (r *Report) Sort() {
 	slices.SortStableFunc(r.Entries, func(a, b Entry) int {
 		return cmp.Or(
@@ -103,7 +103,7 @@ func (r *Report) summary() map[string]map[Outcome]int {
 	return counts
 }
 
-// WriteText writes the report as tables for people. Objects that are kept are counted, and listed only when all is true.
+// WriteText writes the report as tables of text. Objects with the outcome Kept are counted, and listed only when all is true.
 func (r *Report) WriteText(out io.Writer, all bool) error {
 	table := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
 	for _, f := range r.Findings {
@@ -132,7 +132,7 @@ func (r *Report) WriteText(out io.Writer, all bool) error {
 	return nil
 }
 
-// writeSummary writes one line for each kind, and the conclusion.
+// writeSummary writes one line for each kind, and a conclusion.
 func (r *Report) writeSummary(out io.Writer) {
 	_, _ = fmt.Fprintln(out)
 	counts := r.summary()
@@ -155,7 +155,7 @@ func (r *Report) writeSummary(out io.Writer) {
 	_, _ = fmt.Fprintln(out, conclusion)
 }
 
-// sentence joins a message and what to do about it.
+// sentence joins a message and its remedy.
 func sentence(message, remedy string) string {
 	if remedy == "" {
 		return message

@@ -2,7 +2,7 @@ package bootstrap
 
 import "testing"
 
-// BenchmarkRender is what a Machine's user data costs.
+// BenchmarkRender measures the rendering of a Machine's user data.
 func BenchmarkRender(b *testing.B) {
 	for _, system := range []string{"ubuntu", "flatcar"} {
 		b.Run(system, func(b *testing.B) {

@@ -15,11 +15,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// check refuses what a kubelet or a shell on the server would stumble over. Nothing that passes it can end the quotes,
-// the line or the document that it is written into.
+// check returns an error for values that a kubelet or a shell on the server could not handle. No value that passes can end the quotes, the
+// line or the document that it is written into.
 func (in *Input) check() error {
 	if _, err := version.ParseSemantic(in.KubeletVersion); err != nil {
-		return problem("spec.versions.kubelet %q is no version such as 1.33.4", in.KubeletVersion)
+		return problem("spec.versions.kubelet %q is not a version such as 1.33.4", in.KubeletVersion)
 	}
 	if faults := slices.Concat(validation.IsDNS1123Subdomain(in.Name), atMost63(in.Name)); len(faults) > 0 {
 		return problem("spec.metadata.name %q cannot be a node's name: %s", in.Name, faults[0])
@@ -49,7 +49,7 @@ func (in *Input) check() error {
 	}
 	if size := in.Kubelet.ContainerLogMaxSize; size != "" {
 		if _, err := resource.ParseQuantity(size); err != nil {
-			return problem("ContainerLogMaxSize %q is no size such as 100Mi", size)
+			return problem("ContainerLogMaxSize %q is not a size such as 100Mi", size)
 		}
 	}
 	return checkNetwork(in.Provider.Network)
@@ -74,20 +74,20 @@ func checkTaint(t corev1.Taint) error {
 	return nil
 }
 
-// checkKey takes one line of an authorized_keys file: a second line would be a second key.
+// checkKey checks that a key is one line of an authorized_keys file, because a second line would be a second key.
 func checkKey(field, key string) error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if strings.ContainsFunc(strings.TrimSpace(key), control) || len(strings.Fields(key)) < 2 {
-		return problem("%s is no public key such as \"ssh-ed25519 AAAA… name\" on one line", field)
+		return problem("%s is not a public key such as \"ssh-ed25519 AAAA… name\" on one line", field)
 	}
 	return nil
 }
 
-// ipFamilies are what network.ipFamily may say; empty is IPv4.
+// ipFamilies lists the values of network.ipFamily; empty is IPv4.
 var ipFamilies = []string{"", "IPv4", "IPv6", "IPv4+IPv6", "IPv6+IPv4"}
 
-// checkNetwork: an address is given to a server by its port, and every server of a deployment has the same
-// configuration; so a static address has no meaning here.
+// checkNetwork refuses static addresses: a server gets its address from its port, and all servers of a deployment have the same
+// configuration.
 func checkNetwork(n *v1alpha1.NetworkConfig) error {
 	switch {
 	case n == nil:
@@ -99,13 +99,13 @@ func checkNetwork(n *v1alpha1.NetworkConfig) error {
 	}
 	for _, s := range n.DNS.Servers {
 		if _, err := netip.ParseAddr(s); err != nil || strings.ContainsRune(s, '%') {
-			return problem("network.dns.servers: %q is no IP address", s)
+			return problem("network.dns.servers: %q is not an IP address", s)
 		}
 	}
 	return nil
 }
 
-// prefersIPv6 tells whether the node's first address is to be its IPv6 one.
+// prefersIPv6 reports whether the node's first address must be its IPv6 address.
 func (in *Input) prefersIPv6() bool {
 	return in.Provider.Network != nil && strings.HasPrefix(in.Provider.Network.IPFamily, "IPv6")
 }

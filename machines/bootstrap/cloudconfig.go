@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// cloudConfig is a cloud-init document: the modules of it that are used.
+// cloudConfig is a cloud-init document with the modules that drover uses.
 type cloudConfig struct {
 	Hostname          string     `json:"hostname"`
 	ManageEtcHosts    string     `json:"manage_etc_hosts"`
@@ -17,7 +17,7 @@ type cloudConfig struct {
 	RunCmd            [][]string `json:"runcmd"`
 }
 
-// aptConfig is how packages are fetched, by cloud-init itself and afterwards.
+// aptConfig configures how packages are downloaded, by cloud-init itself and later.
 type aptConfig struct {
 	HTTPProxy  string `json:"http_proxy"`
 	HTTPSProxy string `json:"https_proxy"`
@@ -29,7 +29,7 @@ type writeFile struct {
 	Content     string `json:"content"`
 }
 
-// cloudConfig writes the document for Ubuntu.
+// cloudConfig returns the document for Ubuntu.
 func (in *Input) cloudConfig(d *document) ([]byte, error) {
 	spec, err := in.ubuntuSpec()
 	if err != nil {
@@ -52,7 +52,7 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 		written = append(written, writeFile{"/etc/systemd/system/" + u.name, "0644", u.content})
 		enable, start = append(enable, u.name), append(start, u.name)
 	}
-	// Not to be waited for: the setup may take minutes, and cloud-init has other things to do.
+	// cloud-init does not wait for the setup, which may take minutes, because it has other tasks.
 	c.RunCmd = [][]string{{"systemctl", "daemon-reload"}, enable, start}
 	body, err := toYAML(c)
 	if err != nil {
@@ -69,8 +69,8 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 	return out, nil
 }
 
-// entry returns the file as one of the list write_files, in YAML. Files that do not differ from Machine to Machine are written
-// once; those with the Machine's token and its name are not kept.
+// entry returns the file as an entry of the list write_files, in YAML. It caches files that are the same for many Machines, but not those
+// with the Machine's token or name.
 func (f writeFile) entry() ([]byte, error) {
 	if f.Path == pathBootstrap || f.Path == pathArgs {
 		return toYAML([]writeFile{f})

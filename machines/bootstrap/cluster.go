@@ -14,14 +14,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// endpoint is where a new node finds its API server, and how it knows it.
+// endpoint is how a new node reaches and verifies its API server.
 type endpoint struct {
 	server string
 	ca     []byte
 }
 
-// readEndpoint takes address and CA from kube-public/cluster-info, else from drover's own connection. A server that the
-// operator has named is put in place of the one found.
+// readEndpoint returns the address and CA in kube-public/cluster-info, else those of drover's own connection. A server that the operator
+// has configured replaces the address.
 func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoint, error) {
 	e, err := clusterInfo(ctx, reader)
 	if err != nil {
@@ -56,7 +56,7 @@ func ClusterInfoServer(ctx context.Context, reader client.Reader) (string, error
 	return e.server, err
 }
 
-// clusterInfo reads what the cluster's installer left for joining nodes; empty when it left nothing.
+// clusterInfo reads the ConfigMap that the cluster's installer created for joining nodes. It returns an empty endpoint when there is none.
 func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	var cm corev1.ConfigMap
 	key := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}
@@ -74,12 +74,12 @@ func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	if len(names) == 0 {
 		return endpoint{}, nil
 	}
-	// Installers write one cluster; of several, the first by name is always the same one.
+	// Installers write one cluster; of several, the first by name is used.
 	c := kubeconfig.Clusters[names[0]]
 	return endpoint{server: c.Server, ca: c.CertificateAuthorityData}, nil
 }
 
-// clusterDNS is the address of the cluster's DNS service; empty when there is none.
+// clusterDNS returns the address of the cluster's DNS service; empty when there is none.
 func clusterDNS(ctx context.Context, reader client.Reader) ([]string, error) {
 	var s corev1.Service
 	key := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "kube-dns"}

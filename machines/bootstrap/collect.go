@@ -16,20 +16,20 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// collectEvery is how often leftover tokens are looked for.
+// collectEvery is the interval between two searches for leftover tokens.
 const collectEvery = 10 * time.Minute
 
-// Collector deletes tokens that outlived their Machine: one whose Machine is gone, was made anew under its name, or has
-// joined. A Machine deletes its token itself; this is for those that were removed by hand or lost their finalizers.
+// Collector deletes tokens that outlived their Machine: the Machine is gone, was created again under its name, or has joined. A Machine
+// deletes its own token; the Collector handles Machines that were removed by hand or lost their finalizers.
 type Collector struct {
 	Source *Source
 	Clock  clock.WithTicker
 }
 
-// NeedLeaderElection says that only the leader deletes.
+// NeedLeaderElection returns true, because only the leader deletes tokens.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start collects now and then until ctx ends, and drops what this process remembers of tokens and user data.
+// Start collects at intervals until ctx ends, and removes expired tokens and user data from memory.
 func (c *Collector) Start(ctx context.Context) error {
 	ticker := c.Clock.NewTicker(collectEvery)
 	defer ticker.Stop()
@@ -47,8 +47,8 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// Collect looks once, and gives how many tokens it has deleted. Each Machine is read past the cache: that a cache does
-// not show it is no proof.
+// Collect searches once, and returns how many tokens it deleted. It reads each Machine from the API server, because a Machine that is
+// missing in a cache may exist.
 func (s *Source) Collect(ctx context.Context) (int, error) {
 	var list corev1.SecretList
 	err := s.Tokens.Reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{v1alpha1.LabelTokenMachine})

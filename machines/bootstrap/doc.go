@@ -1,6 +1,6 @@
-// Package bootstrap makes what a new server needs to become a node: its user data (cloud-init for Ubuntu, Ignition for
-// Flatcar) and the token it joins with.
+// Package bootstrap creates what a new server needs to become a node: its user data (cloud-init for Ubuntu, Ignition for Flatcar) and its
+// bootstrap token.
 //
-// What goes into user data is decided in [Input] and rendered without any I/O, so that the same input always gives the
-// same bytes. [Source] gathers an Input from the cluster.
+// [Input] holds everything that user data depends on, and is rendered without I/O, so that the same input always gives the same bytes.
+// [Source] collects an Input from the cluster.
 package bootstrap

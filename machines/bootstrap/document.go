@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Paths on the server. The kubelet's are those that its own documentation uses.
+// Paths on the server. The paths of the kubelet are those in its documentation.
 const (
 	pathBootstrap  = "/etc/kubernetes/bootstrap-kubelet.conf"
 	pathCA         = "/etc/kubernetes/pki/ca.crt"
@@ -39,13 +39,13 @@ type file struct {
 // unit is a systemd unit that is started at boot.
 type unit struct{ name, content string }
 
-// document is a first boot, whatever the format it is written in.
+// document is the content of a first boot, independent of its format.
 type document struct {
 	files []file
 	units []unit
 }
 
-// document puts together what every operating system gets.
+// document returns what every operating system gets.
 func (in *Input) document() (*document, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (in *Input) document() (*document, error) {
 	return d, nil
 }
 
-// builtin are the files that are the same everywhere; their content is the name of a file of this package.
+// builtin lists the files that are the same everywhere; their content is in a file of this package.
 var builtin = []file{
 	{"/etc/modules-load.d/kubernetes.conf", 0o644, "modules.conf"},
 	{"/etc/sysctl.d/90-kubernetes.conf", 0o644, "sysctl.conf"},
@@ -97,14 +97,13 @@ var builtin = []file{
 	{pathWatchdog, 0o755, "watchdog.sh"},
 }
 
-// builtinUnits are those that every operating system starts.
+// builtinUnits lists the units that every operating system starts.
 var builtinUnits = []string{"drover-setup.service", "kubelet.service", "drover-report.service", "drover-watchdog.service"}
 
-// packagesUnit installs [Input.packages]. Only systems that have any get it.
+// packagesUnit installs [Input.packages]. Only systems with packages get it.
 const packagesUnit = "drover-packages.service"
 
-// packages returns the names of the packages that are installed beside the kubelet, with blanks between them; empty on
-// systems without packages.
+// packages returns the names of the packages to install beside the kubelet, separated by spaces; empty on systems without packages.
 func (in *Input) packages() string {
 	if in.Provider.OperatingSystem != "ubuntu" {
 		return ""
@@ -123,7 +122,7 @@ func (d *document) add(list []file) error {
 	return nil
 }
 
-// machineFiles are those that the Machine's own config asks for.
+// machineFiles returns the files that the Machine's own config asks for.
 func (in *Input) machineFiles() []file {
 	var out []file
 	if n := in.Provider.Network; n != nil && len(n.DNS.Servers) > 0 {
@@ -135,7 +134,7 @@ func (in *Input) machineFiles() []file {
 	return out
 }
 
-// siteFiles are those that the operator's settings ask for.
+// siteFiles returns the files that the operator's settings ask for.
 func (in *Input) siteFiles() ([]file, error) {
 	out, err := in.Site.registryFiles()
 	if err != nil {
@@ -158,13 +157,13 @@ func (in *Input) siteFiles() ([]file, error) {
 // proxyDropIn makes a service use the proxy.
 const proxyDropIn = "[Service]\nEnvironmentFile=" + pathProxy + "\n"
 
-// ownRuntimeConfig tells whether containerd must run with a configuration that is made on the server, also where the
-// operating system brings one.
+// ownRuntimeConfig reports whether containerd must run with a configuration that is created on the server, even when the operating system
+// has one.
 func (in *Input) ownRuntimeConfig() bool {
 	return in.Site.PauseImage != "" || len(in.Site.RegistryMirrors)+len(in.Site.InsecureRegistries) > 0
 }
 
-// settings is the environment of the setup script: all that differs from machine to machine.
+// settings returns the environment of the setup script: all values that differ between Machines.
 func (in *Input) settings() string {
 	values := map[string]string{
 		"KUBELET_VERSION":     strings.TrimPrefix(in.KubeletVersion, "v"),
@@ -189,7 +188,7 @@ func (in *Input) settings() string {
 	return out.String()
 }
 
-// What is installed on an image that does not hold it.
+// The versions to install on an image that lacks them.
 const (
 	containerdVersion = "2.1.4"
 	runcVersion       = "1.3.0"

@@ -4,15 +4,16 @@ import (
 	"fmt"
 )
 
-// Problem is what is wrong with a Machine's own description: waiting does not cure it.
+// Problem is an error in a Machine's own description. It does not end by waiting.
 type Problem struct{ Message string }
 
 func (p *Problem) Error() string { return p.Message }
 
-// Waiting is what must come first before there can be user data: it passes by itself, or by an operator's hand.
+// Waiting is a condition that must be met before there can be user data. It ends without a change of the Machine, sometimes only after an
+// operator has acted.
 type Waiting struct {
 	Message string
-	// Forbidden: it is drover's role that is missing.
+	// Forbidden is true when drover's role lacks a right.
 	Forbidden bool
 }
 

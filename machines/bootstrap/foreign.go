@@ -12,15 +12,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// text is user data that somebody else wrote, with placeholders. managed: it is operating-system-manager's, which brings
-// a token of its own. Found says whether there is such a text; otherwise drover writes the user data itself.
+// text is user data with placeholders that another program or a user wrote. managed is true for operating-system-manager's, which has its
+// own token. found is true when there is such a text; otherwise drover writes the user data itself.
 type text struct {
 	content string
 	managed bool
 	found   bool
 }
 
-// foreign finds user data that somebody else wrote: operating-system-manager's when the deployment is its own, else
+// foreign returns user data that drover did not write: operating-system-manager's when that manages the deployment, else
 // overwriteCloudConfig, else that of the Machine's class.
 func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (text, error) {
 	if ManagedByOSM(owners.Deployment) {
@@ -34,8 +34,8 @@ func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, owners Owners
 	return text{content: content, found: content != ""}, err
 }
 
-// managed reads what operating-system-manager made for the set's revision. Until it is there, or while it is another
-// revision's, nothing else takes its place (MC-45).
+// managed reads what operating-system-manager created for the set's revision. While that is missing, or is for another revision, nothing
+// replaces it (MC-45).
 func (s *Source) managed(ctx context.Context, o Owners) (string, error) {
 	key := types.NamespacedName{Namespace: namespaceCloudInit, Name: fmt.Sprintf("%s-%s-bootstrap-config", o.Deployment.Name, o.Deployment.Namespace)}
 	var secret corev1.Secret
@@ -53,8 +53,8 @@ func (s *Source) managed(ctx context.Context, o Owners) (string, error) {
 	return content, nil
 }
 
-// ofClass reads the user data of the Machine's class: key userData, else cloudConfig, of secretRef with the keys of
-// credentialsSecretRef over it. Empty when there is none.
+// ofClass returns the user data of the Machine's class: key userData, else cloudConfig, of secretRef, overridden by the keys of
+// credentialsSecretRef. It returns "" when there is none.
 func (s *Source) ofClass(ctx context.Context, m *v1alpha1.Machine) (string, error) {
 	spec, err := m.Spec.Provider()
 	if err != nil {
@@ -89,7 +89,7 @@ func (s *Source) ofClass(ctx context.Context, m *v1alpha1.Machine) (string, erro
 	return data["cloudConfig"], nil
 }
 
-// layer puts the user data keys of a class's Secret over those that are there.
+// layer overrides the user data keys with those of a class's Secret.
 func (s *Source) layer(ctx context.Context, m *v1alpha1.Machine, namespace string, ref *corev1.SecretReference, into map[string]string) error {
 	if ref == nil || ref.Name == "" {
 		return nil
@@ -112,7 +112,8 @@ func (s *Source) layer(ctx context.Context, m *v1alpha1.Machine, namespace strin
 	return nil
 }
 
-// mayRead: references leave the Machine's namespace only for those that the operator has allowed (MC-12).
+// mayRead reports whether a reference may be followed: outside of the Machine's namespace only into namespaces that the operator has
+// allowed (MC-12).
 func (s *Source) mayRead(m *v1alpha1.Machine, namespace string) error {
 	if namespace == m.Namespace || slices.Contains(s.options.AllowedNamespaces, namespace) {
 		return nil
@@ -121,7 +122,7 @@ func (s *Source) mayRead(m *v1alpha1.Machine, namespace string) error {
 		namespace, m.Namespace, m.Namespace, namespace, v1alpha1.BindReferences(s.options.ServiceAccount, namespace))
 }
 
-// secret reads a Secret past every cache. One that is missing, or that drover may not read, is waited for.
+// secret reads a Secret from the API server itself. It returns a *[Waiting] for a Secret that is missing, or that drover may not read.
 func (s *Source) secret(ctx context.Context, key types.NamespacedName, into *corev1.Secret) error {
 	err := s.options.Control.GetAPIReader().Get(ctx, key, into)
 	switch {
@@ -137,7 +138,7 @@ func (s *Source) secret(ctx context.Context, key types.NamespacedName, into *cor
 	return nil
 }
 
-// foreignUserData completes a text with the Machine's name and, when it asks for one and brings none, a token.
+// foreignUserData fills the Machine's name into a text, and a token when the text has a place for one and has none of its own.
 func (s *Source) foreignUserData(ctx context.Context, m *v1alpha1.Machine, t text) ([]byte, error) {
 	var token Token
 	if !t.managed && wantsToken(t.content) {

@@ -3,14 +3,12 @@ package bootstrap
 import (
 	"encoding/json"
 	"errors"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -18,14 +16,14 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// hostile are texts that end what they are written into, wherever that is.
+// hostile lists texts that could end what they are written into.
 var hostile = []string{
 	"", "a", "$(reboot)", "`reboot`", "a'b", `a"b`, `a\`, "a\nb: c", "a\r\nb", "a\x00b", "x --anonymous-auth=true", "a,b=c", "- a", "#", "{{}}", "%s", "é", "\u2028",
 	"'; reboot #", "\"\nruncmd: [[reboot]]\n", "<<EOF", "a: |\n  b", strings.Repeat("a", 300), "\xff", "a=b", "*", "~", "yes", "0x10",
 }
 
-// FuzzUserData writes anything at all into every field that a user or an operator fills. It is refused, or it stays where
-// it belongs: the document has the same files, commands and settings as with a harmless text.
+// FuzzUserData writes any text into every field that a user or an operator fills. The text is refused, or has no other effect: the document
+// has the same files, commands and settings as with a harmless text.
 func FuzzUserData(f *testing.F) {
 	for _, text := range hostile {
 		for field := range fields {
@@ -39,7 +37,7 @@ func FuzzUserData(f *testing.F) {
 	})
 }
 
-// fields are all that comes from outside.
+// fields lists all values that come from outside.
 var fields = []struct {
 	name string
 	set  func(in *Input, text string)
@@ -123,8 +121,7 @@ func checkContained(t *testing.T, system string, field struct {
 	}
 }
 
-// checkConfiguration reads the kubelet's configuration as the kubelet does: no key that it does not know, none twice, and
-// what was asked for is what stands there.
+// checkConfiguration reads the kubelet's configuration as the kubelet does: it has no unknown key, no key twice, and the requested values.
 func checkConfiguration(t *testing.T, in *Input, text string) {
 	t.Helper()
 	var config kubeletconfig.KubeletConfiguration
@@ -137,14 +134,14 @@ func checkConfiguration(t *testing.T, in *Input, text string) {
 	}
 	if !slices.Equal(config.RegisterWithTaints, in.Taints) || config.ClusterDomain != in.ClusterDomain || config.MaxPods != in.Kubelet.MaxPods ||
 		config.ContainerLogMaxSize != in.Kubelet.ContainerLogMaxSize || !slices.Equal(dns, in.ClusterDNS) || !config.RotateCertificates || !config.ServerTLSBootstrap {
-		t.Errorf("the kubelet reads something else than was asked for: %+v", config)
+		t.Errorf("the kubelet reads another value than requested: %+v", config)
 	}
 	if auth := config.Authentication; auth.Anonymous.Enabled == nil || *auth.Anonymous.Enabled || config.Authorization.Mode != kubeletconfig.KubeletAuthorizationModeWebhook {
-		t.Errorf("anybody may ask it: %+v, %+v", config.Authentication, config.Authorization)
+		t.Errorf("the kubelet allows anonymous access: %+v, %+v", config.Authentication, config.Authorization)
 	}
 }
 
-// checkEnvironment reads a file as a shell and systemd do: one assignment per line, its value in single quotes.
+// checkEnvironment reads a file as a shell and systemd do: one assignment per line, with its value in single quotes.
 func checkEnvironment(t *testing.T, content string, names []string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSuffix(content, "\n"), "\n")
@@ -165,32 +162,4 @@ func regionConfig(region string) *v1alpha1.ProviderConfig {
 	c := &v1alpha1.ProviderConfig{}
 	c.CloudProviderSpec.Raw, _ = json.Marshal(map[string]string{"region": region})
 	return c
-}
-
-func TestEnvironmentFilesMeanTheSameToAShell(t *testing.T) {
-	in := siteInput("ubuntu")
-	in.Site.HTTPProxy = "http://u:p%40$HOME;&*@proxy.example:3128"
-	if err := in.Site.Check(); err == nil {
-		t.Error("a dollar sign was taken, which systemd and shells read in different ways")
-	}
-	in.Site.HTTPProxy = "http://u:p%40;&*@proxy.example:3128"
-	if err := in.Site.Check(); err != nil {
-		t.Fatal(err)
-	}
-	c := exec.CommandContext(t.Context(), "bash", "-c", `eval "$(cat)"; printf %s "$HTTP_PROXY"`)
-	c.Stdin = strings.NewReader(in.Site.proxy(in.Server))
-	out, err := c.Output()
-	if err != nil || string(out) != in.Site.HTTPProxy {
-		t.Errorf("got %q, error %v", out, err)
-	}
-}
-
-func TestForeignUserDataIsLeftAsItIs(t *testing.T) {
-	for _, text := range hostile[1:] {
-		in := input("ubuntu", "{}")
-		in.Provider.OverwriteCloudConfig = ptr.To(text)
-		if got, err := in.Render(); err != nil || string(got) != text {
-			t.Errorf("%q became %q, error %v", text, got, err)
-		}
-	}
 }

@@ -10,14 +10,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Flatcar starts containerd with a configuration of its own, below a read-only /usr. This drop-in starts it with the one
-// in /etc. The setup puts it in place once it has written that file: containerd starts before the setup and would fail.
+// Flatcar starts containerd with its own configuration below a read-only /usr. This drop-in makes containerd use the one in /etc. The setup
+// installs it after it has written that file, because containerd starts before the setup and would fail.
 const (
 	pathOwnRuntimeConfig = "/opt/drover/containerd-config.conf"
 	ownRuntimeConfig     = "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n"
 )
 
-// ignition writes the document for Flatcar.
+// ignition returns the document for Flatcar.
 func (in *Input) ignition(d *document) ([]byte, error) {
 	spec, err := in.flatcarSpec()
 	if err != nil {

@@ -41,11 +41,11 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 		ImageMinimumGCAge:           s.ImageMinimumGCAge,
 		ImageMaximumGCAge:           s.ImageMaximumGCAge,
 		RegisterWithTaints:          in.Taints,
-		// One slow image does not hold up all others; more than 10 at once would crowd out each other's disk and network.
+		// Several pulls in parallel keep one slow image from blocking the others. More than 10 would compete for disk and network.
 		SerializeImagePulls:   ptr.To(false),
 		MaxParallelImagePulls: ptr.To[int32](10),
 		VolumePluginDir:       in.volumePluginDir(),
-		// The stub resolver on 127.0.0.53 is of no use inside a pod.
+		// The stub resolver on 127.0.0.53 does not work inside a pod.
 		ResolverConfig:     ptr.To("/run/systemd/resolve/resolv.conf"),
 		RotateCertificates: true,
 		ServerTLSBootstrap: true,
@@ -69,8 +69,8 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 	})
 }
 
-// volumePluginDir returns where the kubelet looks for FlexVolume plugins and creates the folder for them; empty: its default,
-// which is below /usr, and that is read-only on Flatcar.
+// volumePluginDir returns where the kubelet looks for FlexVolume plugins. Empty: its default. That is below /usr, which is read-only on
+// Flatcar.
 func (in *Input) volumePluginDir() string {
 	if in.Provider.OperatingSystem == "flatcar" {
 		return "/var/lib/kubelet/volumeplugins"
@@ -78,8 +78,8 @@ func (in *Input) volumePluginDir() string {
 	return ""
 }
 
-// prune drops what says nothing: durations of zero (the kubelet's word for its default) and empty containers, which the
-// type writes because it cannot omit them.
+// prune removes empty values: durations of zero, which the kubelet takes as its default, and empty containers. The type writes them because
+// it cannot omit them.
 func prune(fields map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, value := range fields {
@@ -97,7 +97,7 @@ func prune(fields map[string]any) map[string]any {
 	return out
 }
 
-// bootstrapKubeconfig is the kubeconfig that the kubelet asks for its first certificate with.
+// bootstrapKubeconfig returns the kubeconfig with which the kubelet requests its first certificate.
 func (in *Input) bootstrapKubeconfig() ([]byte, error) {
 	return toYAML(clientcmd.Config{
 		APIVersion: "v1", Kind: "Config",
@@ -108,7 +108,7 @@ func (in *Input) bootstrapKubeconfig() ([]byte, error) {
 	})
 }
 
-// kubeletArgs are the flags that have no place in the configuration file.
+// kubeletArgs returns the flags that do not exist in the configuration file.
 func (in *Input) kubeletArgs() string {
 	args := []string{"--hostname-override=" + in.Name}
 	if in.Kubelet.ExternalCloudProvider {
@@ -128,7 +128,7 @@ func (in *Input) kubeletArgs() string {
 	return assign("KUBELET_EXTRA_ARGS", strings.Join(args, " "))
 }
 
-// featureGates are the operator's, and over them the Machine's.
+// featureGates returns the operator's feature gates, overridden by the Machine's.
 func (in *Input) featureGates() map[string]bool {
 	out := map[string]bool{}
 	maps.Copy(out, in.Site.FeatureGates)
@@ -136,7 +136,7 @@ func (in *Input) featureGates() map[string]bool {
 	return out
 }
 
-// registrationTaints are the taints of the spec and the startup taint, without its being there twice.
+// registrationTaints returns the taints of the spec and the startup taint, without duplicates.
 func registrationTaints(spec []corev1.Taint, startup string) []corev1.Taint {
 	out := make([]corev1.Taint, 0, len(spec)+1)
 	for _, t := range spec {

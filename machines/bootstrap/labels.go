@@ -12,9 +12,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// NodeLabels returns the labels of the Nodes of Machines with this spec: those of spec.metadata over the Machine's own
-// labels and over the label of the operating system. Labels that only tie Machines to their set (the selector's keys and the
-// template hash) are left out. A nil selector leaves out the hash alone.
+// NodeLabels returns the labels of the Nodes of Machines with this spec: the Machine's labels and the label of the operating system,
+// overridden by those of spec.metadata. Labels that only connect Machines to their set (the selector's keys and the template hash) are left
+// out. With a nil selector, only the hash is left out.
 func NodeLabels(spec *v1alpha1.MachineSpec, machine map[string]string, selector *metav1.LabelSelector) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, machine)
@@ -34,8 +34,8 @@ func NodeLabels(spec *v1alpha1.MachineSpec, machine map[string]string, selector 
 	return out
 }
 
-// operatingSystem returns the operatingSystem that the provider spec itself names, not the one of a MachineClass. It is
-// empty when there is none or the provider spec cannot be read; the cloud provider reports that.
+// operatingSystem returns the operatingSystem in the provider spec itself, not the one of a MachineClass. It returns "" when there is none
+// or the provider spec cannot be read, which the cloud provider reports.
 func operatingSystem(spec *v1alpha1.MachineSpec) string {
 	source, err := spec.Provider()
 	if err != nil || source.Value == nil {
@@ -51,8 +51,8 @@ func operatingSystem(spec *v1alpha1.MachineSpec) string {
 	return config.OperatingSystem
 }
 
-// RegistrationLabels are those of the given labels that a kubelet may put on its own Node: all outside the Kubernetes
-// domains, and inside them what the NodeRestriction admission plugin and the kubelet's --node-labels allow.
+// RegistrationLabels returns those of the given labels that a kubelet may put on its own Node: all outside the Kubernetes domains, and
+// inside them what the NodeRestriction admission plugin and the kubelet's --node-labels allow.
 func RegistrationLabels(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {
@@ -63,7 +63,7 @@ func RegistrationLabels(labels map[string]string) map[string]string {
 	return out
 }
 
-// MayRegister tells whether a kubelet may put a label with this key on its own Node.
+// MayRegister reports whether a kubelet may put a label with this key on its own Node.
 func MayRegister(key string) bool {
 	domain, _, namespaced := strings.Cut(key, "/")
 	if !namespaced {

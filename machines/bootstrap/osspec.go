@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ubuntuSpec and flatcarSpec are operatingSystemSpec, field by field as machine-controller has them.
+// ubuntuSpec and flatcarSpec are the operatingSystemSpec with the fields of machine-controller.
 type ubuntuSpec struct {
 	DistUpgradeOnBoot bool
 }
@@ -36,9 +36,8 @@ func (in *Input) flatcarSpec() (flatcarSpec, error) {
 	return s, err
 }
 
-// osFields are the keys of operatingSystemSpec that each operating system has in machine-controller and
-// operating-system-manager, of today and of earlier releases. KubeOne and machine-controller's examples write keys of
-// several systems at once.
+// osFields lists the keys of operatingSystemSpec for each operating system, in current and earlier releases of machine-controller and
+// operating-system-manager. KubeOne and machine-controller's examples write keys of several systems at the same time.
 var osFields = map[string][]string{
 	"ubuntu":     {"distUpgradeOnBoot"},
 	"flatcar":    {"disableAutoUpdate", "disableLocksmithD", "disableUpdateEngine", "provisioningUtility"},
@@ -53,7 +52,7 @@ var osFields = map[string][]string{
 	},
 }
 
-// foreignFields returns the keys that operating systems other than the named one have.
+// foreignFields returns the keys of other operating systems than the given one.
 func foreignFields(system string) []string {
 	all := slices.Concat(slices.Collect(maps.Values(osFields))...)
 	all = slices.DeleteFunc(all, func(field string) bool { return slices.Contains(osFields[system], field) })
@@ -61,8 +60,8 @@ func foreignFields(system string) []string {
 	return slices.Compact(all)
 }
 
-// Warnings returns one sentence for each key of operatingSystemSpec that belongs to other operating systems only, sorted.
-// Such keys are accepted and have no effect.
+// Warnings returns one sentence for each key of operatingSystemSpec that belongs to other operating systems only, sorted. Such keys are
+// accepted and have no effect.
 func Warnings(config *v1alpha1.ProviderConfig) []string {
 	var all map[string]json.RawMessage
 	if config == nil || osFields[config.OperatingSystem] == nil || json.Unmarshal(config.OperatingSystemSpec.Raw, &all) != nil {
@@ -78,8 +77,8 @@ func Warnings(config *v1alpha1.ProviderConfig) []string {
 	return out
 }
 
-// osSpec reads the operating system's own part of the provider config strictly, without regard to case. Keys that only
-// other operating systems have are left out.
+// osSpec reads the operating system's own part of the provider config strictly, without regard to case. It leaves out keys of other
+// operating systems.
 func (in *Input) osSpec(into map[string]any) error {
 	known := slices.Sorted(maps.Keys(into))
 	fields, err := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, foreignFields(in.Provider.OperatingSystem))

@@ -8,18 +8,18 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// allSystems has a key of each operating system that machine-controller knows, with KubeOne's and its own examples' values.
+// allSystems has a key of each operating system that machine-controller supports, with the values in KubeOne's and its own examples.
 const allSystems = `{
 	"distUpgradeOnBoot": false, "disableAutoUpdate": true, "DisableLocksmithD": true, "disableUpdateEngine": false, "provisioningUtility": "ignition",
 	"rhelSubscriptionManagerUser": "<< USER >>", "rhelSubscriptionManagerPassword": "hidden", "rhsmOfflineToken": "hidden", "attachSubscription": false,
 	"rhelUseSatelliteServer": false, "rhelSatelliteServer": "", "rhelOrganizationName": "", "rhelActivationKey": ""}`
 
-func TestKeysOfOtherOperatingSystems(t *testing.T) {
+func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 	for system, own := range map[string][]string{
 		"ubuntu":  {"distUpgradeOnBoot"},
 		"flatcar": {"disableAutoUpdate", "DisableLocksmithD", "disableUpdateEngine", "provisioningUtility"},
 	} {
-		t.Run("MC-9 are accepted on "+system+" and named as without effect (F-35)", func(t *testing.T) {
+		t.Run("are accepted on "+system+" and named as without effect (MC-9, F-35)", func(t *testing.T) {
 			in := input(system, allSystems)
 			if _, err := in.Render(); err != nil {
 				t.Fatal(err)
@@ -39,18 +39,18 @@ func TestKeysOfOtherOperatingSystems(t *testing.T) {
 			}
 		})
 	}
-	t.Run("MC-9 a key of no operating system is an error that names the nearest own key (F-35)", func(t *testing.T) {
+	t.Run("refuses a key of no operating system, and names the nearest own key (MC-9, F-35)", func(t *testing.T) {
 		_, err := input("flatcar", `{"distUpgradeOnBoot": true, "disableAutoUpdat": true}`).Render()
 		if err == nil || !strings.Contains(err.Error(), "operatingSystemSpec.disableAutoUpdat: unknown field; did you mean disableAutoUpdate?") {
 			t.Errorf("error: %v", err)
 		}
 	})
-	t.Run("a value of another system is not read (F-35)", func(t *testing.T) {
+	t.Run("does not read a value of another system (F-35)", func(t *testing.T) {
 		if _, err := input("ubuntu", `{"disableAutoUpdate": "maybe"}`).Render(); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("nothing is said of a system that drover does not know (F-35)", func(t *testing.T) {
+	t.Run("returns no warnings for a system that drover does not know (F-35)", func(t *testing.T) {
 		c := &v1alpha1.ProviderConfig{OperatingSystem: "plan9"}
 		c.OperatingSystemSpec.Raw = []byte(allSystems)
 		if got := Warnings(c); got != nil {

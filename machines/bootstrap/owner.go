@@ -19,8 +19,8 @@ type Owners struct {
 	Deployment *v1alpha1.MachineDeployment
 }
 
-// OwnersOf reads a Machine's owners. One that is named and is not there (yet, or any more) is a *[Waiting]: what it would
-// have said must not be taken for nothing.
+// OwnersOf reads a Machine's owners. It returns a *[Waiting] for an owner that does not exist (yet, or any more), because its annotations
+// must not be ignored.
 func OwnersOf(ctx context.Context, reader client.Reader, m *v1alpha1.Machine) (Owners, error) {
 	var out Owners
 	set, deployment := &v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{}
@@ -51,7 +51,7 @@ func owner(ctx context.Context, reader client.Reader, of client.Object, kind str
 	return true, nil
 }
 
-// Marks of operating-system-manager.
+// Labels and annotations of operating-system-manager.
 const (
 	annotationProfile     = "k8c.io/operating-system-profile"
 	annotationRevisionOSM = "k8c.io/machine-deployment-revision"
@@ -60,15 +60,15 @@ const (
 	namespaceCloudInit    = "cloud-init-settings"
 )
 
-// GroupOSM is the group of those who come with a token of operating-system-manager's.
+// GroupOSM is the group of users of operating-system-manager's bootstrap tokens.
 const GroupOSM = "system:bootstrappers:machine-controller:default-node-token"
 
-// ManagedByOSM tells whether the user data of a deployment's Machines is operating-system-manager's.
+// ManagedByOSM reports whether operating-system-manager creates the user data of a deployment's Machines.
 func ManagedByOSM(d *v1alpha1.MachineDeployment) bool {
 	return d != nil && (d.Annotations[annotationProfile] != "" || slices.Contains(d.Finalizers, finalizerProfile))
 }
 
-// tokenLabelOSM is how operating-system-manager marks the token of a deployment.
+// tokenLabelOSM returns the label that operating-system-manager puts on the token of a deployment.
 func tokenLabelOSM(d *v1alpha1.MachineDeployment) string {
 	if label := d.Namespace + "-" + d.Name; len(label) < 63 {
 		return label

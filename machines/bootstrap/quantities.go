@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reservable are the resources that a kubelet can hold back; signals those that it evicts by.
+// reservable lists the resources that a kubelet can reserve, signals those of its eviction thresholds.
 var (
 	reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
 	signals    = []string{
@@ -21,35 +21,35 @@ var (
 	}
 )
 
-// number reads a whole number within bounds.
+// number parses a whole number within bounds.
 func number(value string, least, most int32) (*int32, error) {
 	n, err := strconv.ParseInt(value, 10, 32)
 	out := int32(n)
 	if err != nil || out < least || out > most {
-		return nil, fmt.Errorf("%q is no whole number from %d to %d", value, least, most)
+		return nil, fmt.Errorf("%q is not a whole number from %d to %d", value, least, most)
 	}
 	return &out, nil
 }
 
-// duration reads a time span such as 2m; none is negative.
+// duration parses a time span such as 2m, which must not be negative.
 func duration(value string) (metav1.Duration, error) {
 	d, err := time.ParseDuration(value)
 	if err != nil || d < 0 {
-		return metav1.Duration{}, fmt.Errorf("%q is no time span such as 2m or 1h30m", value)
+		return metav1.Duration{}, fmt.Errorf("%q is not a time span such as 2m or 1h30m", value)
 	}
 	return metav1.Duration{Duration: d}, nil
 }
 
-// positive checks a quantity that must be more than nothing.
+// positive checks that a quantity is above zero.
 func positive(value string) error {
 	q, err := resource.ParseQuantity(value)
 	if err != nil || q.Sign() <= 0 {
-		return fmt.Errorf("%q is no quantity such as 200m or 1Gi", value)
+		return fmt.Errorf("%q is not a quantity such as 200m or 1Gi", value)
 	}
 	return nil
 }
 
-// pairs reads key=value or key<value, separated by commas (the form of the kubelet's flags).
+// pairs parses key=value or key<value, separated by commas (the form of the kubelet's flags).
 func pairs(value string, known []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, p := range strings.Split(value, ",") {
@@ -66,7 +66,7 @@ func pairs(value string, known []string) (map[string]string, error) {
 	return out, nil
 }
 
-// quantities reads what is held back of each resource.
+// quantities parses the reserved quantity of each resource.
 func quantities(value string) (map[string]string, error) {
 	out, err := pairs(value, reservable)
 	if err != nil {
@@ -75,13 +75,13 @@ func quantities(value string) (map[string]string, error) {
 	for name, amount := range out {
 		q, err := resource.ParseQuantity(amount)
 		if err != nil || q.Sign() < 0 {
-			return nil, fmt.Errorf("%s=%s is no quantity such as 200m or 1Gi", name, amount)
+			return nil, fmt.Errorf("%s=%s is not a quantity such as 200m or 1Gi", name, amount)
 		}
 	}
 	return out, nil
 }
 
-// thresholds reads what must be left of each signal: a quantity, or a percentage.
+// thresholds parses the threshold of each signal: a quantity, or a percentage.
 func thresholds(value string) (map[string]string, error) {
 	out, err := pairs(value, signals)
 	if err != nil {
@@ -91,7 +91,7 @@ func thresholds(value string) (map[string]string, error) {
 		if percent, is := strings.CutSuffix(amount, "%"); is {
 			share, err := strconv.ParseFloat(percent, 64)
 			if err != nil || math.IsNaN(share) || share < 0 || share >= 100 {
-				return nil, fmt.Errorf("%s<%s is no percentage from 0%% to below 100%%", name, amount)
+				return nil, fmt.Errorf("%s<%s is not a percentage from 0%% to below 100%%", name, amount)
 			}
 			continue
 		}

@@ -15,10 +15,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Redacted stands where a secret stood.
+// Redacted replaces a secret.
 const Redacted = "[redacted]"
 
-// What is a secret wherever it stands.
+// Patterns of secrets, wherever they occur.
 var (
 	anyToken      = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	anyWebToken   = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
@@ -26,18 +26,17 @@ var (
 	anyUserInfo   = regexp.MustCompile(`(://)[^/\s:@'"]+:[^/\s@'"]+(@)`)
 )
 
-// secretKey is a key whose value is a secret, in any of the forms key: value, key=value and "key": "value".
+// secretKey matches a key whose value is a secret, in any of the forms key: value, key=value and "key": "value".
 var secretKey = regexp.MustCompile(`(?i)["']?[\w.-]*(?:passw(?:or)?d|passphrase|secret|token|credential|api-?_?key|private-?_?key)[\w.-]*["']?\s*[:=]\s*["']?([^\s"',}]+)`)
 
-// bearer is a token in the header of a request.
+// bearer matches a token in the header of a request.
 var bearer = regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,})`)
 
-// dataURL is how Ignition writes a file's content.
+// dataURL matches the content of a file as Ignition writes it.
 var dataURL = regexp.MustCompile(`data:[^,"\s]*,[^"\s]*`)
 
-// Redact takes secrets out of what a server has printed: those that its user data holds, in plain, base64 and URL-escaped
-// form, and what is a secret by its looks, whatever the user data (tokens, private keys, passwords in URLs). User data
-// may be nil.
+// Redact removes secrets from the output of a server: the secrets in its user data, in plain, base64 and URL-escaped form, and text that
+// looks like a secret (tokens, private keys, passwords in URLs). User data may be nil.
 func Redact(userData []byte, printed string) string {
 	for _, s := range secretsIn(userData) {
 		printed = strings.ReplaceAll(printed, s, Redacted)
@@ -54,8 +53,8 @@ func Redact(userData []byte, printed string) string {
 	return printed
 }
 
-// Redact takes the secrets of the Machine's user data out of what its server has printed (see the function of that name).
-// It makes nothing; foreign user data that cannot be read any more is not compared with.
+// Redact removes the secrets of the Machine's user data from the output of its server (see the function Redact). It creates nothing. It
+// skips user data that drover did not write and cannot read any more.
 func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig, printed string) (string, error) {
 	token, err := s.Tokens.find(ctx, m.UID)
 	if err != nil {
@@ -78,7 +77,7 @@ func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alph
 	return Redact([]byte(known), Redact([]byte(t.content), printed)), nil
 }
 
-// replaceGroup redacts what the pattern's one group matches, and leaves the rest of the match.
+// replaceGroup redacts what the pattern's only group matches, and keeps the rest of the match.
 func replaceGroup(pattern *regexp.Regexp, in string) string {
 	var out strings.Builder
 	last := 0
@@ -89,8 +88,7 @@ func replaceGroup(pattern *regexp.Regexp, in string) string {
 	return out.String() + in[last:]
 }
 
-// secretsIn are the secrets of user data in every form that they may be printed in, the longest first, so that none
-// leaves a part of another.
+// secretsIn returns the secrets in user data in every form in which they may be printed, the longest first, so that no part of one is left.
 func secretsIn(userData []byte) []string {
 	found := map[string]bool{}
 	for _, plain := range readable(userData) {
@@ -108,7 +106,7 @@ func secretsIn(userData []byte) []string {
 		}
 		for _, pattern := range []*regexp.Regexp{secretKey, bearer} {
 			for _, match := range pattern.FindAllStringSubmatch(plain, -1) {
-				// A shorter one would stand in half of all words.
+				// Redacting shorter values would garble ordinary words.
 				found[match[1]] = len(match[1]) >= 6
 			}
 		}
@@ -132,11 +130,11 @@ func secretsIn(userData []byte) []string {
 	return slices.Compact(out)
 }
 
-// readable is user data as it is, unpacked when it is compressed, and the content of the data URLs in it.
+// readable returns user data as text, decompressed if necessary, and the content of the data URLs in it.
 func readable(userData []byte) []string {
 	if bytes.HasPrefix(userData, []byte{0x1f, 0x8b}) {
 		if r, err := gzip.NewReader(bytes.NewReader(userData)); err == nil {
-			// What can be read of it is better than nothing.
+			// The readable part of damaged data is still useful.
 			userData, _ = io.ReadAll(io.LimitReader(r, 1<<22))
 		}
 	}

@@ -10,19 +10,19 @@ import (
 
 const defaultRegistry = "docker.io"
 
-// mirror is one host that answers for a registry.
+// mirror is one host that serves the images of a registry.
 type mirror struct {
 	url string
-	// override: the URL's path is the whole prefix, nothing is added to it.
+	// override is true when the URL's path is the whole prefix, to which nothing is added.
 	override bool
 }
 
-// registries are the mirrors of each registry. A registry that is only insecure has none.
+// registries returns the mirrors of each registry. A registry that is only insecure has none.
 func (s *Site) registries() (map[string][]mirror, error) {
 	out := map[string][]mirror{}
 	for _, host := range s.InsecureRegistries {
 		if !hostName.MatchString(host) {
-			return nil, fmt.Errorf("the nodes' insecure registry %q is no host such as registry.example:5000", host)
+			return nil, fmt.Errorf("the nodes' insecure registry %q is not a host such as registry.example:5000", host)
 		}
 		out[host] = nil
 	}
@@ -45,7 +45,7 @@ func (s *Site) registries() (map[string][]mirror, error) {
 	return out, nil
 }
 
-// registryFiles tell containerd of mirrors and of what it need not verify, one file per registry.
+// registryFiles returns containerd's configuration of mirrors and insecure registries, one file per registry.
 func (s *Site) registryFiles() ([]file, error) {
 	registries, err := s.registries()
 	if err != nil {

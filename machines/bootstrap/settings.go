@@ -13,8 +13,7 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Annotations that set the kubelet, of a Machine, its MachineDeployment or its MachineSet; the names are
-// machine-controller's.
+// Annotations that configure the kubelet, of a Machine, its MachineDeployment or its MachineSet. The names are machine-controller's.
 const (
 	annotationKubeletConfig = "v1.kubelet-config.machine-controller.kubermatic.io/"
 	annotationFeatureGates  = "v1.kubelet-featuregates.machine-controller.kubermatic.io/"
@@ -25,7 +24,7 @@ const (
 // --cloud-provider=external, as clusters without a cloud-controller-manager need it. Default: "true".
 const AnnotationExternalCloudProvider = annotationKubeletFlags + "ExternalCloudProvider"
 
-// KubeletSettings are what annotations may change about a kubelet.
+// KubeletSettings holds the settings of a kubelet that annotations may change.
 type KubeletSettings struct {
 	KubeReserved                map[string]string
 	SystemReserved              map[string]string
@@ -38,13 +37,13 @@ type KubeletSettings struct {
 	ImageMinimumGCAge           metav1.Duration
 	ImageMaximumGCAge           metav1.Duration
 	FeatureGates                map[string]bool
-	// ExternalCloudProvider: a cloud-controller-manager initialises the node.
+	// ExternalCloudProvider is true when a cloud-controller-manager initialises the node.
 	ExternalCloudProvider bool
 }
 
-// DefaultKubeletSettings are the settings of a Machine without annotations: 110 pods, 200m CPU, 300 MiB of memory and
-// 1 GiB of disk for the kubelet and its runtime, 200m, 500 MiB and 1 GiB for the system, the kubelet's own eviction
-// thresholds, and 100 MiB for each of the kubelet's 5 log files of a container.
+// DefaultKubeletSettings returns the settings of a Machine without annotations: 110 pods, 200m CPU, 300 MiB of memory and 1 GiB of disk for
+// the kubelet and its runtime, 200m, 500 MiB and 1 GiB for the system, the kubelet's own eviction thresholds, and 100 MiB for each of the
+// kubelet's 5 log files of a container.
 func DefaultKubeletSettings() KubeletSettings {
 	return KubeletSettings{
 		KubeReserved:   map[string]string{"cpu": "200m", "memory": "300Mi", "ephemeral-storage": "1Gi"},
@@ -57,10 +56,10 @@ func DefaultKubeletSettings() KubeletSettings {
 	}
 }
 
-// KubeletSettings returns the kubelet settings of a Machine that is created now. own are the annotations of the Machine,
-// or of the template that it is made from. They have precedence over those of its MachineDeployment, or of its MachineSet
-// when there is no MachineDeployment. operating-system-manager reads the annotations of the MachineDeployment alone and has
-// defaults of its own, so the settings of its groups follow from these. The error names the annotation.
+// KubeletSettings returns the kubelet settings of a Machine that is created now. own holds the annotations of the Machine, or of its
+// template. They take precedence over those of its MachineDeployment, or of its MachineSet when there is no MachineDeployment.
+// operating-system-manager reads only the annotations of the MachineDeployment and has its own defaults, so the settings of its groups are
+// computed from these. The error names the annotation.
 func (o Owners) KubeletSettings(own map[string]string) (KubeletSettings, error) {
 	if ManagedByOSM(o.Deployment) {
 		return defaultsOSM().with(o.Deployment.Annotations)
@@ -93,8 +92,8 @@ func (s KubeletSettings) ReservesByDefault() bool {
 	})
 }
 
-// with returns the settings with the annotations applied. A value that a kubelet would refuse to start with is an error
-// that names the annotation.
+// with returns the settings with the annotations applied. It returns an error that names the annotation for a value with which a kubelet
+// would not start.
 func (s KubeletSettings) with(annotations map[string]string) (KubeletSettings, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[key]
@@ -125,7 +124,7 @@ func (s *KubeletSettings) check() error {
 	return nil
 }
 
-// minimumGCAge is the age that an image must have to be collected; the kubelet's default is 2 min.
+// minimumGCAge returns the age from which an image may be deleted; the kubelet's default is 2 min.
 func (s *KubeletSettings) minimumGCAge() time.Duration {
 	if s.ImageMinimumGCAge.Duration == 0 {
 		return 2 * time.Minute
@@ -153,8 +152,8 @@ func boolean(value string) (bool, error) {
 	return on, nil
 }
 
-// set reads one setting. Unknown names are left alone: a newer writer may know them. An empty value means the default:
-// KubeOne writes EvictionHard so.
+// set reads one setting. It ignores unknown names, which a newer writer may know. An empty value means the default, because KubeOne writes
+// EvictionHard that way.
 func (s *KubeletSettings) set(name, value string) (err error) {
 	if value == "" {
 		return nil

@@ -11,46 +11,46 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// Site is what the operator sets for every node. The zero value sets nothing. User data of somebody else's making
-// (overwriteCloudConfig, a class's Secret, operating-system-manager) takes nothing of it.
+// Site holds the operator's settings for every node. The zero value sets nothing. User data that drover did not write
+// (overwriteCloudConfig, a class's Secret, operating-system-manager) does not use it.
 type Site struct {
-	// HTTPProxy is the URL of the proxy for downloads, packages and images; NoProxy what is reached without it (comma
-	// separated). The kubelet itself speaks to the API server without a proxy.
+	// HTTPProxy is the URL of the proxy for downloads, packages and images. NoProxy lists what is reached without it, separated by commas.
+	// The kubelet itself connects to the API server without a proxy.
 	HTTPProxy, NoProxy string
-	// RegistryMirrors are tried before the registry itself, in order: registry=URL, or URL alone for docker.io. A URL
-	// with a path is taken as the whole prefix of the registry's API there.
+	// RegistryMirrors are tried before the registry itself, in order: registry=URL, or only a URL for docker.io. The path of a URL is the
+	// whole prefix of the registry's API there.
 	RegistryMirrors []string
 	// InsecureRegistries are hosts whose certificates are not checked.
 	InsecureRegistries []string
 	// PauseImage replaces the container runtime's image of a pod's sandbox.
 	PauseImage string
-	// CABundle are certificates, in PEM form, that the whole system trusts.
+	// CABundle holds certificates, in PEM form, that the whole system trusts.
 	CABundle []byte
-	// ContainerdVersion is installed on an image without containerd. Default: 2.1.4.
+	// ContainerdVersion is the version to install on an image without containerd. Default: 2.1.4.
 	ContainerdVersion string
-	// Packages are installed on Ubuntu where they are missing, such as the tools that mount NFS volumes. A node joins without
-	// those that cannot be installed.
+	// Packages are installed on Ubuntu when they are missing, such as the tools that mount NFS volumes. A node joins also when they cannot
+	// be installed.
 	Packages []string
-	// FeatureGates of every kubelet; a Machine's annotations lie over them.
+	// FeatureGates of every kubelet. A Machine's annotations override them.
 	FeatureGates map[string]bool
 }
 
 var (
-	// plain is what may stand in an environment file, a TOML string and a unit without any quoting.
+	// plain matches what an environment file, a TOML string and a unit may contain without quoting.
 	plain     = regexp.MustCompile(`^[A-Za-z0-9._~:/?#@!&*+,;=%\[\]-]*$`)
 	imageName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@-]*$`)
-	// packageName is Debian's rule for a package's name.
+	// packageName is Debian's rule for the name of a package.
 	packageName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]+$`)
 	hostName    = regexp.MustCompile(`^(\[[0-9A-Fa-f:]+\]|[A-Za-z0-9][A-Za-z0-9.-]*)(:[0-9]{1,5})?$`)
 )
 
-// Check says everything that is wrong, each with what it is about.
+// Check returns an error that lists every invalid setting.
 func (s *Site) Check() error {
 	var errs []error
 	wrong := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if s.HTTPProxy != "" {
 		if u, err := url.Parse(s.HTTPProxy); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || !plain.MatchString(s.HTTPProxy) {
-			wrong("the nodes' HTTP proxy is no URL such as http://proxy.example:3128")
+			wrong("the nodes' HTTP proxy is not a URL such as http://proxy.example:3128")
 		}
 	}
 	if !plain.MatchString(s.NoProxy) {
@@ -60,11 +60,11 @@ func (s *Site) Check() error {
 		errs = append(errs, err)
 	}
 	if s.PauseImage != "" && !imageName.MatchString(s.PauseImage) {
-		wrong("the nodes' pause image %q is no image such as registry.example/pause:3.10", s.PauseImage)
+		wrong("the nodes' pause image %q is not an image such as registry.example/pause:3.10", s.PauseImage)
 	}
 	if s.ContainerdVersion != "" {
 		if _, err := version.ParseSemantic(s.ContainerdVersion); err != nil {
-			wrong("the nodes' containerd version %q is no version such as 2.1.4", s.ContainerdVersion)
+			wrong("the nodes' containerd version %q is not a version such as 2.1.4", s.ContainerdVersion)
 		}
 	}
 	errs = append(errs, s.checkPackages())
@@ -74,17 +74,17 @@ func (s *Site) Check() error {
 	return errors.Join(errs...)
 }
 
-// checkPackages returns an error that names the first package whose name is none.
+// checkPackages returns an error that names the first package with an invalid name.
 func (s *Site) checkPackages() error {
 	for _, name := range s.Packages {
 		if !packageName.MatchString(name) {
-			return fmt.Errorf("the nodes' package %q is no name of a Debian package such as nfs-common", name)
+			return fmt.Errorf("the nodes' package %q is not the name of a Debian package such as nfs-common", name)
 		}
 	}
 	return nil
 }
 
-// certificates splits the CA bundle: the systems' tools want one certificate per file.
+// certificates splits the CA bundle, because the systems' tools expect one certificate per file.
 func (s *Site) certificates() ([]string, error) {
 	var out []string
 	for rest := s.CABundle; ; {
@@ -102,8 +102,7 @@ func (s *Site) certificates() ([]string, error) {
 	}
 }
 
-// proxy is the environment of everything that downloads; empty without a proxy. What is next to the server is never
-// reached through it.
+// proxy returns the environment of everything that downloads; empty without a proxy. Local addresses are never reached through the proxy.
 func (s *Site) proxy(apiServer string) string {
 	if s.HTTPProxy == "" {
 		return ""
@@ -116,7 +115,7 @@ func (s *Site) proxy(apiServer string) string {
 		direct = append(direct, s.NoProxy)
 	}
 	var out strings.Builder
-	// update-engine reads ALL_PROXY alone.
+	// update-engine reads only ALL_PROXY.
 	for _, name := range []string{"ALL_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
 		value := s.HTTPProxy
 		if name == "NO_PROXY" {
@@ -127,6 +126,6 @@ func (s *Site) proxy(apiServer string) string {
 	return out.String()
 }
 
-// assign is a line that a shell and systemd read alike: nothing is special between single quotes. What has quotes or
-// line ends in it does not come here (see [Site.Check] and [Input.check]).
+// assign returns a line that a shell and systemd read in the same way, because nothing is special between single quotes. Values with quotes
+// or line ends are refused before (see [Site.Check] and [Input.check]).
 func assign(name, value string) string { return name + "='" + value + "'\n" }

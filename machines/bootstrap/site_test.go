@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -9,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestWhatTheOperatorSetsReachesEveryServer(t *testing.T) {
+func TestSiteSettingsReachEveryServer(t *testing.T) {
 	for _, system := range []string{"ubuntu", "flatcar"} {
 		userData, err := siteInput(system).Render()
 		if err != nil {
@@ -56,7 +57,7 @@ func TestWhatTheOperatorSetsReachesEveryServer(t *testing.T) {
 	}
 }
 
-func TestWhatTheOperatorSetsIsChecked(t *testing.T) {
+func TestSiteSettingsAreChecked(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		site Site
@@ -64,18 +65,18 @@ func TestWhatTheOperatorSetsIsChecked(t *testing.T) {
 	}{
 		{"nothing", Site{}, ""},
 		{"all of it", siteInput("ubuntu").Site, ""},
-		{"a proxy without a scheme", Site{HTTPProxy: "proxy:3128"}, "HTTP proxy is no URL"},
-		{"a proxy that ends its quotes", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is no URL"},
+		{"a proxy without a scheme", Site{HTTPProxy: "proxy:3128"}, "HTTP proxy is not a URL"},
+		{"a proxy that ends its quotes", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is not a URL"},
 		{"white space", Site{NoProxy: "a, b"}, `"a, b"`},
 		{"a mirror of nothing", Site{RegistryMirrors: []string{"quay.io="}}, `"quay.io=" is not of the form`},
 		{"a mirror that ends its string", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
 		{"a mirror's registry that leaves its folder", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
-		{"an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is no host`},
-		{"a pause image that is none", Site{PauseImage: "a b"}, `"a b" is no image`},
-		{"a containerd version that is none", Site{ContainerdVersion: "two"}, `"two" is no version`},
+		{"an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is not a host`},
+		{"a pause image that is none", Site{PauseImage: "a b"}, `"a b" is not an image`},
+		{"a containerd version that is none", Site{ContainerdVersion: "two"}, `"two" is not a version`},
 		{"a key among the certificates", Site{CABundle: []byte("-----BEGIN PRIVATE KEY-----\nTUlJQg==\n-----END PRIVATE KEY-----\n")}, "certificates only"},
 		{"no certificates", Site{CABundle: []byte("hello")}, "something else than certificates"},
-		{"a package that is an option (F-41)", Site{Packages: []string{"nfs-common", "--purge"}}, `"--purge" is no name of a Debian package`},
+		{"a package that is an option (F-41)", Site{Packages: []string{"nfs-common", "--purge"}}, `"--purge" is not the name of a Debian package`},
 		{"two faults are both named", Site{PauseImage: "a b", NoProxy: "a b"}, "list without proxy \"a b\": give host names, domains and networks, with commas and no white space\nthe nodes' pause image"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -84,5 +85,23 @@ func TestWhatTheOperatorSetsIsChecked(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tt.want)
 			}
 		})
+	}
+}
+
+func TestShellsAndSystemdReadTheSameEnvironment(t *testing.T) {
+	in := siteInput("ubuntu")
+	in.Site.HTTPProxy = "http://u:p%40$HOME;&*@proxy.example:3128"
+	if err := in.Site.Check(); err == nil {
+		t.Error("a dollar sign was taken, which systemd and shells read in different ways")
+	}
+	in.Site.HTTPProxy = "http://u:p%40;&*@proxy.example:3128"
+	if err := in.Site.Check(); err != nil {
+		t.Fatal(err)
+	}
+	c := exec.CommandContext(t.Context(), "bash", "-c", `eval "$(cat)"; printf %s "$HTTP_PROXY"`)
+	c.Stdin = strings.NewReader(in.Site.proxy(in.Server))
+	out, err := c.Output()
+	if err != nil || string(out) != in.Site.HTTPProxy {
+		t.Errorf("got %q, error %v", out, err)
 	}
 }

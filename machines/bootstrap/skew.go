@@ -9,12 +9,12 @@ import (
 // maxSkew is how many minor versions a kubelet may be older than the API server (Kubernetes' version skew policy).
 const maxSkew = 3
 
-// CheckSkew says what is wrong when a kubelet of that version may not join that API server: newer by a minor version,
-// or more than three minors older. Nil when it may.
+// CheckSkew returns an error when a kubelet of that version may not join that API server, because it is newer by a minor version, or more
+// than three minor versions older.
 func CheckSkew(kubelet, server string) error {
 	want, err := version.ParseSemantic(kubelet)
 	if err != nil {
-		return fmt.Errorf("spec.versions.kubelet %q is no version such as 1.33.4", kubelet)
+		return fmt.Errorf("spec.versions.kubelet %q is not a version such as 1.33.4", kubelet)
 	}
 	have, err := version.ParseGeneric(server)
 	if err != nil {

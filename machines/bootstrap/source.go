@@ -18,17 +18,17 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// factsLife is how long what is read of the cluster (address, CA, DNS, version) is used again.
+// factsLife is how long the facts read from the cluster (address, CA, DNS, version) are used.
 const factsLife = 5 * time.Minute
 
-// Options make a [Source].
+// Options configure a [Source].
 type Options struct {
-	// Control is where the Machines live, Target where their Nodes will.
+	// Control is the cluster with the Machines, Target the one with their Nodes.
 	Control, Target cluster.Cluster
 	Clock           clock.PassiveClock
 	// Rand is the cryptographic source of tokens.
 	Rand io.Reader
-	// APIServer replaces the API server's URL that is found otherwise.
+	// APIServer replaces the URL of the API server that drover finds itself.
 	APIServer string
 	// ClusterDNS replaces the address of Service kube-system/kube-dns.
 	ClusterDNS []string
@@ -36,25 +36,25 @@ type Options struct {
 	ClusterDomain string
 	// StartupTaint is the key of the taint (NoSchedule) that a node registers with; empty: none.
 	StartupTaint string
-	// ProviderIDs knows the provider IDs of Nodes. Default: the kubelet writes none.
+	// ProviderIDs handles the provider IDs of Nodes. Default: the kubelet writes none.
 	ProviderIDs ProviderIDs
-	// InPod: drover's own connection is that of a pod, at an address that no server can reach before it is a node.
+	// InPod is true when drover's own connection is that of a pod, to an address that no server can reach before it is a node.
 	InPod bool
-	// AllowedNamespaces are those that a MachineClass and its Secrets may be in, beside the Machine's own.
+	// AllowedNamespaces lists the namespaces in which a MachineClass and its Secrets may be, in addition to the Machine's own.
 	AllowedNamespaces []string
-	// ServiceAccount is the one that drover runs under, as namespace:name, for the command that an error about a forbidden
-	// Secret names. Default: v1alpha1.DefaultServiceAccount.
+	// ServiceAccount is drover's service account, as namespace:name, for the command in an error about a forbidden Secret. Default:
+	// v1alpha1.DefaultServiceAccount.
 	ServiceAccount string
-	// Site is what the operator sets for every node.
+	// Site holds the operator's settings for every node.
 	Site Site
 }
 
-// ProviderIDs knows the forms of provider IDs. See cloud.Provider.
+// ProviderIDs handles the forms of provider IDs. See cloud.Provider.
 type ProviderIDs interface {
-	// IDPrefix returns what stands before the server's own part in a provider ID; empty when nothing does.
+	// IDPrefix returns the part before the server's own part in a provider ID; empty when there is none.
 	IDPrefix(providerID string) string
-	// KubeletIDPrefix returns what a kubelet is to write before its server's own part; empty: it writes no provider ID.
-	// existing has the prefixes of the Nodes that there are, each with their number.
+	// KubeletIDPrefix returns what a kubelet must write before its server's own part; empty: it writes no provider ID. existing holds the
+	// prefixes of the existing Nodes, each with the number of Nodes.
 	KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string
 }
 
@@ -64,7 +64,7 @@ type noProviderIDs struct{}
 func (noProviderIDs) IDPrefix(string) string                                          { return "" }
 func (noProviderIDs) KubeletIDPrefix(*v1alpha1.ProviderConfig, map[string]int) string { return "" }
 
-// Source makes user data for Machines from what the cluster says.
+// Source creates user data for Machines from the state of the cluster.
 type Source struct {
 	options Options
 	Tokens  *Tokens
@@ -74,17 +74,17 @@ type Source struct {
 	reading singleflight.Group
 }
 
-// clusterFacts are what all Machines have in common.
+// clusterFacts holds what all Machines have in common.
 type clusterFacts struct {
 	endpoint
 	dns     []string
 	version string
-	// prefixes are those of the Nodes' provider IDs, each with the number of Nodes.
+	// prefixes holds the prefixes of the Nodes' provider IDs, each with the number of Nodes.
 	prefixes map[string]int
 	read     time.Time
 }
 
-// New makes a Source. It reads nothing yet.
+// New returns a Source. It reads nothing yet.
 func New(o Options) *Source {
 	if o.ClusterDomain == "" {
 		o.ClusterDomain = "cluster.local"
@@ -97,7 +97,7 @@ func New(o Options) *Source {
 	}}
 }
 
-// Check says whether the Machine can be given user data at all; a *[Problem] says why not. It makes nothing.
+// Check reports whether user data can be created for the Machine; a *[Problem] describes why not. It creates nothing.
 func (s *Source) Check(ctx context.Context, m *v1alpha1.Machine) error {
 	if m.Spec.Versions.Kubelet == "" {
 		return problem("spec.versions.kubelet is empty: name the kubelet's version, such as 1.33.4")
@@ -115,8 +115,8 @@ func (s *Source) Check(ctx context.Context, m *v1alpha1.Machine) error {
 	return nil
 }
 
-// UserData makes the Machine's user data, and the token in it when there is none yet. Errors that the Machine's own
-// description causes are a *[Problem]; what must come first is a *[Waiting].
+// UserData returns the Machine's user data, and creates its token when there is none yet. It returns a *[Problem] for an error in the
+// Machine's own description, and a *[Waiting] for something that must exist first.
 func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) ([]byte, error) {
 	owners, err := OwnersOf(ctx, s.options.Control.GetClient(), m)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 	if err != nil {
 		return nil, err
 	}
-	// Rendered before there is a token: what cannot be rendered needs none.
+	// The user data is rendered before the token is created, because an error in it needs no token.
 	if in.Token, err = s.Tokens.Draw(m); err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 	return in.Render()
 }
 
-// input gathers what drover's own user data depends on, but the token.
+// input collects what drover's own user data depends on, except the token.
 func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (*Input, error) {
 	settings, err := owners.KubeletSettings(m.Annotations)
 	if err != nil {
@@ -173,8 +173,7 @@ func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, 
 	}, nil
 }
 
-// NodeLabels are the labels that the Machine's node is to bear (see the function of that name), the selector being that
-// of the Machine's set.
+// NodeLabels returns the labels of the Machine's Node (see the function NodeLabels), with the selector of the Machine's set.
 func (s *Source) NodeLabels(ctx context.Context, m *v1alpha1.Machine) (map[string]string, error) {
 	var selector *metav1.LabelSelector
 	owner := metav1.GetControllerOf(m)
@@ -189,7 +188,7 @@ func (s *Source) NodeLabels(ctx context.Context, m *v1alpha1.Machine) (map[strin
 	return NodeLabels(&m.Spec, m.Labels, selector), nil
 }
 
-// cluster gives what all Machines have in common, read at most every five minutes, once for all who ask.
+// cluster returns what all Machines have in common. It is read at most every five minutes, once for all concurrent callers.
 func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
 	s.mu.Lock()
 	facts := s.facts

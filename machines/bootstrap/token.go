@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// Group is the group of everybody who comes with a token of drover's. It may ask for a kubelet's client
-	// certificate, and nothing approves for it but drover.
+	// Group is the group of all users of drover's bootstrap tokens. It may request a kubelet's client certificate, and only drover approves
+	// such requests.
 	Group = "system:bootstrappers:drover"
-	// UserPrefix begins the name of who comes with a bootstrap token; the token's id follows.
+	// UserPrefix precedes the token ID in the user name of a bootstrap token.
 	UserPrefix = "system:bootstrap:"
-	// TokenLife is how long a token is good for; while its Machine is waited for it is prolonged.
+	// TokenLife is how long a token is valid. It is prolonged while its Machine is awaited.
 	TokenLife = 30 * time.Minute
 
 	namespace    = metav1.NamespaceSystem
@@ -31,14 +31,14 @@ const (
 	secretType   = corev1.SecretType("bootstrap.kubernetes.io/token")
 )
 
-// Token is a bootstrap token: a public id and a secret.
+// Token is a bootstrap token: a public ID and a secret.
 type Token struct{ ID, Secret string }
 
-// String is the token as a client presents it.
+// String returns the token as a client presents it.
 func (t Token) String() string { return t.ID + "." + t.Secret }
 
-// secretFor is the Secret that makes the API server know the token. usage-bootstrap-signing is left out: the token is
-// for authentication alone.
+// secretFor returns the Secret of a token, by which the API server accepts it. It leaves out usage-bootstrap-signing, because the token is
+// for authentication only.
 func secretFor(m *v1alpha1.Machine, token Token, expiry time.Time) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -62,7 +62,7 @@ func tokenOf(s *corev1.Secret) Token {
 	return Token{ID: string(s.Data["token-id"]), Secret: string(s.Data["token-secret"])}
 }
 
-// expiryOf is when a token runs out; zero when that cannot be read.
+// expiryOf returns when a token expires; zero when that cannot be read.
 func expiryOf(s *corev1.Secret) time.Time {
 	expiry, err := time.Parse(time.RFC3339, string(s.Data["expiration"]))
 	if err != nil {
@@ -77,7 +77,7 @@ const (
 	secretLength = 16
 )
 
-// idOf is the n-th id that the token of a Machine may have: public, and always the same.
+// idOf returns the n-th ID that the token of a Machine may have. It is public and constant.
 func idOf(machine types.UID, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "drover bootstrap token %s %d", machine, n))
 	out := make([]byte, idLength)
@@ -87,9 +87,9 @@ func idOf(machine types.UID, n int) string {
 	return string(out)
 }
 
-// draw takes characters from the source, each equally likely.
+// draw reads random characters from the source, each equally likely.
 func draw(source io.Reader, length int) (string, error) {
-	// Bytes beyond the largest multiple of the alphabet would make its first letters likelier.
+	// Bytes beyond the largest multiple of the alphabet would make its first letters more likely.
 	const limit = 256 / len(alphabet) * len(alphabet)
 	out := make([]byte, 0, length)
 	buffer := make([]byte, length)
@@ -108,18 +108,18 @@ func draw(source io.Reader, length int) (string, error) {
 
 var tokenID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
-// Holder is whom a bootstrap token was made for: a Machine of drover's, or all Machines of a deployment of
+// Holder describes what a bootstrap token was made for: a Machine of drover's, or all Machines of a deployment of
 // operating-system-manager's. The zero value is neither.
 type Holder struct {
 	Machine types.NamespacedName
 	UID     types.UID
 	// Expiry is when the token expires; zero when it does not.
 	Expiry time.Time
-	// deployment is operating-system-manager's mark.
+	// deployment is operating-system-manager's label of a deployment.
 	deployment string
 }
 
-// HolderOf says whose the token with that id is. A token that is not there gives a zero Holder and no error.
+// HolderOf returns the holder of the token with that ID. It returns a zero Holder and no error for a token that does not exist.
 func HolderOf(ctx context.Context, reader client.Reader, id string) (Holder, error) {
 	var h Holder
 	if !tokenID.MatchString(id) {
@@ -138,12 +138,12 @@ func HolderOf(ctx context.Context, reader client.Reader, id string) (Holder, err
 	return h, nil
 }
 
-// Serves tells whether the token is operating-system-manager's for that deployment.
+// Serves reports whether the token is operating-system-manager's for that deployment.
 func (h Holder) Serves(d *v1alpha1.MachineDeployment) bool {
 	return h.deployment != "" && ManagedByOSM(d) && tokenLabelOSM(d) == h.deployment
 }
 
-// Shared tells whether the token is for all Machines of a deployment.
+// Shared reports whether the token is for all Machines of a deployment.
 func (h Holder) Shared() bool { return h.deployment != "" }
 
 func machineOf(s *corev1.Secret) types.NamespacedName {

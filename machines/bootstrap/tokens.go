@@ -18,9 +18,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Tokens keeps one bootstrap token per waiting Machine, as Secrets in kube-system. The id of a token, which is public,
-// follows from its Machine's UID, so that it is found, made and deleted by name, also by a successor: nothing is listed, and
-// nothing is made twice. Its secret is drawn. The reader must not be a cache: it would say that a token is not there yet.
+// Tokens stores one bootstrap token per awaited Machine, as Secrets in kube-system. The ID of a token, which is public, is computed from
+// its Machine's UID, so that it is found, created and deleted by name, also by the next leader: nothing is listed, and nothing is created
+// twice. Its secret is random. The reader must not be a cache, which would miss new tokens.
 type Tokens struct {
 	Client client.Client
 	Reader client.Reader
@@ -29,13 +29,13 @@ type Tokens struct {
 	Rand io.Reader
 
 	mu sync.Mutex
-	// known holds the tokens that were made or read, so that a look at a waiting Machine costs no call, and a deletion one.
+	// known holds the tokens that were created or read, so that a reconcile of a waiting Machine needs no call, and a deletion only one.
 	known map[types.UID]knownToken
-	// began is when the first token was kept. Machines from before may have one that another process made.
+	// began is when the first token was stored. Machines from before may have a token that another process created.
 	began time.Time
 }
 
-// knownToken is what is remembered of a token: itself, which Secret it is, and when it runs out.
+// knownToken holds a token, which Secret it is, and when it expires.
 type knownToken struct {
 	token  Token
 	name   string
@@ -43,11 +43,10 @@ type knownToken struct {
 	expiry time.Time
 }
 
-// ids is how many ids are tried for a Machine. One is taken by another Machine's token once in two thousand million, per
-// token there is.
+// ids is how many IDs are tried for a Machine. For each existing token, the chance that an ID is taken is one in two thousand million.
 const ids = 3
 
-// Ensure gives the Machine's token and makes it when there is none.
+// Ensure returns the Machine's token, and creates it when there is none.
 func (t *Tokens) Ensure(ctx context.Context, m *v1alpha1.Machine) (Token, error) {
 	drawn, err := t.Draw(m)
 	if err != nil {
@@ -56,8 +55,7 @@ func (t *Tokens) Ensure(ctx context.Context, m *v1alpha1.Machine) (Token, error)
 	return t.Keep(ctx, m, drawn)
 }
 
-// Draw returns the token that the Machine is known to have, else one that [Tokens.Keep] may make the Machine's. Nothing
-// knows that one until then.
+// Draw returns the known token of the Machine, else a new one that [Tokens.Keep] may store. Until then it is valid nowhere.
 func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
 	if known, ok := t.recall(m.UID); ok {
 		return known.token, nil
@@ -66,11 +64,11 @@ func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
 	return Token{ID: idOf(m.UID, 0), Secret: secret}, err
 }
 
-// Keep makes a drawn token the Machine's, or returns the one that the Machine has already. When less than half of that
-// one's life is left, its expiry moves, and nothing else of it.
+// Keep stores a drawn token for the Machine, or returns the one that the Machine has already. When less than half of the life of that one
+// is left, its expiry is moved, and nothing else.
 //
-// A token that this process has made costs no call. One that an earlier process may have made is read first: a create that
-// the API server refuses would be a write for nothing.
+// A known token costs no call. For a Machine whose token an earlier process may have created, Keep reads before it writes, because the API
+// server would refuse the create.
 func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (Token, error) {
 	known, ok := t.recall(m.UID)
 	if ok && known.expiry.Sub(t.Clock.Now()) > TokenLife/2 {
@@ -88,7 +86,7 @@ func (t *Tokens) Keep(ctx context.Context, m *v1alpha1.Machine, drawn Token) (To
 	return t.create(ctx, m, drawn)
 }
 
-// older reports whether the Machine was made before this process kept its first token.
+// older reports whether the Machine was created before this process stored its first token.
 func (t *Tokens) older(m *v1alpha1.Machine) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +96,7 @@ func (t *Tokens) older(m *v1alpha1.Machine) bool {
 	return m.CreationTimestamp.Time.Before(t.began)
 }
 
-// create makes the Secret of a drawn token, under the first id that no other Machine's token has.
+// create creates the Secret of a drawn token, under the first ID that no other Machine's token has.
 func (t *Tokens) create(ctx context.Context, m *v1alpha1.Machine, drawn Token) (Token, error) {
 	for n := range ids {
 		drawn.ID = idOf(m.UID, n)
@@ -134,7 +132,7 @@ func (t *Tokens) Prolong(ctx context.Context, m *v1alpha1.Machine) error {
 	return t.prolong(ctx, s)
 }
 
-// Delete removes the Machine's token.
+// Delete deletes the Machine's token.
 func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 	known, ok := t.recall(m.UID)
 	if !ok {
@@ -147,7 +145,7 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: known.name}}
 	err := t.Client.Delete(ctx, s, client.Preconditions{UID: &known.uid})
 	if apierrors.IsConflict(err) {
-		// Another Secret may have the name now: the next attempt looks for the Machine's.
+		// Another Secret may have the name now. The next attempt searches for the Machine's.
 		t.forget(m.UID)
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -157,7 +155,7 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 	return nil
 }
 
-// find reads the Machine's token; nil when it has none.
+// find reads the Machine's token. It returns nil when there is none.
 func (t *Tokens) find(ctx context.Context, uid types.UID) (*corev1.Secret, error) {
 	for n := range ids {
 		s, err := t.read(ctx, uid, n)
@@ -171,7 +169,7 @@ func (t *Tokens) find(ctx context.Context, uid types.UID) (*corev1.Secret, error
 	return nil, nil
 }
 
-// read gives the Secret of that id, whose token it may be; nil when there is none.
+// read returns the Secret of the n-th token ID of the Machine, or nil when there is none.
 func (t *Tokens) read(ctx context.Context, uid types.UID, n int) (*corev1.Secret, error) {
 	var s corev1.Secret
 	err := t.Reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: secretPrefix + idOf(uid, n)}, &s)
@@ -214,7 +212,7 @@ func (t *Tokens) remember(s *corev1.Secret) {
 	t.known[types.UID(s.Labels[v1alpha1.LabelTokenMachine])] = knownToken{tokenOf(s), s.Name, s.UID, expiryOf(s)}
 }
 
-// sweep drops the tokens that have expired: somebody else may have deleted them.
+// sweep removes expired tokens from memory, because another client may have deleted them.
 func (t *Tokens) sweep() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// maxEncoded is how long user data may be in base64 form (Nova's limit).
+// maxEncoded is the maximum length of user data in base64 form (Nova's limit).
 const maxEncoded = 65535
 
-// Render writes the user data. The same input gives the same bytes. Errors are of type *[Problem].
+// Render returns the user data. The same input gives the same bytes. Errors have the type *[Problem].
 func (in *Input) Render() ([]byte, error) {
 	out, err := in.render()
 	if err != nil {
@@ -18,7 +18,7 @@ func (in *Input) Render() ([]byte, error) {
 	return out, fits(in.Name, out)
 }
 
-// fits refuses what Nova would refuse (MC-44, CAPI-29).
+// fits returns an error for user data that Nova would refuse (MC-44, CAPI-29).
 func fits(name string, userData []byte) error {
 	if n := base64.StdEncoding.EncodedLen(len(userData)); n > maxEncoded {
 		return problem("the user data of %s has %d bytes in base64 form and may have %d: shorten overwriteCloudConfig, sshPublicKeys or what else is of your making", name, n, maxEncoded)
@@ -46,23 +46,23 @@ func (in *Input) render() ([]byte, error) {
 	return write(doc)
 }
 
-// Placeholders of user data that somebody else wrote: Gardener's two, and machine-controller's. Each also stands for
-// itself in URL-escaped form, as it does in an Ignition document.
+// Placeholders in user data that drover did not write: Gardener's two, and machine-controller's. Each is also replaced in URL-escaped form,
+// as in an Ignition document.
 const (
 	placeName       = "<<MACHINE_NAME>>"
 	placeToken      = "<<BOOTSTRAP_TOKEN>>"
 	placeNameLegacy = "<MACHINE_NAME>"
 )
 
-// wantsToken tells whether the text has a place for a bootstrap token.
+// wantsToken reports whether the text has a placeholder for a bootstrap token.
 func wantsToken(text string) bool {
 	return strings.Contains(text, placeToken) || strings.Contains(text, url.QueryEscape(placeToken))
 }
 
-// fill puts the Machine's name and token into user data that somebody else wrote.
+// fill replaces the placeholders for the Machine's name and token in user data that drover did not write.
 func (in *Input) fill(text string) string { return fill(text, in.Name, in.Token) }
 
-// fill compares in this order at each position of the text; no placeholder begins another one.
+// fill compares in this order at each position of the text. No placeholder is the beginning of another.
 func fill(text, name string, token Token) string {
 	var pairs []string
 	for _, p := range [][2]string{{placeName, name}, {placeToken, token.String()}, {placeNameLegacy, name}} {

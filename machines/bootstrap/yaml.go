@@ -9,15 +9,13 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// mostTexts is how many parts of user data are remembered: those of about four node groups.
+// mostTexts is how many parts of user data are cached: those of about four node groups.
 const mostTexts = 64
 
-// texts holds parts of user data that many Machines have in common, by what they are made from. Writing YAML is most of what
-// user data costs.
+// texts caches parts of user data that many Machines have in common. Writing YAML is most of the cost of user data.
 var texts = lru.New(mostTexts)
 
-// remembered returns the text that was last written for the key; when there is none, it writes and stores it. Callers must not
-// change the text.
+// remembered returns the cached text for the key, or writes and caches it. Callers must not change the text.
 func remembered(key any, write func() ([]byte, error)) ([]byte, error) {
 	if known, ok := texts.Get(key); ok {
 		if text, ok := known.([]byte); ok {
@@ -31,7 +29,7 @@ func remembered(key any, write func() ([]byte, error)) ([]byte, error) {
 	return text, err
 }
 
-// toFields gives a value's JSON form as maps and lists. Numbers without a fraction are whole numbers.
+// toFields returns the JSON form of a value as maps and lists. Numbers without a fraction are whole numbers.
 func toFields(value any) (any, error) {
 	raw, err := json.Marshal(value)
 	if err != nil {
@@ -40,7 +38,7 @@ func toFields(value any) (any, error) {
 	return fieldsOf(raw)
 }
 
-// fieldsOf returns the maps and lists that a JSON document holds, as toFields does.
+// fieldsOf returns the maps and lists of a JSON document, as toFields does.
 func fieldsOf(raw []byte) (any, error) {
 	var fields any
 	if err := json.Unmarshal(raw, &fields); err != nil {
@@ -49,7 +47,7 @@ func fieldsOf(raw []byte) (any, error) {
 	return whole(fields), nil
 }
 
-// whole makes numbers without a fraction integers: 1e+06 is none for a kubelet.
+// whole turns numbers without a fraction into integers, because a kubelet does not read 1e+06 as one.
 func whole(value any) any {
 	switch v := value.(type) {
 	case map[string]any:
@@ -68,8 +66,8 @@ func whole(value any) any {
 	return value
 }
 
-// toYAML writes a value, whose fields are named for JSON, as YAML. (sigs.k8s.io/yaml does the same by way of a YAML parser,
-// at thrice the time; a document is written for every Machine.)
+// toYAML writes a value, whose fields are named for JSON, as YAML. (sigs.k8s.io/yaml parses YAML to do the same, which takes three times as
+// long; a document is written for every Machine.)
 func toYAML(value any) ([]byte, error) {
 	fields, err := toFields(value)
 	if err != nil {

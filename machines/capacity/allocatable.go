@@ -14,12 +14,11 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// DefaultKernelMemory is the share of a server's memory, in percent, that firmware and kernel keep, when nothing else is
-// said: a kubelet reports less than the flavor says, and a template that promises more makes the autoscaler order nodes that
-// the pod does not fit on (CA-C99).
+// DefaultKernelMemory is the default share of a server's memory, in percent, that firmware and kernel use. A kubelet reports less memory
+// than the flavor has, and a template with too much memory makes the autoscaler order nodes that the pod does not fit on (CA-C99).
 const DefaultKernelMemory = 3.0
 
-// capacity is what the flavor gives.
+// capacity returns the resources of the flavor.
 func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
 	list := corev1.ResourceList{
 		corev1.ResourceCPU:    shape.CPU.DeepCopy(),
@@ -32,9 +31,9 @@ func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
 	return list
 }
 
-// arriving is the capacity that a node reports: its memory is the flavor's without the percentage that firmware and kernel
-// keep. Told too much by more than 1.5 %, an empty group is not like its sister that has nodes (CA-C99). What people have said
-// of the memory stays.
+// arriving returns the capacity that a node reports: the flavor's memory less the percentage that firmware and kernel use. With an error of
+// more than 1.5 %, the autoscaler would not take an empty group as similar to one with nodes (CA-C99). Memory that annotations or a class
+// give stays as it is.
 func arriving(list corev1.ResourceList, given []corev1.ResourceName, kernel float64) corev1.ResourceList {
 	if memory, ok := list[corev1.ResourceMemory]; ok && !slices.Contains(given, corev1.ResourceMemory) {
 		memory.Sub(*resource.NewQuantity(share(memory.Value(), kernel), resource.BinarySI))
@@ -43,8 +42,8 @@ func arriving(list corev1.ResourceList, given []corev1.ResourceName, kernel floa
 	return list
 }
 
-// allocatable is what is left for pods: less what kubelet and system keep for themselves, less what must stay free so
-// that nothing is evicted, and less the percentage of memory that never arrives. Never below zero.
+// allocatable returns what pods can use: the capacity less the reservations for kubelet and system, less the eviction thresholds, and less
+// the percentage of memory for firmware and kernel. No value is below zero.
 func allocatable(shape cloud.Shape, s bootstrap.KubeletSettings, kernel float64) (corev1.ResourceList, error) {
 	list := capacity(shape, s.MaxPods)
 	memory := list[corev1.ResourceMemory]
@@ -94,10 +93,10 @@ func amountOf(value string, total int64) (resource.Quantity, error) {
 	}
 	p, err := strconv.ParseFloat(percent, 64)
 	if err != nil || p < 0 || p > 100 {
-		return resource.Quantity{}, fmt.Errorf("%q is no percentage", value)
+		return resource.Quantity{}, fmt.Errorf("%q is not a percentage", value)
 	}
 	return *resource.NewQuantity(int64(float64(total)*p/100), resource.BinarySI), nil
 }
 
-// share is that many percent of a number, rounded up.
+// share returns that percentage of a number, rounded up.
 func share(n int64, percent float64) int64 { return int64(math.Ceil(float64(n) * percent / 100)) }

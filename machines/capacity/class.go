@@ -13,11 +13,11 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// classTemplate reads what the template's MachineClass says of its nodes; nil when there is no class, or it says nothing.
+// classTemplate returns what the template's MachineClass sets for its nodes; nil when there is no class, or it sets nothing.
 func (r *Reconciler) classTemplate(ctx context.Context, s *subject) (*v1alpha1.ClassNodeTemplate, error) {
 	source, err := s.template.Spec.Provider()
 	if err != nil || source.ValueFrom == nil || source.ValueFrom.MachineClass == nil {
-		// What is wrong with the spec is told by whoever asks the cloud with it.
+		// The cloud provider reports an invalid spec.
 		return nil, nil
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: source.ValueFrom.MachineClass.Name}
@@ -28,7 +28,7 @@ func (r *Reconciler) classTemplate(ctx context.Context, s *subject) (*v1alpha1.C
 	return class.NodeTemplate, nil
 }
 
-// overShape lays what a class says over what the flavor says.
+// overShape applies the values of a class over those of the flavor.
 func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape, settings *bootstrap.KubeletSettings) {
 	if c == nil {
 		return

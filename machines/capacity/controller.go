@@ -23,19 +23,19 @@ import (
 )
 
 const (
-	// FieldManager owns status.nodeTemplate and the condition TemplateResolved.
+	// FieldManager is the field manager of status.nodeTemplate and the condition TemplateResolved.
 	FieldManager = "drover-capacity"
-	// resolveAgain is how often a template that was resolved is looked at again: a flavor or image may have changed.
+	// resolveAgain is how often a resolved template is resolved again, because a flavor or image may have changed.
 	resolveAgain = 10 * time.Minute
-	// askAgain is when a cloud that could not be asked is asked again.
+	// askAgain is how soon drover asks a cloud again that could not be reached.
 	askAgain = 30 * time.Second
-	// reasonResolved is the condition's reason when all is well.
+	// reasonResolved is the condition's reason when the template is resolved.
 	reasonResolved = "Resolved"
 )
 
-// Options are what a Reconciler is made of.
+// Options configure a Reconciler.
 type Options struct {
-	// Control is where MachineDeployments live; Target is where their Nodes live: Control when it is one cluster.
+	// Control is the cluster with the MachineDeployments, Target the one with their Nodes: Control when there is only one cluster.
 	Control, Target cluster.Cluster
 	Cloud           cloud.Cloud
 	// Clock is the time. Default: the real one.
@@ -44,15 +44,15 @@ type Options struct {
 	StartupTaint string
 	// OtherStartupTaints are the keys of taints that other programs remove before a node takes pods.
 	OtherStartupTaints []string
-	// KernelMemory is the share of a flavor's memory that firmware and kernel keep, in percent. Nil: DefaultKernelMemory.
+	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent. Nil: DefaultKernelMemory.
 	KernelMemory *float64
-	// GPUResource is what a flavor's GPUs are on its nodes. Default: DefaultGPUResource.
+	// GPUResource is the name under which a node reports the GPUs of a flavor. Default: DefaultGPUResource.
 	GPUResource corev1.ResourceName
-	// BareSets: MachineSets without a MachineDeployment have templates too.
+	// BareSets reports whether MachineSets without a MachineDeployment have templates too.
 	BareSets bool
 }
 
-// Reconciler writes the node template of each MachineDeployment, and of bare MachineSets when that is asked for.
+// Reconciler writes the node template of each MachineDeployment, and with BareSets also of bare MachineSets.
 type Reconciler struct {
 	control, target cluster.Cluster
 	client          client.Client
@@ -65,7 +65,7 @@ type Reconciler struct {
 	bareSets bool
 }
 
-// New makes a Reconciler.
+// New returns a Reconciler.
 func New(o Options) *Reconciler {
 	if o.Target == nil {
 		o.Target = o.Control
@@ -104,7 +104,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return r.resolve(ctx, ofDeployment(d))
 }
 
-// reconcileSet does the same for a set, unless a deployment does it for it.
+// reconcileSet resolves the template of a set without a deployment, and writes what has changed.
 func (r *Reconciler) reconcileSet(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	s := &v1alpha1.MachineSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, s); err != nil {
@@ -128,7 +128,7 @@ func (r *Reconciler) resolve(ctx context.Context, s *subject) (ctrl.Result, erro
 	return ctrl.Result{RequeueAfter: verdict.again}, nil
 }
 
-// template asks the cloud, the class and the nodes that there are.
+// template computes the template from the cloud, the class and the existing nodes.
 func (r *Reconciler) template(ctx context.Context, s *subject) (*v1alpha1.NodeTemplate, *fault.Error) {
 	shape, err := r.cloud.Shape(ctx, s.GetNamespace(), s.template)
 	if err != nil {
@@ -148,22 +148,21 @@ func (r *Reconciler) template(ctx context.Context, s *subject) (*v1alpha1.NodeTe
 	return t.NodeTemplate, nil
 }
 
-// verdict is what status says afterwards.
+// verdict holds what to write into the status.
 type verdict struct {
 	template  *v1alpha1.NodeTemplate
 	condition metav1.Condition
 	again     time.Duration
 }
 
-// judge decides what is written. What the cloud does not know has no template, since wrong numbers make the autoscaler
-// order nodes for ever (CA-C98); when the cloud merely cannot be asked, the last answer stays, unless it was for another
-// template (CA-C103).
+// judge decides what to write. There is no template for what the cloud does not have, because wrong numbers make the autoscaler order nodes
+// endlessly (CA-C98). When the cloud cannot be reached, the last template stays, unless it was for another Machine template (CA-C103).
 func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) verdict {
 	v := verdict{
 		template: template,
 		condition: metav1.Condition{
 			Type: v1alpha1.ConditionTemplateResolved, Status: metav1.ConditionTrue, Reason: reasonResolved,
-			Message: "the cloud knows what the template names", ObservedGeneration: s.GetGeneration(),
+			Message: "the cloud has what the template names", ObservedGeneration: s.GetGeneration(),
 		},
 		again: resolveAgain,
 	}
@@ -185,7 +184,7 @@ func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) ve
 	return v
 }
 
-// write applies the verdict, when it says anything new, and tells people of a failure once.
+// write writes the verdict when it differs from the status, and reports a failure by one Event.
 func (r *Reconciler) write(ctx context.Context, s *subject, v verdict) error {
 	known := apimeta.FindStatusCondition(s.conditions, v.condition.Type)
 	same := known != nil && known.Status == v.condition.Status && known.Reason == v.condition.Reason && known.Message == v.condition.Message
@@ -199,14 +198,14 @@ func (r *Reconciler) write(ctx context.Context, s *subject, v verdict) error {
 	if err := r.apply(ctx, s, v); err != nil {
 		return fmt.Errorf("writing the node template: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("node template", "status", v.condition.Status, "reason", v.condition.Reason, "message", v.condition.Message)
+	ctrl.LoggerFrom(ctx).Info("Wrote a node template", "status", v.condition.Status, "reason", v.condition.Reason, "message", v.condition.Message)
 	if v.condition.Status != metav1.ConditionTrue && !same {
 		r.recorder.Eventf(s.Object, nil, corev1.EventTypeWarning, v.condition.Reason, "ResolveTemplate", "%s", v.condition.Message)
 	}
 	return nil
 }
 
-// apply writes the two fields that are this controller's, by server-side apply: the other conditions have other owners.
+// apply writes the two fields of this controller by server-side apply, because the other conditions have other owners.
 func (r *Reconciler) apply(ctx context.Context, s *subject, v verdict) error {
 	owned := struct {
 		NodeTemplate *v1alpha1.NodeTemplate `json:"nodeTemplate,omitempty"`

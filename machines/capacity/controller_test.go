@@ -7,8 +7,10 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -28,7 +30,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// catalog is a cloud that knows one shape, or fails.
+// catalog is a cloud with one shape, or a failing one.
 type catalog struct {
 	cloud.Cloud
 	shape cloud.Shape
@@ -41,7 +43,7 @@ func (c *catalog) Shape(context.Context, string, *v1alpha1.MachineTemplateSpec) 
 	return c.shape, c.err
 }
 
-// bench is the controller on a real API server: what it writes is merged there, with what others write.
+// bench is the controller on a real API server, which merges its writes with those of other clients.
 type bench struct {
 	t        *testing.T
 	config   *rest.Config
@@ -82,7 +84,7 @@ func (b *bench) create(name string) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// reconcile runs the controller once and gives what the API server has then.
+// reconcile runs the controller once and returns the object as stored.
 func (b *bench) reconcile(d *v1alpha1.MachineDeployment) (*v1alpha1.MachineDeployment, ctrl.Result) {
 	b.t.Helper()
 	key := client.ObjectKeyFromObject(d)
@@ -101,51 +103,51 @@ func (b *bench) condition(d *v1alpha1.MachineDeployment, status metav1.Condition
 	b.t.Helper()
 	c := apimeta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionTemplateResolved)
 	if c == nil || c.Status != status || c.Reason != reason || !strings.Contains(c.Message, message) {
-		b.t.Errorf("the condition is %+v, want %s %s with %q", c, status, reason, message)
+		b.t.Errorf("condition %+v, want %s %s with %q", c, status, reason, message)
 	}
 }
 
-func TestTheTemplateInStatus(t *testing.T) {
+func TestReconcileWritesTheTemplateIntoStatus(t *testing.T) {
 	b := newBench(t)
-	t.Run("a template that the cloud knows is written once", func(t *testing.T) {
+	t.Run("writes a template that the cloud has once", func(t *testing.T) {
 		d := b.create("known")
 		after, result := b.reconcile(d)
 		b.condition(after, metav1.ConditionTrue, reasonResolved, "")
 		if want := resolve(t, d, shape()); !apiequality.Semantic.DeepEqual(after.Status.NodeTemplate, want) {
-			t.Errorf("the node template is %+v, want %+v", after.Status.NodeTemplate, want)
+			t.Errorf("node template %+v, want %+v", after.Status.NodeTemplate, want)
 		}
 		if result.RequeueAfter != resolveAgain {
-			t.Errorf("it is looked at again after %s", result.RequeueAfter)
+			t.Errorf("resolved again after %s", result.RequeueAfter)
 		}
 		again, _ := b.reconcile(d)
 		if again.ResourceVersion != after.ResourceVersion {
-			t.Error("nothing has changed and it was written again")
+			t.Error("the unchanged template was written again")
 		}
 	})
-	t.Run("CA-C98 an unknown flavor: condition, one Event that names it, and no template", func(t *testing.T) {
+	t.Run("reports an unknown flavor by a condition and one Event that names it, without a template (CA-C98)", func(t *testing.T) {
 		b.cloud.err = fault.New(fault.Invalid, fault.CodeFlavorNotFound, "spec.template.spec.providerSpec.value.cloudProviderSpec.flavor: no flavor %q", "m1.tyni")
 		d := b.create("typo")
 		after, _ := b.reconcile(d)
 		b.reconcile(d)
 		b.condition(after, metav1.ConditionFalse, "FlavorNotFound", "m1.tyni")
 		if after.Status.NodeTemplate != nil {
-			t.Errorf("the node template is %+v", after.Status.NodeTemplate)
+			t.Errorf("node template %+v, want none", after.Status.NodeTemplate)
 		}
 		if got := <-b.recorder.Events; !strings.Contains(got, "FlavorNotFound") || !strings.Contains(got, "m1.tyni") || len(b.recorder.Events) != 0 {
-			t.Errorf("the event is %q, %d more follow", got, len(b.recorder.Events))
+			t.Errorf("Event %q, %d more follow", got, len(b.recorder.Events))
 		}
 	})
-	t.Run("an unknown name is looked up again after 30 s, another fault of the spec after 5 min (F-49)", func(t *testing.T) {
+	t.Run("looks up an unknown name after 30 s, and another invalid spec after 5 min (F-49)", func(t *testing.T) {
 		for code, want := range map[fault.Code]time.Duration{fault.CodeFlavorNotFound: 30 * time.Second, fault.CodeInvalidSpec: 5 * time.Minute} {
 			b.cloud.err = fault.New(fault.Invalid, code, "no")
 			_, result := b.reconcile(b.create("again-" + strings.ToLower(string(code))))
 			if result.RequeueAfter != want {
-				t.Errorf("%s: looked at again after %v, want %v", code, result.RequeueAfter, want)
+				t.Errorf("%s: resolved again after %v, want %v", code, result.RequeueAfter, want)
 			}
 			<-b.recorder.Events
 		}
 	})
-	t.Run("CA-C103 a template that has become wrong is taken away, and comes back", func(t *testing.T) {
+	t.Run("removes a template that has become wrong, and restores it (CA-C103)", func(t *testing.T) {
 		b.cloud.err = nil
 		d := b.create("becomes-wrong")
 		b.reconcile(d)
@@ -162,7 +164,7 @@ func TestTheTemplateInStatus(t *testing.T) {
 			t.Error("there is no node template")
 		}
 	})
-	t.Run("a cloud that cannot be asked leaves the last answer", func(t *testing.T) {
+	t.Run("keeps the last template while the cloud cannot be reached", func(t *testing.T) {
 		b.cloud.err = nil
 		d := b.create("away")
 		b.reconcile(d)
@@ -170,10 +172,10 @@ func TestTheTemplateInStatus(t *testing.T) {
 		after, result := b.reconcile(d)
 		b.condition(after, metav1.ConditionFalse, "CloudUnavailable", "503")
 		if after.Status.NodeTemplate == nil || result.RequeueAfter != askAgain {
-			t.Errorf("the node template is %v, asked again after %s", after.Status.NodeTemplate, result.RequeueAfter)
+			t.Errorf("node template %v, resolved again after %s", after.Status.NodeTemplate, result.RequeueAfter)
 		}
 	})
-	t.Run("other writers' conditions stay", func(t *testing.T) {
+	t.Run("keeps the conditions of other writers", func(t *testing.T) {
 		b.cloud.err = nil
 		d := b.create("shared")
 		d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "x", LastTransitionTime: metav1.NewTime(b.clock.Now())}}
@@ -185,7 +187,7 @@ func TestTheTemplateInStatus(t *testing.T) {
 			t.Errorf("the conditions are %+v", after.Status.Conditions)
 		}
 	})
-	t.Run("a paused deployment is left alone", func(t *testing.T) {
+	t.Run("leaves a paused deployment alone", func(t *testing.T) {
 		d := b.create("paused")
 		d.Annotations = map[string]string{v1alpha1.AnnotationPaused: "true"}
 		if err := b.client.Update(t.Context(), d); err != nil {
@@ -196,14 +198,14 @@ func TestTheTemplateInStatus(t *testing.T) {
 			t.Errorf("the node template is %+v after %d calls", after.Status.NodeTemplate, b.cloud.calls-before)
 		}
 	})
-	t.Run("one that is gone is no error", func(t *testing.T) {
+	t.Run("returns no error for a deployment that is gone", func(t *testing.T) {
 		if _, err := b.r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKey{Namespace: "x", Name: "y"}}); err != nil {
 			t.Error(err)
 		}
 	})
 }
 
-func TestInAManager(t *testing.T) {
+func TestTheControllerRunsInAManager(t *testing.T) {
 	b := newBench(t)
 	mgr, err := ctrl.NewManager(b.config, manager.Options{Scheme: b.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
@@ -230,4 +232,32 @@ func TestInAManager(t *testing.T) {
 		t.Fatalf("waiting for the node template: %v", err)
 	}
 	b.condition(d, metav1.ConditionTrue, reasonResolved, "")
+}
+
+func TestJudgeWhileTheCloudCannotBeReached(t *testing.T) {
+	away := fault.New(fault.Transient, fault.CodeCloudUnavailable, "the cloud does not answer")
+	s := ofDeployment(deployment())
+	known, err := rules.template(s, shape(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.known = known.NodeTemplate
+	if v := judge(s, nil, away); v.template != s.known {
+		t.Error("the template for the same Machine template is gone")
+	}
+	t.Run("the template for another Machine template is not kept (CA-C103)", func(t *testing.T) {
+		s.template.Spec.Versions.Kubelet = "1.36.2"
+		if v := judge(s, nil, away); v.template != nil || v.condition.Status != metav1.ConditionFalse {
+			t.Errorf("judge() = %+v", v)
+		}
+	})
+}
+
+func TestABareSetHasATemplateToo(t *testing.T) {
+	s := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "bare"}}
+	s.Spec.Template = deployment().Spec.Template
+	got, err := rules.template(ofSet(s), cloud.Shape{Flavor: "m1.small", CPU: resource.MustParse("2"), Memory: resource.MustParse("4Gi")}, nil)
+	if err != nil || got.Labels[corev1.LabelInstanceTypeStable] != "m1.small" {
+		t.Errorf("the template is %+v, error %v", got, err)
+	}
 }

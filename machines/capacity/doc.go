@@ -1,3 +1,3 @@
-// Package capacity keeps, in the status of each MachineDeployment, the node that a new Machine of it would become: what
-// the autoscaler is told of a group that has no node yet.
+// Package capacity writes into the status of each MachineDeployment the node that a new Machine of it would become. The autoscaler receives
+// it as the template of a group without nodes.
 package capacity

@@ -18,27 +18,27 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// learnt are the resources that a real node tells better than a flavor.
+// learnt lists the resources for which a real node is more accurate than the flavor.
 var learnt = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}
 
-// hashOf is a short name for anything that JSON can write.
+// hashOf returns a short hash of any value that JSON can encode.
 func hashOf(of any) (string, error) {
 	raw, err := json.Marshal(of)
 	if err != nil {
 		return "", err
 	}
 	h := fnv.New64a()
-	// A hash takes everything.
+	// a hash never returns an error
 	_, _ = h.Write(raw)
 	return strconv.FormatUint(h.Sum64(), 36), nil
 }
 
-// lesson names what a node's resources follow from: flavor, image, kubelet and reservations. Nodes of the same lesson are
-// alike, whatever deployment they are of.
+// lesson returns a key for what determines a node's resources: flavor, image, kubelet and reservations. Nodes with the same key have the
+// same resources, in whatever deployment they are.
 func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.KubeletSettings) (string, error) {
 	var image any
 	if source, err := t.Spec.Provider(); err == nil && source.Value != nil {
-		// Keys are read without regard to case, as everywhere.
+		// Keys are matched without regard to case.
 		var spec struct {
 			OperatingSystem   any
 			CloudProviderSpec struct{ Image, RootDiskSizeGB any }
@@ -58,8 +58,8 @@ func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.Kube
 	})
 }
 
-// learn puts what real nodes of the same lesson report in the place of what was computed: the least of the subject's own
-// nodes, else what the subject, or another one, has learned before. Resources that only annotations or a class give stay.
+// learn replaces the computed resources by those that real nodes of the same lesson report: the least of the subject's own nodes, else what
+// this subject or another one has learned before. Resources that annotations or a class give stay as they are.
 func (r *Reconciler) learn(ctx context.Context, s *subject, t resolved) error {
 	from, err := r.ownNodes(ctx, s, t.settings)
 	if err != nil {
@@ -87,7 +87,7 @@ func take(into, from corev1.ResourceList, name corev1.ResourceName) {
 	}
 }
 
-// remembered is what the subject, or else any deployment, has learned of the same lesson.
+// remembered returns what the subject, or else any deployment, has learned for the same key.
 func (r *Reconciler) remembered(ctx context.Context, s *subject, key string) (*v1alpha1.NodeTemplate, error) {
 	if s.known != nil && s.known.LearnedFor == key {
 		return s.known, nil
@@ -104,15 +104,14 @@ func (r *Reconciler) remembered(ctx context.Context, s *subject, key string) (*v
 	return nil, nil
 }
 
-// ownNodes returns the least that Ready nodes of the subject's present template and kubelet settings have; nil when there is
-// none.
+// ownNodes returns the least resources of the Ready nodes with the subject's current template and kubelet settings; nil when there is none.
 func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstrap.KubeletSettings) (*v1alpha1.NodeTemplate, error) {
 	sets, err := r.presentSets(ctx, s)
 	if err != nil || len(sets) == 0 {
 		return nil, err
 	}
 	var machines v1alpha1.MachineList
-	// Nothing of what is listed is changed: of a large group, copies would cost more than the look.
+	// The listed objects are not changed, so deep copies, which are expensive for a large group, are not needed.
 	if err := r.client.List(ctx, &machines, client.InNamespace(s.GetNamespace()), client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing machines: %w", err)
 	}
@@ -134,7 +133,7 @@ func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstra
 	return least, nil
 }
 
-// presentSets are the UIDs of the sets that make Machines of the present template.
+// presentSets returns the UIDs of the sets with the current template.
 func (r *Reconciler) presentSets(ctx context.Context, s *subject) (map[string]bool, error) {
 	if s.kind == v1alpha1.MachineSetKind {
 		return map[string]bool{string(s.GetUID()): true}, nil
@@ -153,7 +152,7 @@ func (r *Reconciler) presentSets(ctx context.Context, s *subject) (map[string]bo
 	return out, nil
 }
 
-// lower gives the lesser of each resource.
+// lower returns the lesser quantity of each resource.
 func lower(than *v1alpha1.NodeTemplate, n *corev1.Node) *v1alpha1.NodeTemplate {
 	if than == nil {
 		return &v1alpha1.NodeTemplate{Capacity: n.Status.Capacity.DeepCopy(), Allocatable: n.Status.Allocatable.DeepCopy()}

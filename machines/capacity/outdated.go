@@ -9,10 +9,10 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// outdated reports whether a node was created with other kubelet settings than a new node of its group gets. The annotations
-// of a MachineDeployment change without a rollout, and its nodes keep the settings that they have: such a node does not show
-// what the next one offers. Only settings that annotations change are compared. The others may come from user data that drover
-// does not write, and then only the nodes show them.
+// outdated reports whether a node was created with other kubelet settings than a new node of its group gets. The annotations of a
+// MachineDeployment change without a rollout, and existing nodes keep their settings, so they do not show what a new node offers. Only
+// settings that annotations change are compared. Other settings may come from user data that drover does not write, and then only the nodes
+// show them.
 func outdated(n *corev1.Node, s bootstrap.KubeletSettings) bool {
 	if pods, ok := n.Status.Capacity[corev1.ResourcePods]; ok && s.MaxPods != bootstrap.DefaultKubeletSettings().MaxPods && pods.Value() != int64(s.MaxPods) {
 		return true
@@ -27,11 +27,11 @@ func outdated(n *corev1.Node, s bootstrap.KubeletSettings) bool {
 	}
 	memory := n.Status.Allocatable.Memory().Value() - want.Memory().Value()
 	for name, q := range n.Status.Capacity {
-		// The kubelet takes preallocated huge pages off the memory that pods may use.
+		// The kubelet subtracts preallocated huge pages from the memory that pods may use.
 		if strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix) {
 			memory += q.Value()
 		}
 	}
-	// A percentage may be rounded differently; reservations differ by more than 1 MiB.
+	// Percentages may be rounded differently; reservations differ by more than 1 MiB.
 	return n.Status.Allocatable.Cpu().Cmp(*want.Cpu()) != 0 || max(memory, -memory) > 1<<20
 }

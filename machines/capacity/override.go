@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// override is what a deployment's annotations say of its nodes.
+// override holds the values that a deployment's annotations set for its nodes.
 type override struct {
 	cpu, memory, disk *resource.Quantity
 	maxPods           int32
@@ -42,7 +42,7 @@ func readOverride(annotations map[string]string) (override, error) {
 	return o, nil
 }
 
-// set reads one annotation; names that belong to what cannot be shown (drivers) are left alone.
+// set reads one annotation. It ignores unknown names, such as those about drivers.
 func (o *override) set(name, value string) (err error) {
 	switch name {
 	case "cpu":
@@ -58,7 +58,7 @@ func (o *override) set(name, value string) (err error) {
 	case "gpu-type":
 		o.gpuType = value
 		if problems := validation.IsQualifiedName(value); len(problems) > 0 {
-			err = fmt.Errorf("it is no name of a resource: %s", problems[0])
+			err = fmt.Errorf("it is not the name of a resource: %s", problems[0])
 		}
 	case "gpu-count":
 		o.gpuCount, err = count(value)
@@ -70,7 +70,7 @@ func (o *override) set(name, value string) (err error) {
 	return err
 }
 
-// apply lays the override over what the flavor and the kubelet's settings say.
+// apply applies the override over the values of the flavor and the kubelet's settings.
 func (o override) apply(shape *cloud.Shape, settings *bootstrap.KubeletSettings) {
 	for into, value := range map[*resource.Quantity]*resource.Quantity{&shape.CPU: o.cpu, &shape.Memory: o.memory, &shape.Disk: o.disk} {
 		if value != nil {
@@ -110,20 +110,20 @@ func count(value string) (int64, error) {
 	return n, nil
 }
 
-// labelsOf reads key=value, separated by commas.
+// labelsOf parses key=value pairs, separated by commas.
 func labelsOf(value string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, part := range strings.Split(value, ",") {
 		key, v, ok := strings.Cut(strings.TrimSpace(part), "=")
 		if !ok || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(v)) > 0 {
-			return nil, fmt.Errorf("%q is no label of the form key=value", part)
+			return nil, fmt.Errorf("%q is not a label of the form key=value", part)
 		}
 		out[key] = v
 	}
 	return out, nil
 }
 
-// taintsOf reads key=value:effect, separated by commas; the value may be left out.
+// taintsOf parses key=value:effect, separated by commas. The value may be missing.
 func taintsOf(value string) ([]corev1.Taint, error) {
 	var out []corev1.Taint
 	for _, part := range strings.Split(value, ",") {
@@ -136,7 +136,7 @@ func taintsOf(value string) ([]corev1.Taint, error) {
 			ok = false
 		}
 		if !ok || len(validation.IsQualifiedName(key)) > 0 || len(validation.IsValidLabelValue(v)) > 0 {
-			return nil, fmt.Errorf("%q is no taint of the form key=value:NoSchedule", part)
+			return nil, fmt.Errorf("%q is not a taint of the form key=value:NoSchedule", part)
 		}
 		out = append(out, t)
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAnnotationsLieOverTheFlavor(t *testing.T) {
+func TestAnnotationsOverrideTheFlavor(t *testing.T) {
 	d := deployment()
 	d.Annotations = map[string]string{}
 	for name, value := range map[string]string{
@@ -34,7 +34,7 @@ func TestAnnotationsLieOverTheFlavor(t *testing.T) {
 	}
 }
 
-func TestCapacityAnnotationsThatCannotBeRead(t *testing.T) {
+func TestUnreadableCapacityAnnotationsAreErrors(t *testing.T) {
 	for name, value := range map[string]string{
 		"cpu": "many", "memory": "-1", "ephemeral-disk": "0", "maxPods": "1.5", "gpu-type": "no name", "gpu-count": "1",
 		"labels": "a", "taints": "a=b:Sometimes",

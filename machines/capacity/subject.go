@@ -9,13 +9,13 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 )
 
-// subject is what has a node template: a MachineDeployment, or a MachineSet that is a node group of its own.
+// subject is an object with a node template: a MachineDeployment, or a MachineSet that is a node group of its own.
 type subject struct {
 	client.Object
 	kind     schema.GroupVersionKind
 	template *v1alpha1.MachineTemplateSpec
 	selector *metav1.LabelSelector
-	// owners are those of the Machines that are created from the template.
+	// owners holds the owners of the Machines that are created from the template.
 	owners     bootstrap.Owners
 	known      *v1alpha1.NodeTemplate
 	conditions []metav1.Condition

@@ -14,38 +14,38 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// DefaultGPUResource is what a flavor's GPUs are on its nodes when nothing else is said.
+// DefaultGPUResource is the default name under which a node reports the GPUs of a flavor.
 const DefaultGPUResource corev1.ResourceName = "nvidia.com/gpu"
 
-// Rules are what holds for all templates.
+// Rules holds the settings for all templates.
 type Rules struct {
-	// StartupTaint is the key of the taint that a node loses before it takes pods, OtherStartupTaints are the keys of those
-	// that other programs remove before.
+	// StartupTaint is the key of the taint that a node loses before it takes pods. OtherStartupTaints holds the keys of taints that other
+	// programs remove before then.
 	StartupTaint       string
 	OtherStartupTaints []string
-	// KernelMemory is the share of a flavor's memory that firmware and kernel keep, in percent.
+	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent.
 	KernelMemory float64
-	// GPUResource is what a GPU is on its node.
+	// GPUResource is the name under which a node reports its GPUs.
 	GPUResource corev1.ResourceName
 }
 
-// resolved is a template, and what it came from.
+// resolved is a node template, and its origin.
 type resolved struct {
 	*v1alpha1.NodeTemplate
-	// lesson names the real nodes that tell better what the resources are.
+	// lesson is the key of the real nodes whose resources are more accurate.
 	lesson string
-	// given are the resources that people have said: no node teaches them.
+	// given lists the resources that annotations or a class set. They are not learned from nodes.
 	given []corev1.ResourceName
-	// settings are those that annotations set for the kubelets of new nodes.
+	// settings holds the settings that annotations set for the kubelets of new nodes.
 	settings bootstrap.KubeletSettings
 }
 
-// template is the node that a new Machine becomes on a server of this shape, once it takes pods: with the labels and taints
-// that last, without those that go before (start-up taints, and those of the cloud controller and of the node's life). What
-// a MachineClass says lies over what the flavor says, and annotations over both.
+// template returns the node that a new Machine becomes on a server of this shape when it takes pods: with its permanent labels and taints,
+// without those that are removed before (startup taints, and those of the cloud-controller-manager and of the node lifecycle). Values of a
+// MachineClass replace those of the flavor, and annotations replace both.
 //
-// Errors: Invalid, when the kubelet annotations of the template or the object, or the object's capacity annotations, cannot
-// be read.
+// It returns an error of class Invalid when the kubelet annotations of the template or the object, or the object's capacity annotations,
+// cannot be read.
 func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNodeTemplate) (resolved, error) {
 	settings, err := s.owners.KubeletSettings(s.template.Metadata.Annotations)
 	if err != nil {
@@ -79,7 +79,7 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 	return out, err
 }
 
-// given are the resources that annotations or a class have said.
+// given returns the resources that annotations or a class set.
 func (o override) given(class *v1alpha1.ClassNodeTemplate) []corev1.ResourceName {
 	var names []corev1.ResourceName
 	if class != nil {
@@ -96,8 +96,8 @@ func (o override) given(class *v1alpha1.ClassNodeTemplate) []corev1.ResourceName
 	return names
 }
 
-// labels are those that the template gives, and over them those that kubelet, cloud controller and CSI driver put on
-// every node. The host name differs from node to node and is left to whoever shows the template.
+// labels returns the labels of the template, and over them those that the kubelet, the cloud-controller-manager and the CSI driver put on
+// every node. The host name differs between nodes, and the caller sets it.
 func labels(s *subject, shape cloud.Shape) map[string]string {
 	out := bootstrap.NodeLabels(&s.template.Spec, s.template.Metadata.Labels, s.selector)
 	arch := shape.Architecture
@@ -112,7 +112,7 @@ func labels(s *subject, shape cloud.Shape) map[string]string {
 	return out
 }
 
-// set puts a value on some labels; what cannot be a label's value is on no node either.
+// set sets some labels to a value. A value that is not valid for a label is skipped, because nodes do not have it either.
 func set(labels map[string]string, value string, keys ...string) {
 	if value == "" || len(validation.IsValidLabelValue(value)) > 0 {
 		return
@@ -122,7 +122,7 @@ func set(labels map[string]string, value string, keys ...string) {
 	}
 }
 
-// passing are taints that a node loses before it takes pods.
+// passing lists taints that a node loses before it takes pods.
 var passing = []string{
 	v1alpha1.TaintUninitialized,
 	corev1.TaintNodeNotReady,
@@ -131,7 +131,7 @@ var passing = []string{
 	corev1.TaintNodeNetworkUnavailable,
 }
 
-// taints returns those taints of a template that its nodes keep.
+// taints returns the taints of a template that its nodes keep.
 func (r Rules) taints(of []corev1.Taint) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range of {
@@ -144,7 +144,7 @@ func (r Rules) taints(of []corev1.Taint) []corev1.Taint {
 	return out
 }
 
-// addGPUs puts GPUs into a list of resources.
+// addGPUs adds GPUs to lists of resources.
 func addGPUs(lists []corev1.ResourceList, name corev1.ResourceName, n int64) {
 	if n == 0 {
 		return

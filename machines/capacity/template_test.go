@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// zoneLabel is a label that a driver of the cloud puts on its nodes.
+// zoneLabel is a label that the cloud's CSI driver puts on its nodes.
 const zoneLabel = "topology.cinder.csi.openstack.org/zone"
 
 func shape() cloud.Shape {
@@ -49,7 +49,7 @@ func resolve(t *testing.T, d *v1alpha1.MachineDeployment, s cloud.Shape) *v1alph
 	return template.NodeTemplate
 }
 
-func TestResources(t *testing.T) {
+func TestResourcesOfATemplate(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		annotations map[string]string
@@ -58,13 +58,13 @@ func TestResources(t *testing.T) {
 		allocatable string
 	}{
 		{
-			name:     "CA-C99 reservations, eviction thresholds and 3 % of the memory are taken off",
+			name:     "subtract reservations, eviction thresholds and 3 % of the memory (CA-C99)",
 			capacity: "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=110",
 			// 4096 MiB - 122.88 - 300 - 500 - 100; 50 GiB - 1 - 1 - 10 %.
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
 		{
-			name: "the template's kubelet annotations change them",
+			name: "follow the template's kubelet annotations",
 			annotations: map[string]string{
 				"v1.kubelet-config.machine-controller.kubermatic.io/KubeReserved":   "cpu=500m,memory=1Gi",
 				"v1.kubelet-config.machine-controller.kubermatic.io/SystemReserved": "memory=512Mi",
@@ -75,7 +75,7 @@ func TestResources(t *testing.T) {
 			allocatable: "cpu=1500m ephemeral-storage=50Gi memory=2340757177 pods=50",
 		},
 		{
-			name: "a server smaller than its reservations has nothing left",
+			name: "are 0 on a server that is smaller than its reservations",
 			change: func(s *cloud.Shape) {
 				s.CPU, s.Memory, s.Disk = resource.MustParse("100m"), resource.MustParse("256Mi"), resource.Quantity{}
 			},
@@ -114,7 +114,7 @@ func lineOf(list corev1.ResourceList) string {
 	return strings.Join(out, " ")
 }
 
-func TestLabels(t *testing.T) {
+func TestLabelsOfATemplate(t *testing.T) {
 	want := map[string]string{
 		"team": "nodes", "disk": "ssd",
 		"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64",
@@ -122,19 +122,19 @@ func TestLabels(t *testing.T) {
 		"topology.kubernetes.io/zone": "nova", "failure-domain.beta.kubernetes.io/zone": "nova", "topology.cinder.csi.openstack.org/zone": "nova",
 		"topology.kubernetes.io/region": "RegionOne", "failure-domain.beta.kubernetes.io/region": "RegionOne",
 	}
-	t.Run("CA-C100 CA-C101 the template's labels, and those that every node gets", func(t *testing.T) {
+	t.Run("are those of the template and those of every node (CA-C100, CA-C101)", func(t *testing.T) {
 		if diff := cmp.Diff(want, resolve(t, deployment(), shape()).Labels); diff != "" {
 			t.Errorf("labels (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("the operating system of the provider spec (F-38)", func(t *testing.T) {
+	t.Run("have the operating system of the provider spec (F-38)", func(t *testing.T) {
 		d := deployment()
 		d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"operatingSystem": "flatcar"}`)}
 		if got := resolve(t, d, shape()).Labels["v1.machine-controller.kubermatic.io/operating-system"]; got != "flatcar" {
 			t.Errorf("the label is %q", got)
 		}
 	})
-	t.Run("what is not known, or no label's value, is on no label", func(t *testing.T) {
+	t.Run("have no unknown or invalid value", func(t *testing.T) {
 		s := shape()
 		s.Zone, s.Region, s.Architecture, s.Flavor = "", "", "", "a flavor with spaces"
 		got := resolve(t, deployment(), s).Labels
@@ -147,8 +147,8 @@ func TestLabels(t *testing.T) {
 	})
 }
 
-func TestTaints(t *testing.T) {
-	t.Run("CA-C100 only taints that last are shown, never the startup taint", func(t *testing.T) {
+func TestTaintsOfATemplate(t *testing.T) {
+	t.Run("are those that last, without the startup taint (CA-C100)", func(t *testing.T) {
 		got := resolve(t, deployment(), shape()).Taints
 		if diff := cmp.Diff([]corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, got); diff != "" {
 			t.Errorf("taints (-want +got):\n%s", diff)
@@ -156,7 +156,7 @@ func TestTaints(t *testing.T) {
 	})
 }
 
-func TestAnAnnotationThatCannotBeRead(t *testing.T) {
+func TestAnUnreadableAnnotationIsAnError(t *testing.T) {
 	d := deployment()
 	key := "v1.kubelet-config.machine-controller.kubermatic.io/MaxPods"
 	d.Spec.Template.Metadata.Annotations = map[string]string{key: "many"}
@@ -166,7 +166,7 @@ func TestAnAnnotationThatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestStartupTaintsOfOthers(t *testing.T) {
+func TestATemplateHasNoStartupTaints(t *testing.T) {
 	t.Run("are not on the node that the autoscaler is shown (F-47)", func(t *testing.T) {
 		r := Rules{OtherStartupTaints: []string{"node.cilium.io/agent-not-ready"}}
 		lasting := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}
@@ -175,4 +175,15 @@ func TestStartupTaintsOfOthers(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
+}
+
+func TestATemplateHasTheGPUsOfItsFlavor(t *testing.T) {
+	for _, want := range []int64{0, 2} {
+		of := shape()
+		of.GPUs = want
+		got := resolve(t, deployment(), of).Allocatable[DefaultGPUResource]
+		if got.Value() != want {
+			t.Errorf("%s GPUs, want %d", got.String(), want)
+		}
+	}
 }

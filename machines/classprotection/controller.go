@@ -22,19 +22,19 @@ import (
 )
 
 const (
-	// classIndex finds deployments, sets and Machines by the class that they name, as namespace/name.
+	// classIndex finds deployments, sets and Machines by the class that they use, as namespace/name.
 	classIndex = "machineclass"
-	// secretAgain is how soon a Secret is looked for again that a class in use names and that is missing or may not be written.
+	// secretAgain is how soon drover looks again for a Secret of a class in use that is missing or may not be written.
 	secretAgain = time.Minute
-	// fieldManager owns the finalizers. It is the one of the controller of sets, which wrote them in earlier releases.
+	// fieldManager is the field manager of the finalizers. It is the one of the controller of sets, which wrote them in earlier releases.
 	fieldManager = "drover-machineset"
 )
 
-// Options are what the controller needs.
+// Options configure the controller.
 type Options struct {
 	// Control is the cluster that holds the classes, their Secrets and what uses them.
 	Control cluster.Cluster
-	// AllowedNamespaces are those whose MachineClasses and Secrets objects of other namespaces may use.
+	// AllowedNamespaces lists the namespaces whose MachineClasses and Secrets objects of other namespaces may use.
 	AllowedNamespaces []string
 }
 
@@ -42,7 +42,7 @@ type Options struct {
 type Reconciler struct {
 	writer patch.Writer
 	client client.Client
-	// live reads from the API server itself.
+	// live reads from the API server itself, without a cache.
 	live  client.Reader
 	cache cache.Cache
 	users users
@@ -57,7 +57,7 @@ func New(o Options) *Reconciler {
 	}
 }
 
-// SetupWithManager makes the manager run the controller: on changes of classes, and of which class an object uses.
+// SetupWithManager registers the controller with the manager, for changes of classes and of the class that an object uses.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for _, o := range []client.Object{&v1alpha1.MachineDeployment{}, &v1alpha1.MachineSet{}, &v1alpha1.Machine{}} {
 		if err := r.cache.IndexField(context.Background(), o, classIndex, r.users.classOf); err != nil {
@@ -86,10 +86,10 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	held := slices.Contains(class.Finalizers, v1alpha1.FinalizerInUse)
 	switch {
 	case used && !held && !class.DeletionTimestamp.IsZero():
-		// A finalizer cannot be added any more; the users wait for a class of that name.
+		// A finalizer cannot be added to a deleted class; its users wait for a new class of that name.
 		return ctrl.Result{}, nil
 	case used:
-		// The class first: as long as it is there, its Secrets are found.
+		// The class gets its finalizer first, because its Secrets are found as long as it exists.
 		if err := r.finalize(ctx, class, true); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 func (r *Reconciler) used(ctx context.Context, class types.NamespacedName) (bool, error) {
 	for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
 		if err := r.client.List(ctx, list, client.MatchingFields{classIndex: class.String()}, client.UnsafeDisableDeepCopy, client.Limit(1)); err != nil {
-			return false, fmt.Errorf("listing what uses class %s: %w", class, err)
+			return false, fmt.Errorf("listing the users of class %s: %w", class, err)
 		}
 		if countOf(list) > 0 {
 			return true, nil
@@ -133,8 +133,8 @@ func (r *Reconciler) usableSecrets(class *v1alpha1.MachineClass) []types.Namespa
 	return slices.DeleteFunc(secretsOf(class), func(key types.NamespacedName) bool { return !r.users.mayUse(class.Namespace, key.Namespace) })
 }
 
-// holdSecrets puts the finalizer on the Secrets that a class may use. The Machines that need a Secret report that it is missing,
-// or in a namespace where drover may not write; here it is only looked for again.
+// holdSecrets adds the finalizer to the Secrets that a class may use. A Secret that is missing, or in a namespace where drover may not
+// write, is looked for again later; the Machines that need it report the error.
 func (r *Reconciler) holdSecrets(ctx context.Context, class *v1alpha1.MachineClass) (ctrl.Result, error) {
 	var result ctrl.Result
 	for _, key := range r.usableSecrets(class) {
@@ -145,17 +145,17 @@ func (r *Reconciler) holdSecrets(ctx context.Context, class *v1alpha1.MachineCla
 		}
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-			ctrl.LoggerFrom(ctx).V(1).Info("a Secret of a class in use cannot be held", "secret", key.String(), "error", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("Failed to protect a Secret of a class in use", "secret", key.String(), "error", err.Error())
 			result.RequeueAfter = secretAgain
 		case err != nil:
-			return result, fmt.Errorf("holding Secret %s of class %s: %w", key, class.Name, err)
+			return result, fmt.Errorf("adding the finalizer to Secret %s of class %s: %w", key, class.Name, err)
 		}
 	}
 	return result, nil
 }
 
-// releaseSecrets removes the finalizer from the Secrets that no other class in use names. Earlier versions also held Secrets that
-// the class may not use, so those are released too.
+// releaseSecrets removes the finalizer from the Secrets that no other class in use names. Earlier versions also protected Secrets that the
+// class may not use, so it releases those too.
 func (r *Reconciler) releaseSecrets(ctx context.Context, class *v1alpha1.MachineClass) error {
 	var all v1alpha1.MachineClassList
 	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
@@ -182,13 +182,13 @@ func (r *Reconciler) releaseSecrets(ctx context.Context, class *v1alpha1.Machine
 			err = r.finalize(ctx, secret, false)
 		}
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-			errs = append(errs, fmt.Errorf("releasing Secret %s of class %s: %w", key, class.Name, err))
+			errs = append(errs, fmt.Errorf("removing the finalizer of Secret %s of class %s: %w", key, class.Name, err))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// finalize adds the finalizer to an object or removes it, and leaves all others alone.
+// finalize adds the finalizer to an object or removes it, and keeps all other finalizers.
 func (r *Reconciler) finalize(ctx context.Context, o client.Object, hold bool) error {
 	finalizers := o.GetFinalizers()
 	if slices.Contains(finalizers, v1alpha1.FinalizerInUse) == hold {
@@ -203,6 +203,6 @@ func (r *Reconciler) finalize(ctx context.Context, o client.Object, hold bool) e
 	if err := r.writer.Merge(ctx, o.DeepCopyObject().(client.Object), map[string]any{"metadata": metadata}); err != nil {
 		return fmt.Errorf("writing the finalizer %s: %w", v1alpha1.FinalizerInUse, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("a class is in use, or no more", "object", o.GetName(), "held", hold)
+	ctrl.LoggerFrom(ctx).Info("Changed the finalizer of a class or its Secret", "object", o.GetName(), "held", hold)
 	return nil
 }

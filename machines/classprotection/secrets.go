@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// secretsOf are the Secrets that a class names: by its references, in its own namespace where they give none, and in its
-// provider spec, of which those in its own namespace count.
+// secretsOf returns the Secrets that a class names: by its references, whose default is its own namespace, and in its provider spec, of
+// which only Secrets of its own namespace count.
 func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
 	var keys []types.NamespacedName
 	add := func(key types.NamespacedName) {
@@ -33,7 +33,7 @@ func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
 	}
 	if spec := class.ProviderSpec; spec != nil {
 		var document any
-		// A document that cannot be read names no Secret; the Machines that use it report the error.
+		// A document that is not JSON names no Secret; the Machines that use it report the error.
 		if json.Unmarshal(spec.Raw, &document) == nil {
 			secretsIn(document, class.Namespace, add)
 		}
@@ -41,7 +41,7 @@ func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
 	return keys
 }
 
-// secretsIn finds the references {secretKeyRef: {namespace, name, key}} in a document, whatever the case of their keys.
+// secretsIn finds the references {secretKeyRef: {namespace, name, key}} in a document. Keys are matched without regard to case.
 func secretsIn(document any, namespace string, add func(types.NamespacedName)) {
 	switch d := document.(type) {
 	case []any:
@@ -62,7 +62,7 @@ func secretsIn(document any, namespace string, add func(types.NamespacedName)) {
 	}
 }
 
-// text returns a string of an object, whatever the case of its key.
+// text returns a string field of an object. Its key is matched without regard to case.
 func text(object map[string]any, name string) string {
 	for key, value := range object {
 		if s, ok := value.(string); ok && strings.EqualFold(key, name) {

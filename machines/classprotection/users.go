@@ -20,7 +20,7 @@ const gather = 200 * time.Millisecond
 
 // users finds the classes that objects use.
 type users struct {
-	// allowed are the namespaces whose classes and Secrets objects of other namespaces may use.
+	// allowed lists the namespaces whose classes and Secrets objects of other namespaces may use.
 	allowed []string
 }
 
@@ -44,7 +44,7 @@ func events[T client.Object](u users) handler.TypedEventHandler[T, ctrl.Request]
 	}
 }
 
-// classOf returns the class that an object uses, as the value of an index.
+// classOf returns the index value for the class that an object uses.
 func (u users) classOf(o client.Object) []string {
 	var names []string
 	for _, key := range u.classKeys(o) {
@@ -53,8 +53,8 @@ func (u users) classOf(o client.Object) []string {
 	return names
 }
 
-// classKeys returns the class that an object uses. A class of another namespace that the object may not use does not count,
-// because a user must not be able to keep an object that it has no right to (F-11).
+// classKeys returns the class that an object uses. It leaves out a class of another namespace that the object may not use, because a user
+// must not be able to protect an object that it has no right to (F-11).
 func (u users) classKeys(o client.Object) []types.NamespacedName {
 	var spec v1alpha1.MachineSpec
 	switch o := o.(type) {

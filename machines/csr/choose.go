@@ -5,23 +5,23 @@ import (
 	"strings"
 )
 
-// Claims is who may use a node name that one or more Machines want.
-type Claims struct {
-	// Holder is the Machine that the name belongs to; nil when that cannot be said.
+// Contenders holds which Machine may use a node name that one or more Machines want.
+type Contenders struct {
+	// Holder is the Machine that may use the name; nil when that is undecided.
 	Holder *Machine
-	// Equal are the Machines between which nothing decides: each has a server of that name.
+	// Equal lists Machines that each have a server of that name, so that none of them may use it.
 	Equal []*Machine
-	// Squatters are the Machines that want the name of the Holder.
+	// Squatters lists the other Machines that want the name of the Holder.
 	Squatters []*Machine
 }
 
-// Choose returns who may use a node name. Of several Machines it is the one whose server the Node of that name is, else
-// the only one that has a server. A Machine without a server holds back nobody. Two Machines that both have a server of
-// that name are equal as long as no Node decides between them. When several have the server of the Node, as with a cloud that
-// lists the IDs of another cloud's servers, it is the one that is older than the Node.
-func Choose(machines []*Machine, n *Node) Claims {
+// Choose returns which Machine may use a node name. Of several Machines, it is the Machine whose server the Node of that name runs on, else the
+// only one with a server. A Machine without a server does not compete. Two Machines that both have a server of that name are equal as long
+// as no Node decides between them. When several have the server of the Node, as with a cloud that lists the IDs of another cloud's servers,
+// it is the one that is older than the Node.
+func Choose(machines []*Machine, n *Node) Contenders {
 	if len(machines) == 1 {
-		return Claims{Holder: machines[0]}
+		return Contenders{Holder: machines[0]}
 	}
 	marked := func(m *Machine) bool { return m.Server != nil }
 	agrees := func(m *Machine) bool { return n != nil && n.Server != "" && n.Server == m.serverID() }
@@ -36,12 +36,12 @@ func Choose(machines []*Machine, n *Node) Claims {
 		switch len(found) {
 		case 0:
 		case 1:
-			return Claims{Holder: found[0], Squatters: rest}
+			return Contenders{Holder: found[0], Squatters: rest}
 		default:
-			return Claims{Equal: found}
+			return Contenders{Equal: found}
 		}
 	}
-	return Claims{}
+	return Contenders{}
 }
 
 func split(machines []*Machine, counts func(*Machine) bool) (found, rest []*Machine) {
@@ -56,7 +56,7 @@ func split(machines []*Machine, counts func(*Machine) bool) (found, rest []*Mach
 }
 
 // contested returns why a node name does not belong to a Machine; empty when it does.
-func (c *Claims) contested(m *Machine) string {
+func (c *Contenders) contested(m *Machine) string {
 	switch {
 	case c.Holder != nil && c.Holder.UID == m.UID:
 		return ""

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestChoose(t *testing.T) {
-	// a Machine is named after what is known of it.
+func TestChooseDecidesWhoseANodeNameIs(t *testing.T) {
+	// machine returns a Machine whose name describes what is known of it.
 	machine := func(name string, change func(*Machine)) *Machine {
 		m := &Machine{Key: types.NamespacedName{Namespace: "ns", Name: name}, UID: types.UID(name), ServerName: "n"}
 		change(m)
@@ -24,7 +24,7 @@ func TestChoose(t *testing.T) {
 	forged := machine("forged", func(m *Machine) { m.Recorded, m.Unknown = "s-1", "not listed" })
 	paused := machine("paused", func(m *Machine) { m.Recorded, m.Unknown, m.Paused = "s-1", "not listed", true })
 	claimed := machine("claimed", func(m *Machine) { m.Recorded = "s-1" })
-	// The cloud of an author lists the ID of a server that another cloud has.
+	// The cloud of an author lists the ID of another cloud's server.
 	registered := time.Unix(1700000000, 0)
 	liar := machine("liar", func(m *Machine) {
 		m.Server, m.Created = &cloud.Server{ID: "s-2", Key: "s-2", Name: "n"}, registered.Add(time.Hour)
@@ -38,27 +38,27 @@ func TestChoose(t *testing.T) {
 	}{
 		{"a single Machine holds its name, with or without a server", []*Machine{none}, nil, none, 0},
 		{"the only one with a server holds the name (F-7)", []*Machine{none, first, claimed}, nil, first, 0},
-		{"nobody holds the name while none has a server (F-7)", []*Machine{none, claimed}, nil, nil, 0},
+		{"no Machine holds the name while none has a server (F-7)", []*Machine{none, claimed}, nil, nil, 0},
 		{"two with a server are equal without a Node (F-7)", []*Machine{first, none, second}, nil, nil, 2},
 		{"two with a server are equal while the Node has no provider ID (F-7)", []*Machine{first, second}, &Node{}, nil, 2},
 		{"two with a server are equal when the Node is a third server's (F-7)", []*Machine{first, second}, &Node{Server: "s-9"}, nil, 2},
 		{"of two with a server the Node's holds the name (F-7)", []*Machine{first, second}, &Node{Server: "s-2"}, second, 0},
-		{"a server of another name is no claim without a Node (F-7)", []*Machine{renamed, first}, nil, first, 0},
+		{"a server of another name does not count without a Node (F-7)", []*Machine{renamed, first}, nil, first, 0},
 		{"of several with the Node's server the Machine that is older than the Node holds the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered}, second, 0},
 		{"of several with the Node's server and older than the Node none holds the name (F-7)", []*Machine{liar, second}, &Node{Server: "s-2", Created: registered.Add(2 * time.Hour)}, nil, 2},
 		{"a server that was renamed keeps the Node's name (F-7)", []*Machine{renamed, first}, &Node{Server: "s-3"}, renamed, 0},
-		{"the mark counts before what a spec says (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
-		{"what the spec of a paused Machine says is no claim (F-7)", []*Machine{paused, second}, nil, second, 0},
+		{"the owner tag takes precedence over the spec (F-7)", []*Machine{forged, first}, &Node{Server: "s-1"}, first, 0},
+		{"the spec of a paused Machine does not count (F-7)", []*Machine{paused, second}, nil, second, 0},
 		{"a recorded server counts while the cloud's view is missing (F-7)", []*Machine{recorded, first}, nil, nil, 2},
 		{"a recorded server with the Node holds the name (F-7)", []*Machine{recorded, first}, &Node{Server: "s-4"}, recorded, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			got := Choose(tt.machines, tt.node)
 			if got.Holder != tt.holder || len(got.Equal) != tt.equal {
-				t.Errorf("got holder %v and %d equal, want %v and %d", got.Holder, len(got.Equal), tt.holder, tt.equal)
+				t.Errorf("Choose() returns holder %v and %d equal, want %v and %d", got.Holder, len(got.Equal), tt.holder, tt.equal)
 			}
 			if tt.holder != nil && len(got.Squatters) != len(tt.machines)-1 {
-				t.Errorf("got %d squatters, want %d", len(got.Squatters), len(tt.machines)-1)
+				t.Errorf("Choose() returns %d squatters, want %d", len(got.Squatters), len(tt.machines)-1)
 			}
 		})
 	}

@@ -31,7 +31,7 @@ const name = "drover-csr"
 // indexNode is the field index of Machines by the name of their server, which is that of their Node.
 const indexNode = "drover.csr.node"
 
-// A request that cannot be decided yet is looked at again every second, after a minute every 15 s, and after an hour no more.
+// A request that cannot be decided yet is decided again every second, after a minute every 15 s, and after an hour no more.
 const (
 	retry        = time.Second
 	retryLong    = 15 * time.Second
@@ -41,22 +41,22 @@ const (
 
 // Servers returns the servers of Machines from the cloud's inventory.
 type Servers interface {
-	// ServerOf returns the living server whose own mark names the Machine, with the addresses that the cloud has for it;
-	// nil when there is none. An error means that the inventory cannot say. It makes no call to the cloud.
+	// ServerOf returns the living server whose owner tag names the Machine, with the addresses that the cloud has for it; nil when there is
+	// none. It returns an error when the inventory is incomplete. It makes no call to the cloud.
 	ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error)
-	// ServerID returns the server that a provider ID names; empty when it names none.
+	// ServerID returns the ID in a provider ID, or "" when it contains none.
 	ServerID(providerID string) cloud.ServerID
 }
 
 // Options configure a [Reconciler].
 type Options struct {
-	// Control is where the Machines live, Target where their Nodes live and request certificates.
+	// Control is the cluster with the Machines. Target is the cluster with their Nodes, where certificates are requested.
 	Control, Target cluster.Cluster
 	Clock           clock.WithTicker
 	// Servers is required.
 	Servers Servers
-	// Network is what the operator says about addresses that no node may have a certificate for. Default: nothing; what
-	// the cluster itself shows is read.
+	// Network holds the operator's settings about addresses that no node may have a certificate for. Default: none; drover also reads them
+	// from the cluster.
 	Network Network
 }
 
@@ -76,8 +76,8 @@ func New(o Options) *Reconciler {
 	}
 }
 
-// retries returns the back-off of requests whose reconciliation returned an error: 5 ms, doubled each time, at most a minute. The
-// default of controller-runtime grows to 17 minutes, which would go on long after the API server works again.
+// retries returns the back-off of requests whose reconcile returned an error: 5 ms, doubled each time, at most a minute. The default of
+// controller-runtime grows to 17 minutes, so it would delay requests long after the API server has recovered.
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
 }
@@ -98,7 +98,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 		RateLimiter: retries(),
 	})
 	if err != nil {
-		return fmt.Errorf("making the approver: %w", err)
+		return fmt.Errorf("creating the approver: %w", err)
 	}
 	requests := source.Kind(r.Target.GetCache(), &certificatesv1.CertificateSigningRequest{},
 		&handler.TypedEnqueueRequestForObject[*certificatesv1.CertificateSigningRequest]{})
@@ -127,13 +127,13 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	log := ctrl.LoggerFrom(ctx).WithValues("user", request.User, "signer", request.Signer, "reason", v.Reason)
 	switch v.Outcome {
 	case Approve, Deny:
-		log.Info("Certificate request decided", "outcome", v.Outcome)
+		log.Info("Decided a certificate request", "outcome", v.Outcome)
 		return ctrl.Result{}, r.write(ctx, &o, v)
 	case Wait:
 		log.V(1).Info("Certificate request waits")
 		return ctrl.Result{RequeueAfter: r.again(&o)}, nil
 	}
-	log.Info("Certificate request left alone")
+	log.Info("Left a certificate request alone")
 	return ctrl.Result{}, nil
 }
 
@@ -148,7 +148,7 @@ func (r *Reconciler) again(o *certificatesv1.CertificateSigningRequest) time.Dur
 	return retry
 }
 
-// write records the verdict; the control plane's signer does the rest.
+// write records the verdict. The signer of the control plane then issues the certificate.
 func (r *Reconciler) write(ctx context.Context, o *certificatesv1.CertificateSigningRequest, v Verdict) error {
 	kind := certificatesv1.CertificateApproved
 	if v.Outcome == Deny {

@@ -1,7 +1,7 @@
-// Package csr approves the certificate requests of drover's own nodes, and no others. The control plane signs.
+// Package csr approves the certificate requests of drover's own nodes, and no others. The control plane signs the certificates.
 //
-// [Decide] holds every condition, [Choose] says which of several Machines a node name belongs to. The controller collects
-// the facts for both and writes the verdict.
+// [Decide] holds every condition, and [Choose] decides which of several Machines may use a node name. The controller collects the facts for
+// both and writes the verdict.
 package csr
 
 import (
@@ -23,9 +23,9 @@ const (
 	Approve Outcome = "Approve"
 	// Deny the request: a server of this cluster asks for a certificate that it must not get.
 	Deny Outcome = "Deny"
-	// Ignore the request: it is not about one of our servers, or it is decided already.
+	// Ignore the request: it does not concern a server of drover, or it is decided already.
 	Ignore Outcome = "Ignore"
-	// Wait: the request cannot be decided yet. Nothing is written, and it is decided again later.
+	// Wait means that the request cannot be decided yet. Nothing is written, and it is decided again later.
 	Wait Outcome = "Wait"
 )
 
@@ -48,9 +48,9 @@ const (
 	nodesGroup     = "system:nodes"
 )
 
-// Decide returns what to do about a request. It approves the first client certificate of a server that is awaited, the
-// renewal of a joined node's client certificate, and a joined node's serving certificate for its own name and the
-// addresses that the cloud's inventory has for its server (MC-58).
+// Decide returns what to do about a request. It approves the first client certificate of an awaited server, the renewal of a joined node's
+// client certificate, and a joined node's serving certificate for its own name and the addresses that the cloud's inventory has for its
+// server (MC-58).
 func Decide(r *Request, f *Facts) Verdict {
 	switch {
 	case r.Decided:
@@ -97,9 +97,8 @@ func decideFirst(r *Request, f *Facts) Verdict {
 	return approve("server %s is awaited", m.ServerName)
 }
 
-// decideRenewal decides about another client certificate for a joined node. The recorded server ID is enough while the
-// cloud's view is missing: the requester already has a certificate of that node, and nodes must outlive a cloud that
-// cannot be reached.
+// decideRenewal decides about another client certificate for a joined node. The recorded server ID is enough while the inventory is
+// incomplete: the requester already has a certificate of that node, and nodes must survive an outage of the cloud.
 func decideRenewal(r *Request, f *Facts) Verdict {
 	if v, ok := checkNode(r, f.Machine); !ok {
 		return v
@@ -129,7 +128,7 @@ func decideServing(r *Request, f *Facts) Verdict {
 	}
 	for _, ip := range r.IPs {
 		address, ok := addressOf(ip)
-		// The Node can show an address before the cloud's list does, so the request is not denied for good.
+		// The Node can show an address before the cloud's list does, so the request is not denied.
 		if !ok || !hasAddress(f.Machine.Server, address) {
 			return await("%s is not an address that the cloud has for server %s", ip, f.Machine.ServerName)
 		}
@@ -191,15 +190,14 @@ func checkNode(r *Request, m *Machine) (Verdict, bool) {
 func checkMarkedServer(f *Facts) (Verdict, bool) {
 	if m := f.Machine; f.Contested == "" && m.Server == nil {
 		if m.Unknown != "" {
-			return await("the cloud's view of Machine %s is missing: %s", m.Key, m.Unknown), false
+			return await("the cloud's inventory cannot say whether Machine %s has a server: %s", m.Key, m.Unknown), false
 		}
-		return await("the cloud has no server with the mark of Machine %s", m.Key), false
+		return await("the cloud has no server with the owner tag of Machine %s", m.Key), false
 	}
 	return checkServer(f)
 }
 
-// checkServer checks that the node name belongs to the Machine, and that the Node of that name does not exist or is that
-// of the Machine's server.
+// checkServer checks that the Machine may use the node name, and that the Node of that name does not exist or runs on the Machine's server.
 func checkServer(f *Facts) (Verdict, bool) {
 	m, n, id := f.Machine, f.Node, f.Machine.serverID()
 	switch {

@@ -13,13 +13,13 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// question is a request and what it is compared with.
+// question holds a request and the facts that it is compared with.
 type question struct {
 	*Request
 	*Facts
 }
 
-// first is a request of an awaited server for its first client certificate.
+// first returns a request of an awaited server for its first client certificate.
 func first() question {
 	return question{
 		&Request{
@@ -37,7 +37,7 @@ func first() question {
 	}
 }
 
-// renewal is a request of a joined node for another client certificate.
+// renewal returns a request of a joined node for another client certificate.
 func renewal() question {
 	q := first()
 	q.User, q.Groups = "system:node:m", []string{"system:nodes", "system:authenticated"}
@@ -45,7 +45,7 @@ func renewal() question {
 	return q
 }
 
-// server is a request of a joined node for its serving certificate.
+// server returns a request of a joined node for its serving certificate.
 func server() question {
 	q := renewal()
 	q.Signer, q.Usages = certificatesv1.KubeletServingSignerName, []certificatesv1.KeyUsage{sign, serving}
@@ -54,7 +54,7 @@ func server() question {
 	return q
 }
 
-func TestDecide(t *testing.T) {
+func TestDecideApprovesOnlyNodesOfDrover(t *testing.T) {
 	tests := []struct {
 		name   string
 		from   func() question
@@ -67,7 +67,7 @@ func TestDecide(t *testing.T) {
 		{"denies when the Node is another server's", first, func(q *question) { q.Node = &Node{Server: "def"} }, Deny},
 		{"waits while the Node has no provider ID", first, func(q *question) { q.Node = &Node{} }, Wait},
 		{"waits while the cloud has no server of the Machine (F-2)", first, func(q *question) { q.Machine.Server = nil }, Wait},
-		{"waits while the cloud's view is missing, though a server is recorded (F-2)", first, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
+		{"waits while the inventory is incomplete, though a server is recorded (F-2)", first, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
 		{"waits while the cloud calls the server differently (F-2)", first, func(q *question) { q.Machine.Server.Name = "other" }, Wait},
 		{"waits while the Machine is paused (F-2)", first, func(q *question) { q.Machine.Paused = true }, Wait},
 		{"waits while the name is contested (F-7)", first, func(q *question) { q.Contested = "two" }, Wait},
@@ -97,7 +97,7 @@ func TestDecide(t *testing.T) {
 		{"ignores a token that wants a serving certificate", first, func(q *question) { q.Signer = certificatesv1.KubeletServingSignerName }, Ignore},
 
 		{"approves the renewal of a joined node (MC-58)", renewal, func(*question) {}, Approve},
-		{"approves a renewal by the recorded server while the cloud's view is missing", renewal, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Approve},
+		{"approves a renewal by the recorded server while the inventory is incomplete", renewal, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Approve},
 		{"approves a renewal while the Node is missing", renewal, func(q *question) { q.Node = nil }, Approve},
 		{"waits with a renewal when the cloud has no server of the Machine (F-2)", renewal, func(q *question) { q.Machine.Server = nil }, Wait},
 		{"waits with a renewal while the Machine is paused (F-2)", renewal, func(q *question) { q.Machine.Paused = true }, Wait},
@@ -118,9 +118,9 @@ func TestDecide(t *testing.T) {
 		{"waits with a serving certificate for a host name in the form of an address (F-2)", server, func(q *question) { q.IPs = []net.IP{net.ParseIP("10.0.0.77")} }, Wait},
 		{"denies a serving certificate for another name (F-2)", server, func(q *question) { q.DNSNames = []string{"kubernetes.default.svc"} }, Deny},
 		{"denies a serving certificate for a Service's address (F-2)", server, func(q *question) { q.IPs = append(q.IPs, net.ParseIP("10.96.0.1")) }, Deny},
-		{"denies a serving certificate for nothing", server, func(q *question) { q.DNSNames, q.IPs = nil, nil }, Deny},
+		{"denies a serving certificate without a name or address", server, func(q *question) { q.DNSNames, q.IPs = nil, nil }, Deny},
 		{"waits with a serving certificate until the addresses are known", server, func(q *question) { q.Machine.Server.Addresses = nil }, Wait},
-		{"waits with a serving certificate while the cloud's view is missing (F-2)", server, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
+		{"waits with a serving certificate while the inventory is incomplete (F-2)", server, func(q *question) { q.Machine.Server, q.Machine.Unknown = nil, "not listed" }, Wait},
 		{"waits with a serving certificate while the Machine is paused (F-2)", server, func(q *question) { q.Machine.Paused = true }, Wait},
 		{"waits with a serving certificate while the name is contested (F-7)", server, func(q *question) { q.Contested = "two" }, Wait},
 		{"denies a serving certificate with client auth", server, func(q *question) { q.Usages = append(q.Usages, auth) }, Deny},
@@ -138,7 +138,7 @@ func TestDecide(t *testing.T) {
 			q := tt.from()
 			tt.change(&q)
 			if got := Decide(q.Request, q.Facts); got.Outcome != tt.want || got.Reason == "" {
-				t.Errorf("got %+v, want %s with a reason", got, tt.want)
+				t.Errorf("Decide() = %+v, want %s with a reason", got, tt.want)
 			}
 		})
 	}

@@ -13,14 +13,14 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// Request is what a CertificateSigningRequest asks for, and who asks.
+// Request holds what a CertificateSigningRequest requests, and its user.
 type Request struct {
 	Signer, User string
 	Groups       []string
 	Usages       []certificatesv1.KeyUsage
 	// Decided is true when the request is approved, denied or failed already.
 	Decided bool
-	// Invalid says why the request cannot be read, or that it is not signed by its own key; nil when it is good.
+	// Invalid describes why the request cannot be read, or that it is not signed by its own key; nil when it is valid.
 	Invalid error
 
 	CommonName    string
@@ -32,7 +32,7 @@ type Request struct {
 	Others int
 }
 
-// Facts are what a request is compared with.
+// Facts holds what a request is compared with.
 type Facts struct {
 	// Machine is the Machine that the request is about; nil when none is known.
 	Machine *Machine
@@ -42,16 +42,15 @@ type Facts struct {
 	TokenExpired bool
 	// Node is the Node with the Machine's server name; nil when it does not exist.
 	Node *Node
-	// Contested says why the node name does not belong to the Machine; empty when it does.
+	// Contested describes why the Machine may not use the node name; empty when it may.
 	Contested string
-	// Reserved is what a serving certificate may never be for. It is filled for serving requests only.
+	// Reserved holds what a serving certificate may never contain. It is filled for serving requests only.
 	Reserved Reserved
-	// Taken are the requested addresses that an older Node has, with the name of that Node. It is filled for serving requests
-	// only.
+	// Taken holds the requested addresses that an older Node has, with the name of that Node. It is filled for serving requests only.
 	Taken map[netip.Addr]string
 }
 
-// Machine is what is known of one Machine.
+// Machine holds what is known about one Machine.
 type Machine struct {
 	Key types.NamespacedName
 	UID types.UID
@@ -64,10 +63,10 @@ type Machine struct {
 	Joined bool
 	// Recorded is the server that spec.providerID names; empty when it names none.
 	Recorded cloud.ServerID
-	// Server is the server whose own mark names this Machine, from the cloud's inventory; nil when there is none or when
-	// the inventory cannot say.
+	// Server is the server whose owner tag names this Machine, from the cloud's inventory; nil when there is none or the inventory is
+	// incomplete.
 	Server *cloud.Server
-	// Unknown says why the inventory cannot say whether there is a server; empty when it can.
+	// Unknown describes why the inventory cannot say whether there is a server; empty when it can.
 	Unknown string
 }
 
@@ -79,9 +78,8 @@ type Node struct {
 	Created time.Time
 }
 
-// serverID returns the Machine's server: the marked one, else the recorded one while the cloud's view is
-// missing. It is empty when there is neither. The record of a paused Machine does not count: drover did not write it, or
-// does not look after it.
+// serverID returns the Machine's server: the one with its owner tag, else the recorded one while the inventory is incomplete. It returns ""
+// when there is neither. The record of a paused Machine does not count, because drover does not maintain it.
 func (m *Machine) serverID() cloud.ServerID {
 	switch {
 	case m.Server != nil:
@@ -103,7 +101,8 @@ func hasAddress(s *cloud.Server, address netip.Addr) bool {
 	})
 }
 
-// addressOf returns an address of a request; an IPv4 address in IPv6 form is the IPv4 address. False: it is not one.
+// addressOf returns an address of a request. An IPv4 address in IPv6 form becomes an IPv4 address. The result is false when it is not an
+// address.
 func addressOf(ip net.IP) (netip.Addr, bool) {
 	address, ok := netip.AddrFromSlice(ip)
 	return address.Unmap(), ok

@@ -18,32 +18,32 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// gather collects what a request is compared with, and who wants its node name.
-func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Claims, error) {
+// gather collects what a request is compared with, and which Machines want its node name.
+func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Contenders, error) {
 	f := &Facts{}
 	var asked *v1alpha1.Machine
 	server, isNode := strings.CutPrefix(request.User, nodeUserPrefix)
 	if id, ok := strings.CutPrefix(request.User, bootstrap.UserPrefix); ok {
 		var err error
 		if asked, err = r.byToken(ctx, id, request.CommonName, f); err != nil || asked == nil {
-			return f, Claims{}, err
+			return f, Contenders{}, err
 		}
 		server = asked.ServerName()
 	} else if !isNode {
-		return f, Claims{}, nil
+		return f, Contenders{}, nil
 	}
 	named, err := r.named(ctx, server)
 	if err != nil {
-		return f, Claims{}, err
+		return f, Contenders{}, err
 	}
 	if asked != nil && !slices.ContainsFunc(named, func(m v1alpha1.Machine) bool { return m.UID == asked.UID }) {
 		named = append(named, *asked)
 	}
 	if len(named) == 0 {
-		return f, Claims{}, nil
+		return f, Contenders{}, nil
 	}
 	if f.Node, err = r.node(ctx, server); err != nil {
-		return f, Claims{}, err
+		return f, Contenders{}, err
 	}
 	machines := make([]*Machine, len(named))
 	for i := range named {
@@ -54,7 +54,7 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Clai
 	f.Contested = claims.contested(f.Machine)
 	if request.Signer == certificatesv1.KubeletServingSignerName {
 		f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace)
-		// Nobody disputes what the configured cloud says of its own servers: an older Node could report any address.
+		// Servers of the configured cloud need no check against older Nodes, which could report any address.
 		if own := f.Machine.Server; err == nil && own != nil && !own.Configured {
 			f.Taken, err = r.taken(ctx, request, server, f.Node)
 		}
@@ -62,9 +62,9 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Clai
 	return f, claims, err
 }
 
-// subject returns the Machine that a request is about: the one whose token it comes with, else the one that the node name
-// belongs to. While the name belongs to none, it is a joined one.
-func subject(machines []*Machine, c Claims, asked *v1alpha1.Machine) *Machine {
+// subject returns the Machine that a request concerns: the one of its token, else the one that may use the node name. While no Machine may,
+// it returns a joined one.
+func subject(machines []*Machine, c Contenders, asked *v1alpha1.Machine) *Machine {
 	if asked == nil && c.Holder != nil {
 		return c.Holder
 	}
@@ -77,9 +77,9 @@ func subject(machines []*Machine, c Claims, asked *v1alpha1.Machine) *Machine {
 	return machines[max(i, 0)]
 }
 
-// byToken returns the Machine that a bootstrap token was made for, not another one of the same name; nil when there is
-// none. A token that the Machines of a deployment share stands for the one that the request names; it must be of that
-// deployment. The token's group and expiry are added to the facts.
+// byToken returns the Machine that a bootstrap token was made for, not another one of the same name; nil when there is none. For a token
+// that the Machines of a deployment share, it returns the Machine of that deployment that the request names. It adds the token's group and
+// expiry to the facts.
 func (r *Reconciler) byToken(ctx context.Context, id, commonName string, f *Facts) (*v1alpha1.Machine, error) {
 	holder, err := bootstrap.HolderOf(ctx, r.Target.GetAPIReader(), id)
 	if err != nil {
@@ -149,13 +149,13 @@ func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
 	return &Node{Server: r.serverOf(node.Spec.ProviderID), Created: node.CreationTimestamp.Time}, nil
 }
 
-// serverOf returns the server that the provider ID of a Node names. One of another form is returned as it is: it equals no
-// server of a Machine, and is not taken for that of a Node that has none yet.
+// serverOf returns the server in the provider ID of a Node. It returns a provider ID of another form unchanged: that equals no server of a
+// Machine, and is not taken for a Node without a provider ID.
 func (r *Reconciler) serverOf(providerID string) cloud.ServerID {
 	return cmp.Or(r.Servers.ServerID(providerID), cloud.ServerID(providerID))
 }
 
-// describe returns what the object and the cloud's inventory say of a Machine.
+// describe returns what the object and the cloud's inventory contain about a Machine.
 func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine {
 	out := &Machine{
 		Key: client.ObjectKeyFromObject(m), UID: m.UID, ServerName: m.ServerName(), Created: m.CreationTimestamp.Time,

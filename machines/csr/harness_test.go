@@ -47,7 +47,7 @@ const (
 type servers struct {
 	provider.Provider
 	mu sync.Mutex
-	// marked are the servers by the UID in their own mark.
+	// marked holds the servers by the UID in their owner tag.
 	marked map[types.UID]*cloud.Server
 	// unknown is true for Machines whose project has not been listed.
 	unknown map[types.UID]bool
@@ -66,7 +66,7 @@ func (s *servers) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Serve
 	return s.marked[m.UID], nil
 }
 
-// add makes a server with the Machine's mark.
+// add adds a server with the Machine's owner tag.
 func (s *servers) add(m *v1alpha1.Machine, id string, addresses ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *servers) add(m *v1alpha1.Machine, id string, addresses ...string) {
 	s.marked[m.UID] = server
 }
 
-// eventLog is the Events that were recorded, as "namespace/name reason".
+// eventLog holds the recorded Events, as "namespace/name reason".
 type eventLog struct {
 	mu  sync.Mutex
 	all []string
@@ -97,7 +97,7 @@ func (e *eventLog) AnnotatedEventf(regarding, related runtime.Object, _ map[stri
 	e.Eventf(regarding, related, kind, reason, action, note, args...)
 }
 
-// fakeCluster is a cluster in memory with the approver, an inventory, and a clock that stands still.
+// fakeCluster is a cluster in memory with the approver, an inventory, and a fixed clock.
 type fakeCluster struct {
 	cluster.Cluster
 	*testing.T
@@ -137,7 +137,7 @@ func (c *fakeCluster) create(o client.Object) {
 	}
 }
 
-// machine stores a Machine ns/name with the UID uid-name and a marked server with the ID serverID(name) and the address.
+// machine stores a Machine ns/name with the UID uid-name, and a server with its owner tag, the ID serverID(name) and the address.
 func (c *fakeCluster) machine(name, address string, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 	c.Helper()
 	m := machineNamed("ns", name, changes...)
@@ -152,7 +152,7 @@ func (c *fakeCluster) machine(name, address string, changes ...func(*v1alpha1.Ma
 	return m
 }
 
-// serverID returns the ID of the server that tests call by that name.
+// serverID returns the ID of the server with that name in a test.
 func serverID(name string) string {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(name))
@@ -186,8 +186,8 @@ func serverNamed(server string) func(*v1alpha1.Machine) {
 	return func(m *v1alpha1.Machine) { m.Spec.Metadata.Name = server }
 }
 
-// claims sets the addresses that the Machine's status has.
-func claims(addresses ...corev1.NodeAddress) func(*v1alpha1.Machine) {
+// statusAddresses sets the addresses in the Machine's status.
+func statusAddresses(addresses ...corev1.NodeAddress) func(*v1alpha1.Machine) {
 	return func(m *v1alpha1.Machine) { m.Status.Addresses = addresses }
 }
 
@@ -195,7 +195,7 @@ func node(name, providerID string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.NodeSpec{ProviderID: providerID}}
 }
 
-// token is the Secret of a bootstrap token for the Machine ns/machine.
+// token returns the Secret of a bootstrap token for the Machine ns/machine.
 func token(id, machine, uid string) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -206,7 +206,7 @@ func token(id, machine, uid string) *corev1.Secret {
 	}
 }
 
-// attempt is a certificate request and who makes it.
+// attempt is a certificate request and its user.
 type attempt struct {
 	user    string
 	groups  []string
@@ -219,7 +219,7 @@ func nodeRequest(node string) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
 }
 
-// withToken is a request for a client certificate of a node by the holder of a bootstrap token.
+// withToken returns a request for a client certificate of a node by the holder of a bootstrap token.
 func withToken(id, node string) attempt {
 	return attempt{
 		user: "system:bootstrap:" + id, groups: []string{"system:bootstrappers", bootstrap.Group, "system:authenticated"},
@@ -227,14 +227,14 @@ func withToken(id, node string) attempt {
 	}
 }
 
-// asNode is a request for a client certificate of a node by the holder of own's node certificate.
+// asNode returns a request for a client certificate of a node by the holder of own's node certificate.
 func asNode(own, node string) attempt {
 	a := withToken("", node)
 	a.user, a.groups = "system:node:"+own, []string{"system:nodes", "system:authenticated"}
 	return a
 }
 
-// toServe is a request for a serving certificate of a node for these names and addresses.
+// toServe returns a request for a serving certificate of a node for these names and addresses.
 func toServe(own, node string, hosts ...string) attempt {
 	a := asNode(own, node)
 	a.signer, a.usages = certificatesv1.KubeletServingSignerName, []certificatesv1.KeyUsage{sign, serving}

@@ -23,26 +23,26 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 )
 
-// Network is what the operator says about the cluster's network.
+// Network holds the operator's settings about the cluster's network.
 type Network struct {
-	// ServiceCIDRs are ranges of Service addresses beside those of the cluster's ServiceCIDR objects.
+	// ServiceCIDRs holds ranges of Service addresses in addition to those of the cluster's ServiceCIDR objects.
 	ServiceCIDRs []netip.Prefix
 	// ServiceDomain is the domain of Services, such as cluster.local.
 	ServiceDomain string
-	// APIServers are URLs or host:port of the API server, beside the one in the ConfigMap kube-public/cluster-info.
+	// APIServers holds URLs or host:port of the API server, in addition to the one in the ConfigMap kube-public/cluster-info.
 	APIServers []string
 }
 
-// networkLife is how long what was read of the cluster's network is used.
+// networkLife is how long the settings read from the cluster are used.
 const networkLife = time.Minute
 
 // apiServerService is the name of the API server's Service in the namespace default.
 const apiServerService = "kubernetes"
 
-// networkReader reads what no serving certificate may be for, at most once a minute.
+// networkReader reads what no serving certificate may contain, at most once a minute.
 type networkReader struct {
 	Network
-	// target reads past the cache, control reads the Clusters of the cluster that holds the Machines.
+	// target reads from the API server itself. control reads the Clusters of the cluster with the Machines.
 	target, control client.Reader
 	clock           clock.PassiveClock
 
@@ -54,8 +54,8 @@ type networkReader struct {
 	read time.Time
 }
 
-// reserved returns what a node in a namespace may have no serving certificate for. Clusters without ServiceCIDR objects
-// (before Kubernetes 1.33) take the ranges of the Clusters in the namespace of the Machine.
+// reserved returns what no serving certificate of a node in a namespace may contain. Without ServiceCIDR objects (before Kubernetes 1.33),
+// it uses the ranges of the Clusters in the namespace of the Machine.
 func (n *networkReader) reserved(ctx context.Context, namespace string) (Reserved, error) {
 	out, served, err := n.current(ctx)
 	if err != nil || served {
@@ -74,7 +74,7 @@ func (n *networkReader) reserved(ctx context.Context, namespace string) (Reserve
 	return out, nil
 }
 
-// current returns what holds for the whole cluster, and whether the API server has ServiceCIDR objects.
+// current returns what applies to the whole cluster, and whether the API server has ServiceCIDR objects.
 func (n *networkReader) current(ctx context.Context) (Reserved, bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,7 +93,7 @@ func (n *networkReader) current(ctx context.Context) (Reserved, bool, error) {
 	return out, served, nil
 }
 
-// serviceCIDRs adds the ranges of the ServiceCIDR objects. False: the API server has none.
+// serviceCIDRs adds the ranges of the ServiceCIDR objects. It returns false when the API server has none.
 func (n *networkReader) serviceCIDRs(ctx context.Context, out *Reserved) (bool, error) {
 	var list networkingv1.ServiceCIDRList
 	if err := n.target.List(ctx, &list); meta.IsNoMatchError(err) {
@@ -131,7 +131,7 @@ func (n *networkReader) apiServer(ctx context.Context, out *Reserved) error {
 	}
 	installed, err := bootstrap.ClusterInfoServer(ctx, n.target)
 	if err != nil {
-		return fmt.Errorf("reading where the API server is: %w", err)
+		return fmt.Errorf("reading the address of the API server: %w", err)
 	}
 	for _, text := range append([]string{installed}, n.APIServers...) {
 		if !strings.Contains(text, "://") {

@@ -17,36 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestReservedRefuses(t *testing.T) {
-	r := Reserved{Ranges: []netip.Prefix{netip.MustParsePrefix("10.96.0.0/16"), netip.MustParsePrefix("192.0.2.1/32")}, Names: []string{"api.example.com"}, Domain: "cluster.local"}
-	for address, want := range map[string]string{
-		"10.0.0.5": "", "fd00::5": "", "198.51.100.7": "", "10.97.0.1": "",
-		"10.96.0.1": "in the Service range 10.96.0.0/16", "::ffff:10.96.0.1": "in the Service range 10.96.0.0/16",
-		"192.0.2.1": "an address of the API server",
-		"127.0.0.1": "a loopback address", "127.9.9.9": "a loopback address", "::1": "a loopback address", "::ffff:127.0.0.1": "a loopback address",
-		"169.254.169.254": "a link-local address", "fe80::1": "a link-local address",
-		"0.0.0.0": "the unspecified address", "::": "the unspecified address",
-		"224.0.0.1": "a multicast address", "ff02::1": "a multicast address", "ff01::1": "a multicast address",
-	} {
-		if got := r.refuses(net.ParseIP(address)); got != want {
-			t.Errorf("%s: got %q, want %q", address, got, want)
-		}
-	}
-	if r.refuses(net.IP{1, 2}) == "" {
-		t.Error("two bytes are taken for an address")
-	}
-	for host, want := range map[string]bool{
-		"node-1": false, "node-1.example.com": false, "svc": false, "kubernetes-1": false,
-		"kubernetes": true, "kubernetes.default": true, "kubernetes.default.svc": true, "webhook.ns.svc": true, "webhook.ns.svc.cluster.local": true,
-		"localhost": true, "a.localhost": true, "api.example.com": true, "API.example.com.": true, "KUBERNETES.default.SVC": true,
-	} {
-		if got := r.hasName(host); got != want {
-			t.Errorf("name %s: got reserved %v, want %v", host, got, want)
-		}
-	}
-}
-
-// withoutServiceCIDRs answers as an API server before Kubernetes 1.33.
+// withoutServiceCIDRs makes the API server answer as one before Kubernetes 1.33.
 func (c *fakeCluster) withoutServiceCIDRs() {
 	c.approver.network.target = interceptor.NewClient(c.client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
@@ -64,7 +35,7 @@ func clusterOf(namespace string, services ...string) *v1alpha1.Cluster {
 	return c
 }
 
-func TestWhatServiceAddressesAreReadFrom(t *testing.T) {
+func TestServiceAddressesAreReadFromTheCluster(t *testing.T) {
 	flag := Network{ServiceCIDRs: []netip.Prefix{netip.MustParsePrefix("10.100.0.0/16")}}
 	object := &networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/16"}}}
 	for _, tt := range []struct {
@@ -102,7 +73,7 @@ func TestWhatServiceAddressesAreReadFrom(t *testing.T) {
 			t.Errorf("got %+v, want an error", r)
 		}
 	})
-	t.Run("what was read is used for a minute (F-2)", func(t *testing.T) {
+	t.Run("uses what was read for a minute (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		refused := func() bool {
 			r, err := c.approver.network.reserved(t.Context(), "ns")

@@ -12,7 +12,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 )
 
-// read takes out of the object what is decided by.
+// read returns the parts of the object that the decision depends on.
 func read(o *certificatesv1.CertificateSigningRequest) *Request {
 	r := &Request{Signer: o.Spec.SignerName, User: o.Spec.Username, Groups: o.Spec.Groups, Usages: o.Spec.Usages}
 	for _, c := range o.Status.Conditions {
@@ -35,11 +35,10 @@ func read(o *certificatesv1.CertificateSigningRequest) *Request {
 	return r
 }
 
-// subjectAltName is the one extension that a kubelet asks for.
+// subjectAltName is the only extension that a kubelet requests.
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
-// foreignExtensions counts the others, and the names of kinds that x509 passes over: a signer need not leave them out, as
-// the control plane's does.
+// foreignExtensions counts the other extensions, and the alternative names that x509 ignores, because a signer may keep them.
 func foreignExtensions(parsed *x509.CertificateRequest) (n int) {
 	for i := range parsed.Extensions {
 		if e := &parsed.Extensions[i]; e.Id.Equal(subjectAltName) {
@@ -51,10 +50,10 @@ func foreignExtensions(parsed *x509.CertificateRequest) (n int) {
 	return n
 }
 
-// readNames are the kinds of alternative names that x509 reads: e-mail address, DNS name, URI, IP address (RFC 5280, 4.2.1.6).
+// readNames lists the kinds of alternative names that x509 reads: e-mail address, DNS name, URI, IP address (RFC 5280, 4.2.1.6).
 var readNames = []int{1, 2, 6, 7}
 
-// foreignNames counts the names of other kinds (a directory name, a user's principal name); what cannot be read is one.
+// foreignNames counts the names of other kinds (a directory name, a user's principal name). An unreadable extension counts as one.
 func foreignNames(extension []byte) (n int) {
 	var names []asn1.RawValue
 	if rest, err := asn1.Unmarshal(extension, &names); err != nil || len(rest) > 0 {
@@ -68,14 +67,14 @@ func foreignNames(extension []byte) (n int) {
 	return n
 }
 
-// parse reads exactly one request, and checks that its own key has signed it.
+// parse reads exactly one request, and checks that it is signed by its own key.
 func parse(text []byte) (*x509.CertificateRequest, error) {
 	block, rest := pem.Decode(text)
 	switch {
 	case block == nil || block.Type != "CERTIFICATE REQUEST":
-		return nil, errors.New("it is no PEM block of the type CERTIFICATE REQUEST")
+		return nil, errors.New("it is not a PEM block of the type CERTIFICATE REQUEST")
 	case strings.TrimSpace(string(rest)) != "":
-		return nil, errors.New("something follows the PEM block")
+		return nil, errors.New("data follows the PEM block")
 	}
 	parsed, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// Reserved is what a serving certificate is never for, whatever the cloud says. Loopback, link-local, unspecified and
-// multicast addresses, names of localhost, and the names of the Service kubernetes are always reserved.
+// Reserved holds what a serving certificate may never contain, whatever the cloud lists. Loopback, link-local, unspecified and multicast
+// addresses, names of localhost, and the names of the Service kubernetes are always reserved.
 type Reserved struct {
-	// Ranges are the addresses of Services and of the API server.
+	// Ranges holds the addresses of Services and of the API server.
 	Ranges []netip.Prefix
-	// Names are host names of the API server, in lower case.
+	// Names holds host names of the API server, in lower case.
 	Names []string
 	// Domain is the domain of Services, such as cluster.local.
 	Domain string
 }
 
-// refuses returns what an address is when no node may have a certificate for it; empty when one may.
+// refuses describes an address that no node may have a certificate for. It returns "" for any other address.
 func (r *Reserved) refuses(ip net.IP) string {
 	address, ok := addressOf(ip)
 	switch {

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// taken returns the requested addresses that a Node has which registered before the requester's, with its name. The cloud of an
-// author may list any address for a server, so its word alone does not move an address from one node to another. A kubelet may
-// report any address, so the address of a Machine's Node counts only when the cloud has it for the server of that Machine.
+// taken returns the requested addresses that a Node has which registered before the requester's, with that Node's name. The cloud of an
+// author may list any address for a server, so its list alone does not move an address from one node to another. A kubelet may report any
+// address, so the address of a Machine's Node counts only when the cloud has it for the server of that Machine.
 func (r *Reconciler) taken(ctx context.Context, request *Request, requester string, own *Node) (map[netip.Addr]string, error) {
 	var list corev1.NodeList
 	if err := r.Target.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -44,8 +44,8 @@ func (r *Reconciler) taken(ctx context.Context, request *Request, requester stri
 	return taken, nil
 }
 
-// confirms reports whether an address that a Node reports is believed: no Machine has a server of the Node's name, or the cloud
-// has the address for such a server.
+// confirms reports whether drover trusts an address that a Node reports: no Machine has a server of the Node's name, or the cloud has the
+// address for such a server.
 func (r *Reconciler) confirms(ctx context.Context, node string, address netip.Addr) (bool, error) {
 	machines, err := r.named(ctx, node)
 	if err != nil || len(machines) == 0 {

@@ -8,12 +8,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The attacker has a Machine with a Node of its own, at a cloud that lists any address for its server.
-func TestTheAddressOfAnotherNode(t *testing.T) {
+// The attacker has a Machine with a Node, and runs a cloud that lists any address for its server.
+func TestTheAddressOfAnOlderNodeIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// age is how much older the other Node is. reports are the addresses that it reports, listed those that the cloud has for
-		// its server; empty: it has no Machine.
+		// age is how much older the other Node is. reports holds the addresses that it reports, listed those that the cloud has for its
+		// server; empty: it has no Machine.
 		age             time.Duration
 		reports, listed string
 		want            string
@@ -22,7 +22,7 @@ func TestTheAddressOfAnotherNode(t *testing.T) {
 		{"gets no certificate for the address of an older node without a Machine (F-2)", time.Hour, "10.0.0.6", "", nothing},
 		{"gets one for an address that a later node reports (F-2)", -time.Hour, "10.0.0.6", "10.0.0.6", approved},
 		{"gets one for an address that an older node reports although its cloud does not have it (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
-		{"gets one for an address that nobody else has (F-2)", time.Hour, "10.0.0.7", "10.0.0.7", approved},
+		{"gets one for an address that no other node has (F-2)", time.Hour, "10.0.0.7", "10.0.0.7", approved},
 	} {
 		t.Run("a server that its cloud lists with any address "+tt.name, func(t *testing.T) {
 			c := newFakeCluster(t)
@@ -45,7 +45,7 @@ func TestTheAddressOfAnotherNode(t *testing.T) {
 	}
 }
 
-func TestTheAddressThatTheConfiguredCloudHas(t *testing.T) {
+func TestAnAddressOfTheConfiguredCloudIsAccepted(t *testing.T) {
 	t.Run("is certified, whatever an older node of another cloud reports (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		now := time.Unix(1700000000, 0)

@@ -16,15 +16,15 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// fieldOwner owns the condition, and nothing else.
+// fieldOwner is the field manager of the condition.
 const fieldOwner = client.FieldOwner(name)
 
-// mostWarned bounds the condition's message, in bytes.
+// mostWarned limits the length of the condition's message, in bytes.
 const mostWarned = fault.MaxMessage
 
-// tell keeps the condition on every MachineDeployment, whose servers join with such tokens: while others approve it stands
-// there, and afterwards it is gone. It writes where it is not as it should be.
-func (g *Guard) tell(ctx context.Context, why string) error {
+// report keeps the condition on every MachineDeployment, whose servers join with such tokens, while other programs approve requests, and
+// removes it afterwards. It writes only differences.
+func (g *ApproverCheck) report(ctx context.Context, why string) error {
 	var list v1alpha1.MachineDeploymentList
 	if err := g.Control.GetClient().List(ctx, &list); err != nil {
 		return fmt.Errorf("listing MachineDeployments: %w", err)
@@ -42,8 +42,8 @@ func (g *Guard) tell(ctx context.Context, why string) error {
 	return errors.Join(errs...)
 }
 
-// apply puts the condition there, or takes it away when there is nothing to say.
-func (g *Guard) apply(ctx context.Context, d *v1alpha1.MachineDeployment, have *metav1.Condition, why string) error {
+// apply writes the condition, or removes it when why is empty.
+func (g *ApproverCheck) apply(ctx context.Context, d *v1alpha1.MachineDeployment, have *metav1.Condition, why string) error {
 	conditions := []any{}
 	if why != "" {
 		since := metav1.NewTime(g.Clock.Now())

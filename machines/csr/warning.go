@@ -22,13 +22,13 @@ const (
 // warnEvery is the least time between two Events about the same Machine.
 const warnEvery = 10 * time.Minute
 
-// warned holds when each Machine was warned last.
+// warned records when each Machine was warned last.
 type warned struct {
 	mu   sync.Mutex
 	last map[types.UID]time.Time
 }
 
-// due reports whether a Machine was not warned for warnEvery, and notes that it is warned now.
+// due reports whether a Machine was not warned for warnEvery. If so, it records that the Machine is warned now.
 func (w *warned) due(uid types.UID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,14 +39,14 @@ func (w *warned) due(uid types.UID, now time.Time) bool {
 	return true
 }
 
-// sweep removes the entries that count no more.
+// sweep removes entries that have no effect any more.
 func (w *warned) sweep(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= warnEvery })
 }
 
-// sweep removes, once in warnEvery, what is held of Machines that were warned, until ctx ends.
+// sweep removes old entries about warned Machines, once in warnEvery, until ctx ends.
 func (r *Reconciler) sweep(ctx context.Context) error {
 	ticker := r.Clock.NewTicker(warnEvery)
 	defer ticker.Stop()
@@ -60,8 +60,8 @@ func (r *Reconciler) sweep(ctx context.Context) error {
 	}
 }
 
-// warn records an Event on each Machine that gets no certificate because another one has its node name.
-func (r *Reconciler) warn(c Claims) {
+// warn records an Event on each Machine that gets no certificate because another Machine has its node name.
+func (r *Reconciler) warn(c Contenders) {
 	for _, m := range c.Squatters {
 		r.event(m, reasonNameTaken, "the node name %s belongs to Machine %s: no certificate is approved for this Machine; give it another name", m.ServerName, c.Holder.Key)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// BenchmarkRolling500Machines counts what the controllers write to sets and deployments for each Machine of a rollout; at
-// most 2 are wanted. The surge is the usual 10 %: with a smaller one each step moves fewer, and costs as much.
+// BenchmarkRolling500Machines counts the writes of the controllers to sets and deployments for each Machine of a rollout. The target is at
+// most 2. The surge is the usual 10 %: with a smaller surge a step moves fewer Machines for as many writes.
 func BenchmarkRolling500Machines(b *testing.B) {
 	for _, surge := range []string{"10%", "25%"} {
 		b.Run("surge="+surge, func(b *testing.B) { benchmarkRolling(b, 500, intstr.Parse(surge)) })
@@ -20,23 +20,23 @@ func BenchmarkRolling500Machines(b *testing.B) {
 }
 
 func benchmarkRolling(b *testing.B, n int32, surge intstr.IntOrString) {
-	w := newWorld(b)
-	w.patience = 10 * time.Minute
+	h := newHarness(b)
+	h.patience = 10 * time.Minute
 	d := group("counted", size(n))
 	d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{MaxSurge: &surge}}
-	w.create(d)
-	w.settled("counted", n)
+	h.create(d)
+	h.settled("counted", n)
 	writes, rolls := 0, 0
 	for b.Loop() {
-		before := w.counted()
+		before := h.counted()
 		rolls++
-		w.patch("counted", fmt.Sprintf(`{"spec":{"template":{"spec":{"versions":{"kubelet":"1.37.%d"}}}}}`, 100+rolls))
-		w.eventually("the roll to begin", func() (string, bool) {
-			st := w.get("counted").Status
+		h.patch("counted", fmt.Sprintf(`{"spec":{"template":{"spec":{"versions":{"kubelet":"1.37.%d"}}}}}`, 100+rolls))
+		h.eventually("the rollout to begin", func() (string, bool) {
+			st := h.get("counted").Status
 			return fmt.Sprintf("%+v", st), st.UpdatedReplicas < n || st.Replicas > n
 		})
-		w.settled("counted", n)
-		writes += w.counted()["owners"] - before["owners"]
+		h.settled("counted", n)
+		writes += h.counted()["owners"] - before["owners"]
 	}
 	b.ReportMetric(float64(writes)/float64(rolls)/float64(n), "writes/machine")
 	b.ReportMetric(b.Elapsed().Seconds()/float64(rolls), "s/roll")

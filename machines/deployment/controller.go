@@ -26,16 +26,16 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// Options are what the controller needs.
+// Options configure the controller.
 type Options struct {
 	// Control is the cluster that holds the MachineDeployments, MachineSets and Machines.
 	Control cluster.Cluster
 	// Target is the cluster that their Nodes join. Default: Control.
 	Target cluster.Cluster
 	Clock  clock.PassiveClock
-	// MaxReplacing caps how many Machines are in replacement at once over all deployments; 0 is no cap.
+	// MaxReplacing limits how many Machines are replaced at the same time over all deployments; 0: no limit.
 	MaxReplacing int
-	// Concurrent is how many deployments are worked on at once. Default: 10.
+	// Concurrent is how many deployments are reconciled at the same time. Default: 10.
 	Concurrent int
 }
 
@@ -44,21 +44,21 @@ type Reconciler struct {
 	client   client.Client
 	clock    clock.PassiveClock
 	sets     *sets
-	brake    *brake
-	settling *settling
+	limit    *replacementLimit
+	debounce *debounce
 	writes   writes
 	nodes    rolledNodes
 	plans    *history
 	statuses *statuses
-	// named are the removals that deployments have named, rolled those of rollouts that their sets have named.
+	// named holds the removals that deployments have named, rolled the removals that rollouts have named in the sets.
 	named, rolled ownership.Removals
 	options       Options
-	// conflicts has the waits of deployments that the cache shows as they were, or whose sets it does.
+	// conflicts holds the back-off of deployments that are in the informer cache, or whose sets are, as they were before.
 	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
 
-// errCacheOld ends a reconcile whose cache shows an older deployment, or fewer of its sets, than the API server.
-var errCacheOld = errors.New("the cache shows what was before")
+// errCacheOld ends a reconcile whose informer cache shows an older deployment, or fewer of its sets, than the API server.
+var errCacheOld = errors.New("the cache is older than the API server")
 
 // New returns the controller.
 func New(o Options) *Reconciler {
@@ -74,10 +74,10 @@ func New(o Options) *Reconciler {
 	})
 }
 
-// clients are the ways to the API server.
+// clients holds the clients of the API server.
 type clients struct {
 	control, target client.Client
-	// live reads from the API server itself.
+	// live reads from the API server itself, without a cache.
 	live   client.Reader
 	events events.EventRecorder
 }
@@ -86,21 +86,21 @@ func assemble(o Options, c clients) *Reconciler {
 	writer := patch.Writer{Client: c.control, FieldManager: fieldManager}
 	r := &Reconciler{
 		client: c.control, clock: o.Clock, options: o, conflicts: ownership.Conflicts(),
-		settling: newSettling(c.live, o.Clock),
+		debounce: newDebounce(c.live, o.Clock),
 		writes:   writes{Writer: writer, live: c.live, events: c.events},
 		nodes:    rolledNodes{target: c.target},
 		plans:    newHistory(),
 		statuses: &statuses{writer: writer, clock: o.Clock, events: c.events},
 	}
 	r.sets = newSets(writer, c.live, &r.rolled)
-	r.brake = newBrake(int32(min(max(o.MaxReplacing, 0), math.MaxInt32)), r.sets)
+	r.limit = newReplacementLimit(int32(min(max(o.MaxReplacing, 0), math.MaxInt32)), r.sets)
 	return r
 }
 
-// ServeHTTP shows the last plans of deployments as JSON.
+// ServeHTTP returns the last plans of deployments as JSON.
 func (r *Reconciler) ServeHTTP(w http.ResponseWriter, req *http.Request) { r.plans.ServeHTTP(w, req) }
 
-// SetupWithManager makes the manager run the controller.
+// SetupWithManager registers the controller with the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	cache := r.options.Control.GetCache()
 	for _, object := range []client.Object{&v1alpha1.Machine{}, &v1alpha1.MachineSet{}} {
@@ -123,8 +123,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile brings one deployment a step further. What a deleting deployment owns is left to the garbage collector,
-// which the finalizer makes wait for the sets (MC-31).
+// Reconcile makes a plan for one deployment and carries it out. When a deployment is being deleted, the garbage collector deletes what it
+// owns; its finalizer waits for the sets (MC-31).
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	d := &v1alpha1.MachineDeployment{}
 	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
@@ -140,24 +140,24 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	wait, err := r.reconcile(ctx, d, named)
 	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
-		ctrl.LoggerFrom(ctx).V(1).Info("something changed meanwhile, looking again")
+		ctrl.LoggerFrom(ctx).V(1).Info("An object has changed since it was read, reconciling again")
 		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	}
 	r.conflicts.Forget(req)
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// forget drops what is held of a deployment that is deleted, and removes the marks of its Nodes: where its Machines were left
-// behind as orphans, they still live.
+// forget removes what is remembered of a deployment that is deleted, and removes the taints and annotations that drover put on its Nodes,
+// because its Machines live on when they were orphaned.
 func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
 	r.plans.forget(deployment)
-	r.brake.forget(deployment)
-	r.settling.forget(deployment)
-	r.statuses.pace.Forget(deployment)
-	_, err = r.nodes.mark(ctx, deployment, rollout.Plan{})
+	r.limit.forget(deployment)
+	r.debounce.forget(deployment)
+	r.statuses.throttle.Forget(deployment)
+	_, err = r.nodes.sync(ctx, deployment, rollout.Plan{})
 	return err
 }
 
@@ -166,7 +166,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 		return 0, err
 	}
 	bounds, boundsCondition := r.statuses.bounds(d)
-	var input []metav1.Condition // what is said about the deployment's own fields
+	var input []metav1.Condition // the conditions about annotations of the deployment
 	for _, c := range []*metav1.Condition{boundsCondition, r.statuses.warnings(d)} {
 		if c != nil {
 			input = append(input, *c)
@@ -180,7 +180,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	if rolled, err := r.writes.rollBack(ctx, snapshot); rolled || err != nil {
 		return 0, err
 	}
-	plan, invalid, err := r.brake.plan(ctx, snapshot)
+	plan, invalid, err := r.limit.plan(ctx, snapshot)
 	if err != nil {
 		return 0, err
 	}
@@ -188,41 +188,42 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 		return 0, r.statuses.refuse(ctx, d, invalid, input)
 	}
 	if !plan.RestoreReplicas {
-		if wait, err := r.settling.wait(ctx, d, plan); wait > 0 || err != nil {
+		if wait, err := r.debounce.wait(ctx, d, plan); wait > 0 || err != nil {
 			return wait, err
 		}
 	}
-	r.keep(ctx, snapshot, plan)
+	r.record(ctx, snapshot, plan)
 	if plan.RestoreReplicas {
 		return 0, r.writes.restoreReplicas(ctx, d, plan)
 	}
 	r.named.Keep(d, plan.Removals)
 	plan.Status.Conditions = append(plan.Status.Conditions, input...)
-	if plan.Held {
-		plan.RequeueAfter = heldAgain
+	if plan.Limited {
+		plan.RequeueAfter = limitRetry
 	}
 	return r.follow(ctx, d, plan)
 }
 
-// keep records a plan and logs its steps, unless they are those of the last one. A plan is followed although it could not be
-// recorded.
-func (r *Reconciler) keep(ctx context.Context, s rollout.Snapshot, p rollout.Plan) {
+// record stores a plan and logs its steps, unless the last plan had the same steps. A plan that cannot be stored is carried out all the
+// same.
+func (r *Reconciler) record(ctx context.Context, s rollout.Snapshot, p rollout.Plan) {
 	log := ctrl.LoggerFrom(ctx)
-	news, err := r.plans.keep(client.ObjectKeyFromObject(s.Deployment), s, p)
+	news, err := r.plans.record(client.ObjectKeyFromObject(s.Deployment), s, p)
 	if err != nil {
-		log.Error(err, "recording a plan")
+		log.Error(err, "Failed to record a plan")
 	}
 	if !news {
 		return
 	}
 	for _, step := range p.Steps {
-		log.Info("rollout", "step", step.String())
+		log.Info("Rollout step", "step", step.String())
 	}
 }
 
-// follow marks the Nodes that a plan rolls before it carries the plan out, so that no pod goes from one to the next.
+// follow taints and annotates the Nodes that a plan rolls before it carries the plan out, so that no pod moves from one such Node to the
+// next.
 func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan) (time.Duration, error) {
-	more, marked := r.nodes.mark(ctx, client.ObjectKeyFromObject(d), plan)
+	more, marked := r.nodes.sync(ctx, client.ObjectKeyFromObject(d), plan)
 	if more {
 		plan.RequeueAfter = gather
 	}
@@ -233,14 +234,14 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 	}
 	err = errors.Join(marked, err)
 	if err == nil && !collided && len(plan.Changes) > 0 && d.Status.ObservedGeneration == d.Generation {
-		// A step of a roll: the numbers are about to change, and are written once, when the sets have followed.
+		// The numbers are about to change. They are written once, when the sets have followed.
 		return gather, nil
 	}
-	left, shown := r.statuses.show(ctx, d, plan.Status)
+	left, shown := r.statuses.writeWhenDue(ctx, d, plan.Status)
 	return ownership.Soonest(plan.RequeueAfter, left), errors.Join(err, shown)
 }
 
-// next returns a collision count raised by one. It starts again at 1 after the largest.
+// next returns a collision count raised by one. After the largest value it starts again at 1.
 func next(count *int32) *int32 {
 	if count == nil || *count < 0 || *count == math.MaxInt32 {
 		return new(int32(1))

@@ -17,16 +17,16 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// keptPlans is how many plans are kept per deployment.
+// keptPlans is how many plans are stored for each deployment.
 const keptPlans = 100
 
-// history keeps the last plans of each deployment in memory: explanation, not state.
+// history stores the last plans of each deployment in memory. They explain what drover did; nothing is decided by them.
 type history struct {
 	mu    sync.Mutex
 	plans map[types.NamespacedName][]keptPlan
 }
 
-// keptPlan is a rollout.Record as compressed JSON, since it holds what was seen of every Machine; steps are its own.
+// keptPlan is a rollout.Record as compressed JSON, because it contains what was observed of every Machine. steps holds its steps.
 type keptPlan struct {
 	steps  []rollout.Step
 	record []byte
@@ -34,9 +34,9 @@ type keptPlan struct {
 
 func newHistory() *history { return &history{plans: map[types.NamespacedName][]keptPlan{}} }
 
-// keep adds a plan unless its steps are those of the one before. It reports whether it did.
-func (h *history) keep(deployment types.NamespacedName, s rollout.Snapshot, p rollout.Plan) (bool, error) {
-	if len(p.Steps) == 0 || h.said(deployment, p.Steps) {
+// record stores a plan unless its steps equal those of the last plan. It reports whether it did.
+func (h *history) record(deployment types.NamespacedName, s rollout.Snapshot, p rollout.Plan) (bool, error) {
+	if len(p.Steps) == 0 || h.repeats(deployment, p.Steps) {
 		return false, nil
 	}
 	record, err := rollout.NewRecord(s, p)
@@ -54,8 +54,8 @@ func (h *history) keep(deployment types.NamespacedName, s rollout.Snapshot, p ro
 	return true, nil
 }
 
-// said reports whether the last plan had the same steps, so that drover still waits for it.
-func (h *history) said(deployment types.NamespacedName, steps []rollout.Step) bool {
+// repeats reports whether the last plan had the same steps.
+func (h *history) repeats(deployment types.NamespacedName, steps []rollout.Step) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	all := h.plans[deployment]
@@ -68,7 +68,7 @@ func (h *history) forget(deployment types.NamespacedName) {
 	delete(h.plans, deployment)
 }
 
-// of returns the last plans of a deployment, oldest first, as long as this process has led.
+// of returns the plans of a deployment that this process has stored, oldest first.
 func (h *history) of(deployment types.NamespacedName) ([]rollout.Record, error) {
 	h.mu.Lock()
 	all := slices.Clone(h.plans[deployment])
@@ -108,15 +108,15 @@ func unpack(packed []byte, record *rollout.Record) error {
 	return nil
 }
 
-// groupPrefix begins the id of a deployment's node group.
+// groupPrefix is the prefix of the ID of a deployment's node group.
 const groupPrefix = "MachineDeployment/"
 
-// ServeHTTP shows the last plans as JSON: with ?group=MachineDeployment/<namespace>/<name> those of one deployment,
-// oldest first, each with what it was made from; without, how many there are of each. Only the leader has any.
+// ServeHTTP returns the last plans as JSON. With ?group=MachineDeployment/<namespace>/<name> it returns those of one deployment, oldest
+// first, each with its input; without, it returns how many plans each deployment has. Only the leader has plans.
 func (h *history) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
-		http.Error(w, "plans are only read: use GET", http.StatusMethodNotAllowed)
+		http.Error(w, "Plans can only be read: use GET", http.StatusMethodNotAllowed)
 		return
 	}
 	group := req.URL.Query().Get("group")
@@ -134,19 +134,19 @@ func (h *history) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case len(records) == 0:
-		http.Error(w, fmt.Sprintf("no plans of %s are kept here: it is at rest since this process began, or another one leads", group), http.StatusNotFound)
+		http.Error(w, fmt.Sprintf("this process has no plans of %s: the deployment has not changed since the process started, or another process leads", group), http.StatusNotFound)
 	default:
 		answer(w, req, records)
 	}
 }
 
-// count is how many plans of a group are kept.
+// count is the number of stored plans of a group.
 type count struct {
 	Group string `json:"group"`
 	Plans int    `json:"plans"`
 }
 
-// counts are in the order of the groups' ids.
+// counts returns the numbers in the order of the group IDs.
 func (h *history) counts() []count {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,6 +161,6 @@ func (h *history) counts() []count {
 func answer(w http.ResponseWriter, req *http.Request, value any) {
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(value); err != nil {
-		ctrl.LoggerFrom(req.Context()).V(1).Info("showing plans", "error", err.Error())
+		ctrl.LoggerFrom(req.Context()).V(1).Info("Failed to write the plans", "error", err.Error())
 	}
 }

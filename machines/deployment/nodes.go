@@ -19,64 +19,64 @@ import (
 )
 
 const (
-	// rollingIndex finds Nodes by the deployment that marked them.
+	// rollingIndex finds Nodes by the deployment whose rollout has tainted or annotated them.
 	rollingIndex = "node.rolling"
-	// marksPerPass bounds how many Nodes are written in one look at a deployment; the rest follows in the next.
-	marksPerPass = 100
+	// nodesPerReconcile limits how many Nodes one reconcile of a deployment writes. The next reconcile continues.
+	nodesPerReconcile = 100
 )
 
-// rollingMarks is what drover put on a Node because its Machine is being rolled, or replaces one that still drains. It
-// stands in an annotation of the Node: exactly that is undone, and what others had put there before stays (MCM-20).
-type rollingMarks struct {
+// rollingRecord records what drover has put on a Node because its Machine is being rolled, or replaces one that is still drained. It is
+// stored in an annotation of the Node. drover removes exactly what is recorded, and keeps what others had put on the Node before (MCM-20).
+type rollingRecord struct {
 	Deployment string `json:"deployment"`
-	// Replaces: the Node is one that others drain to; it gets no taint.
+	// Replaces is true when the Node is one that pods move to. Such a Node gets no taint.
 	Replaces  bool `json:"replaces,omitempty"`
 	Taint     bool `json:"taint,omitempty"`
 	ScaleDown bool `json:"scaleDownDisabled,omitempty"`
 }
 
-// rolledNodes marks the Nodes that are rolled.
+// rolledNodes taints and annotates the Nodes that are rolled.
 type rolledNodes struct {
-	// target is the cluster of the Nodes.
+	// target is the client of the cluster with the Nodes.
 	target client.Client
 }
 
-// rollingDeployment is the index of a Node.
+// rollingDeployment returns the index key of a Node.
 func rollingDeployment(o client.Object) []string {
-	if marks, ok := marksOf(o); ok {
+	if marks, ok := recordOf(o); ok {
 		return []string{marks.Deployment}
 	}
 	return nil
 }
 
-func marksOf(node client.Object) (rollingMarks, bool) {
-	var marks rollingMarks
+func recordOf(node client.Object) (rollingRecord, bool) {
+	var marks rollingRecord
 	recorded, ok := node.GetAnnotations()[v1alpha1.AnnotationNodeRolling]
 	if !ok || json.Unmarshal([]byte(recorded), &marks) != nil {
-		return rollingMarks{}, false
+		return rollingRecord{}, false
 	}
 	return marks, true
 }
 
-// mark keeps the scheduler and the autoscaler off the Nodes that are being rolled, and the autoscaler off those that
-// replace one which still drains; it sets free those that are neither any more, unless they leave. It reports whether some are
-// left for the next look.
-func (r rolledNodes) mark(ctx context.Context, deployment types.NamespacedName, plan rollout.Plan) (more bool, err error) {
+// sync keeps the scheduler and the autoscaler off the Nodes that are being rolled, and the autoscaler off the Nodes that replace one which
+// is still drained. It restores the Nodes that are neither any more, unless their Machines are being deleted. It reports whether some Nodes
+// are left for the next reconcile.
+func (r rolledNodes) sync(ctx context.Context, deployment types.NamespacedName, plan rollout.Plan) (more bool, err error) {
 	var marked corev1.NodeList
 	if err := r.target.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing Nodes being rolled: %w", err)
 	}
-	wanted := make(map[string]rollingMarks, len(plan.Rolled)+len(plan.Replacements))
+	wanted := make(map[string]rollingRecord, len(plan.Rolled)+len(plan.Replacements))
 	for _, name := range plan.Replacements {
-		wanted[name] = rollingMarks{Deployment: deployment.String(), Replaces: true}
+		wanted[name] = rollingRecord{Deployment: deployment.String(), Replaces: true}
 	}
 	for _, name := range plan.Rolled {
-		wanted[name] = rollingMarks{Deployment: deployment.String()}
+		wanted[name] = rollingRecord{Deployment: deployment.String()}
 	}
 	var errs []error
 	written := 0
 	write := func(node *corev1.Node, patch map[string]any) {
-		if written++; written <= marksPerPass {
+		if written++; written <= nodesPerReconcile {
 			errs = append(errs, r.patch(ctx, node, patch))
 		}
 	}
@@ -84,11 +84,11 @@ func (r rolledNodes) mark(ctx context.Context, deployment types.NamespacedName, 
 		node := &marked.Items[i]
 		want, keep := wanted[node.Name]
 		delete(wanted, node.Name)
-		if is, _ := marksOf(node); keep && is.Replaces == want.Replaces || slices.Contains(plan.Leaving, node.Name) {
+		if is, _ := recordOf(node); keep && is.Replaces == want.Replaces || slices.Contains(plan.Leaving, node.Name) {
 			continue
 		}
-		write(node, unmarking(node))
-		more = more || keep // the next reconcile marks it again
+		write(node, removePatch(node))
+		more = more || keep // the next reconcile adds the other record
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		node := &corev1.Node{}
@@ -99,21 +99,21 @@ func (r rolledNodes) mark(ctx context.Context, deployment types.NamespacedName, 
 		if !hasMachineIn(node, deployment.Namespace) {
 			continue
 		}
-		if patch := marking(node, wanted[name]); patch != nil {
+		if patch := addPatch(node, wanted[name]); patch != nil {
 			write(node, patch)
 		}
 	}
-	return more || written > marksPerPass, errors.Join(errs...)
+	return more || written > nodesPerReconcile, errors.Join(errs...)
 }
 
-// hasMachineIn reports whether the Node is that of a Machine in the namespace, as the Machine controller has noted on it. A
-// status that only names the Node is no reason to write it.
+// hasMachineIn reports whether the Node belongs to a Machine of the namespace, by the annotation that the Machine controller sets on the
+// Node. A Node that only a Machine's status names is left alone.
 func hasMachineIn(node *corev1.Node, namespace string) bool {
 	return strings.HasPrefix(node.Annotations[v1alpha1.AnnotationNodeMachine], namespace+"/")
 }
 
-// marking is the patch that marks a Node; nil when another deployment has marked it.
-func marking(node *corev1.Node, marks rollingMarks) map[string]any {
+// addPatch returns the patch that taints and annotates a Node; nil when the Node has a record already.
+func addPatch(node *corev1.Node, marks rollingRecord) map[string]any {
 	if _, there := node.Annotations[v1alpha1.AnnotationNodeRolling]; there {
 		return nil
 	}
@@ -133,10 +133,10 @@ func marking(node *corev1.Node, marks rollingMarks) map[string]any {
 	return nodePatch(node, annotations, append(slices.Clone(node.Spec.Taints), rollingTaint))
 }
 
-// unmarking returns the patch that removes what drover put on the Node, as the Node's record lists it. A value that another
-// client has changed since then stays.
-func unmarking(node *corev1.Node) map[string]any {
-	marks, _ := marksOf(node)
+// removePatch returns the patch that removes what drover put on the Node, as the record on the Node lists it. It keeps a value that another
+// client has changed since then.
+func removePatch(node *corev1.Node) map[string]any {
+	marks, _ := recordOf(node)
 	annotations := map[string]any{v1alpha1.AnnotationNodeRolling: nil}
 	if marks.ScaleDown && node.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "true" {
 		annotations[v1alpha1.AnnotationScaleDownDisabled] = nil
@@ -148,7 +148,8 @@ func unmarking(node *corev1.Node) map[string]any {
 	return nodePatch(node, annotations, left)
 }
 
-// nodePatch merges annotations and, unless nil, replaces the list of taints, which so must be the one that was read.
+// nodePatch returns a patch that merges annotations and, unless nil, replaces the list of taints. The API server refuses it when the taints
+// are not those of the Node that was read.
 func nodePatch(node *corev1.Node, annotations map[string]any, taints []corev1.Taint) map[string]any {
 	metadata := map[string]any{"uid": node.UID, "annotations": annotations}
 	patch := map[string]any{"metadata": metadata}
@@ -166,11 +167,11 @@ func hasTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&rollingTaint) })
 }
 
-// patchNode writes a Node's marks and nothing else.
+// patch writes the given fields of a Node.
 func (r rolledNodes) patch(ctx context.Context, node *corev1.Node, fields map[string]any) error {
 	err := patch.Writer{Client: r.target, FieldManager: fieldManager}.Merge(ctx, node.DeepCopy(), fields)
 	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("marking node %s: %w", node.Name, err)
+		return fmt.Errorf("writing the rollout's taint and annotations of node %s: %w", node.Name, err)
 	}
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// patched is a node after a merge patch.
+// patched returns a node after a merge patch.
 func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node {
 	t.Helper()
 	before, err := json.Marshal(node)
@@ -37,70 +37,70 @@ func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node
 	return out
 }
 
-var rolledBy = rollingMarks{Deployment: "ns/md"}
+var rolledBy = rollingRecord{Deployment: "ns/md"}
 
-func TestMarksOfANodeThatReplacesAnother(t *testing.T) {
+func TestAReplacementNodeIsRestored(t *testing.T) {
 	was := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{"note": "x"}}}
-	marked := patched(t, was, marking(was, rollingMarks{Deployment: "ns/md", Replaces: true}))
+	marked := patched(t, was, addPatch(was, rollingRecord{Deployment: "ns/md", Replaces: true}))
 	if hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] != "true" {
-		t.Errorf("marked: %v %v", marked.Annotations, marked.Spec.Taints)
+		t.Errorf("annotations and taints after addPatch(): %v %v", marked.Annotations, marked.Spec.Taints)
 	}
-	free := patched(t, marked, unmarking(marked))
+	free := patched(t, marked, removePatch(marked))
 	if diff := cmp.Diff(was.Annotations, free.Annotations) + cmp.Diff(was.Spec.Taints, free.Spec.Taints, emptyIsNil); diff != "" {
-		t.Errorf("-before +after\n%s", diff)
+		t.Errorf("removePatch() does not restore the Node (-before +after):\n%s", diff)
 	}
 }
 
-func TestMarksOfANodeBeingRolled(t *testing.T) {
+func TestARolledNodeIsRestored(t *testing.T) {
 	theirs := corev1.Taint{Key: "people", Effect: corev1.TaintEffectNoSchedule}
 	ours := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectPreferNoSchedule}
 	node := func(annotations map[string]string, taints ...corev1.Taint) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", ResourceVersion: "7", Annotations: annotations}, Spec: corev1.NodeSpec{Taints: taints}}
 	}
 	for name, was := range map[string]*corev1.Node{
-		"a plain one":                      node(nil),
-		"one with marks of others":         node(map[string]string{"note": "x"}, theirs),
-		"one that people keep":             node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
-		"one that people give up":          node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
-		"one that people have tainted so":  node(map[string]string{"note": "x"}, ours, theirs),
-		"one that bears both from people":  node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
-		"one with a taint of another kind": node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
+		"a plain Node": node(nil),
+		"a Node with taints and annotations of others":               node(map[string]string{"note": "x"}, theirs),
+		"a Node whose scale-down an operator disabled":               node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
+		"a Node whose scale-down an operator enabled":                node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
+		"a Node with the same taint from an operator":                node(map[string]string{"note": "x"}, ours, theirs),
+		"a Node with the same taint and annotation from an operator": node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
+		"a Node with a taint of the same key and another effect":     node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
 	} {
-		t.Run("MCM-20 "+name+" is marked and set free exactly", func(t *testing.T) {
-			marked := patched(t, was, marking(was, rolledBy))
+		t.Run("taints and restores "+name+" exactly (MCM-20)", func(t *testing.T) {
+			marked := patched(t, was, addPatch(was, rolledBy))
 			if !hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "" {
-				t.Errorf("marked: %v %v", marked.Annotations, marked.Spec.Taints)
+				t.Errorf("annotations and taints after addPatch(): %v %v", marked.Annotations, marked.Spec.Taints)
 			}
 			if got := rollingDeployment(marked); len(got) != 1 || got[0] != "ns/md" {
-				t.Errorf("it is found under %v", got)
+				t.Errorf("rollingDeployment() = %v", got)
 			}
-			if again := marking(marked, rolledBy); again != nil {
-				t.Errorf("it is marked twice: %v", again)
+			if again := addPatch(marked, rolledBy); again != nil {
+				t.Errorf("second addPatch() = %v, want nil", again)
 			}
-			free := patched(t, marked, unmarking(marked))
+			free := patched(t, marked, removePatch(marked))
 			if diff := cmp.Diff(was.Annotations, free.Annotations, emptyIsNil) + cmp.Diff(was.Spec.Taints, free.Spec.Taints, emptyIsNil); diff != "" {
-				t.Errorf("-before +after\n%s", diff)
+				t.Errorf("removePatch() does not restore the Node (-before +after):\n%s", diff)
 			}
 		})
 	}
-	t.Run("a taint of the same key with another effect is somebody else's (F-47)", func(t *testing.T) {
+	t.Run("keeps another owner's taint of the same key with another effect (F-47)", func(t *testing.T) {
 		other := corev1.Taint{Key: v1alpha1.TaintRolling, Effect: corev1.TaintEffectNoSchedule}
-		marked := patched(t, node(nil, other), marking(node(nil, other), rolledBy))
+		marked := patched(t, node(nil, other), addPatch(node(nil, other), rolledBy))
 		if diff := cmp.Diff([]corev1.Taint{other, ours}, marked.Spec.Taints); diff != "" {
 			t.Error(diff)
 		}
-		if diff := cmp.Diff([]corev1.Taint{other}, patched(t, marked, unmarking(marked)).Spec.Taints); diff != "" {
+		if diff := cmp.Diff([]corev1.Taint{other}, patched(t, marked, removePatch(marked)).Spec.Taints); diff != "" {
 			t.Error(diff)
 		}
 	})
-	t.Run("MCM-20 what people set meanwhile is theirs", func(t *testing.T) {
+	t.Run("keeps what an operator sets in the meantime (MCM-20)", func(t *testing.T) {
 		was := node(nil)
-		marked := patched(t, was, marking(was, rolledBy))
+		marked := patched(t, was, addPatch(was, rolledBy))
 		marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] = "false"
 		marked.Spec.Taints = []corev1.Taint{theirs}
-		free := patched(t, marked, unmarking(marked))
+		free := patched(t, marked, removePatch(marked))
 		if free.Annotations[v1alpha1.AnnotationScaleDownDisabled] != "false" || len(free.Spec.Taints) != 1 || free.Spec.Taints[0] != theirs {
-			t.Errorf("set free: %v %v", free.Annotations, free.Spec.Taints)
+			t.Errorf("annotations and taints after removePatch(): %v %v", free.Annotations, free.Spec.Taints)
 		}
 	})
 }
@@ -117,53 +117,53 @@ func isEmpty(value any) bool {
 	return false
 }
 
-func TestMarksOfANodeThatLeaves(t *testing.T) {
+func TestALeavingNodeKeepsItsTaint(t *testing.T) {
 	deployment := types.NamespacedName{Namespace: "ns", Name: "md"}
 	marked := func(name string) *corev1.Node {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
-		return patched(t, node, marking(node, rolledBy))
+		return patched(t, node, addPatch(node, rolledBy))
 	}
 	leaves, stays := marked("leaves"), marked("stays")
 	c := fake.NewClientBuilder().WithObjects(leaves, stays).WithIndex(&corev1.Node{}, rollingIndex, rollingDeployment).Build()
 	r := rolledNodes{target: c}
-	if _, err := r.mark(t.Context(), deployment, rollout.Plan{Leaving: []string{"leaves"}}); err != nil {
+	if _, err := r.sync(t.Context(), deployment, rollout.Plan{Leaving: []string{"leaves"}}); err != nil {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"leaves": true, "stays": false} {
-		t.Run(name+": marks stay on a Node that leaves, and go from one that is not rolled any more (F-57)", func(t *testing.T) {
+		t.Run("Node "+name+": keeps the taint of a leaving Node, and removes it from one that is not rolled any more (F-57)", func(t *testing.T) {
 			var node corev1.Node
 			if err := c.Get(t.Context(), types.NamespacedName{Name: name}, &node); err != nil {
 				t.Fatal(err)
 			}
 			if got := hasTaint(&node); got != want {
-				t.Errorf("marked %v, want %v: %v", got, want, node.Annotations)
+				t.Errorf("tainted %v, want %v: %v", got, want, node.Annotations)
 			}
 		})
 	}
 }
 
-func TestANodeThatAStatusOnlyNames(t *testing.T) {
+func TestOnlyNodesOfTheNamespaceAreTainted(t *testing.T) {
 	deployment := types.NamespacedName{Namespace: "ns", Name: "md"}
 	for _, tt := range []struct {
 		name, machine string
 		marked        bool
 	}{
-		{"is not marked when it is of no Machine (F-4)", "", false},
-		{"is not marked when it is of a Machine in another namespace (F-4)", "ns2/m", false},
-		{"is marked when it is of a Machine in the deployment's namespace", "ns/m", true},
+		{"is left alone when it belongs to no Machine (F-4)", "", false},
+		{"is left alone when it belongs to a Machine in another namespace (F-4)", "ns2/m", false},
+		{"is tainted when it belongs to a Machine in the deployment's namespace", "ns/m", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: tt.machine}}}
 			c := fake.NewClientBuilder().WithObjects(node).WithIndex(&corev1.Node{}, rollingIndex, rollingDeployment).Build()
 			r := rolledNodes{target: c}
-			if _, err := r.mark(t.Context(), deployment, rollout.Plan{Rolled: []string{"n"}}); err != nil {
+			if _, err := r.sync(t.Context(), deployment, rollout.Plan{Rolled: []string{"n"}}); err != nil {
 				t.Fatal(err)
 			}
 			if err := c.Get(t.Context(), types.NamespacedName{Name: "n"}, node); err != nil {
 				t.Fatal(err)
 			}
 			if got := hasTaint(node); got != tt.marked {
-				t.Errorf("marked %v, want %v", got, tt.marked)
+				t.Errorf("tainted %v, want %v", got, tt.marked)
 			}
 		})
 	}

@@ -16,11 +16,11 @@ import (
 // controllerIndex finds sets and Machines by the UID of their controller.
 const controllerIndex = "machinedeployment.controller"
 
-// sets finds the sets of deployments, and their Machines, in the cache.
+// sets finds the sets of deployments, and their Machines, in the informer cache.
 type sets struct {
 	client client.Client
 	refs   ownership.RefManager[*v1alpha1.MachineSet]
-	// rolled are the removals of rollouts that sets have named.
+	// rolled holds the removals that rollouts have named in the sets.
 	rolled *ownership.Removals
 }
 
@@ -32,12 +32,12 @@ func newSets(w patch.Writer, live client.Reader, rolled *ownership.Removals) *se
 	return s
 }
 
-// claim returns the sets that belong to the deployment, with their Machines. It releases the deployment's sets whose labels no
-// longer match, and adopts matching orphans (MC-30). The sets belong to the cache and must not be changed.
+// claim returns the sets that belong to the deployment, with their Machines. It releases sets of the deployment whose labels no longer
+// match, and adopts matching sets without a controller (MC-30). The sets belong to the informer cache and must not be changed.
 func (s *sets) claim(ctx context.Context, d *v1alpha1.MachineDeployment) ([]rollout.SetState, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&d.Spec.Selector)
 	if err != nil || selector.Empty() {
-		return nil, nil // the planner refuses it
+		return nil, nil // the planner reports the invalid selector
 	}
 	claimed, err := s.refs.Claim(ctx, d, selector)
 	if err != nil {

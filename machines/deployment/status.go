@@ -30,23 +30,23 @@ const (
 // reasonWithoutEffect is the reason of the condition Warnings.
 const reasonWithoutEffect = "WithoutEffect"
 
-// otherRevision is the spelling of [v1alpha1.AnnotationRevision] that manifests of MetaKube have. Keys of annotations tell
-// upper case from lower case, so it is another annotation.
+// otherRevision is the spelling of [v1alpha1.AnnotationRevision] in manifests of MetaKube. Annotation keys are case-sensitive, so it is
+// another annotation.
 const otherRevision = "machineDeployment.clusters.k8s.io/revision"
 
-// ours are the conditions that this controller writes; others on the same object are left alone.
+// ours lists the conditions that this controller writes. It leaves other conditions alone.
 var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionProgressing, v1alpha1.ConditionDegraded, v1alpha1.ConditionBoundsValid, v1alpha1.ConditionWarnings}
 
 // statuses computes and writes the status of deployments.
 type statuses struct {
-	writer patch.Writer
-	clock  clock.PassiveClock
-	events events.EventRecorder
-	pace   ownership.Pace
+	writer   patch.Writer
+	clock    clock.PassiveClock
+	events   events.EventRecorder
+	throttle ownership.StatusThrottle
 }
 
-// bounds returns the deployment's bounds and a condition that describes them, which is nil when there are none. A bad value, or
-// a missing minimum, is reported by an Event when it is seen first.
+// bounds returns the deployment's bounds and a condition that describes them; the condition is nil when there are no bounds. A bad value or
+// a missing minimum is reported by an Event once.
 func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *metav1.Condition) {
 	bounds, err := v1alpha1.ParseBounds(d.Annotations)
 	c := metav1.Condition{Type: v1alpha1.ConditionBoundsValid, Status: metav1.ConditionTrue, Reason: reasonBounds,
@@ -57,7 +57,7 @@ func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *meta
 	case !bounds.Listed:
 		return bounds, nil
 	case bounds.MaxLowered:
-		c.Reason, c.Message = reasonMaxLowered, c.Message+fmt.Sprintf("; the annotation asks for more than %d, which is the most that is possible", v1alpha1.MaxReplicas)
+		c.Reason, c.Message = reasonMaxLowered, c.Message+fmt.Sprintf("; the annotation asks for more than %d, which is the largest possible size", v1alpha1.MaxReplicas)
 	case bounds.MinMissing:
 		c.Reason, c.Message = reasonMinMissing, c.Message+"; no annotation gives a minimum, so it is 0"
 	}
@@ -67,8 +67,8 @@ func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *meta
 	return bounds, &c
 }
 
-// warnings returns a condition that names what is accepted without effect; nil when there is nothing. What is new is
-// reported by an Event.
+// warnings returns a condition that names what is accepted without effect; nil when there is nothing. A new warning is reported by an
+// Event.
 func (s *statuses) warnings(d *v1alpha1.MachineDeployment) *metav1.Condition {
 	if _, given := d.Annotations[otherRevision]; !given {
 		return nil
@@ -82,7 +82,7 @@ func (s *statuses) warnings(d *v1alpha1.MachineDeployment) *metav1.Condition {
 	return &c
 }
 
-// transition sets a condition's transition time, and reports whether reason or message differ from what is stored.
+// transition sets the transition time of a condition, and reports whether its reason or message differ from the stored ones.
 func (s *statuses) transition(d *v1alpha1.MachineDeployment, c *metav1.Condition) (changed bool) {
 	c.LastTransitionTime = metav1.NewTime(s.clock.Now())
 	former := meta.FindStatusCondition(d.Status.Conditions, c.Type)
@@ -109,8 +109,7 @@ func withoutOthers(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeployme
 	return st
 }
 
-// owned reduces a status to what this controller owns, as the API server stores it: conditions sorted, times in
-// whole seconds.
+// owned reduces a status to the fields that this controller owns, as the API server stores them: conditions sorted, times in whole seconds.
 func owned(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus {
 	st = withoutOthers(st)
 	conditions := make([]metav1.Condition, 0, len(st.Conditions))
@@ -127,12 +126,12 @@ func owned(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus
 	return st
 }
 
-// statusPace is the least time between two writes of a deployment's numbers. The first change after a pause is written at
-// once, and so is what is urgent.
-const statusPace = 15 * time.Second
+// statusInterval is the least time between two writes of a deployment's numbers. The first change after that time is written at once, and
+// so are urgent changes.
+const statusInterval = 15 * time.Second
 
-// urgent reports whether a change of the status must be written at once: anything but the numbers of Machines, and the
-// messages and times of conditions. The last size, for one, is what comes back when a writer drops spec.replicas.
+// urgent reports whether a change of the status must be written at once. That is any change except of the numbers of Machines and of the
+// messages and times of conditions. The last size is urgent, for example, because drover restores it when a client drops spec.replicas.
 func urgent(stored, now v1alpha1.MachineDeploymentStatus) bool {
 	return !equality.Semantic.DeepEqual(withoutNumbers(owned(stored)), withoutNumbers(owned(now)))
 }
@@ -146,19 +145,18 @@ func withoutNumbers(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploym
 	return st
 }
 
-// show writes the status when it differs from what is stored and its time has come, and returns how long it is until
-// then.
-func (s *statuses) show(ctx context.Context, d *v1alpha1.MachineDeployment, st v1alpha1.MachineDeploymentStatus) (time.Duration, error) {
+// writeWhenDue writes the status when it differs from what is stored, and is urgent or due. It returns how long to wait until it is due.
+func (s *statuses) writeWhenDue(ctx context.Context, d *v1alpha1.MachineDeployment, st v1alpha1.MachineDeploymentStatus) (time.Duration, error) {
 	if equality.Semantic.DeepEqual(owned(d.Status), owned(st)) {
 		return 0, nil
 	}
-	if left := s.pace.Left(client.ObjectKeyFromObject(d), statusPace, s.clock.Now()); left > 0 && !urgent(d.Status, st) {
+	if left := s.throttle.Left(client.ObjectKeyFromObject(d), statusInterval, s.clock.Now()); left > 0 && !urgent(d.Status, st) {
 		return left, nil
 	}
 	return 0, s.write(ctx, d, st)
 }
 
-// refuse writes a status that says what in the spec cannot be followed, beside the conditions about other input.
+// refuse writes a status that describes what is invalid in the spec, beside the conditions about annotations.
 func (s *statuses) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, input []metav1.Condition) error {
 	st := withoutOthers(*d.Status.DeepCopy())
 	st.ObservedGeneration = d.Generation

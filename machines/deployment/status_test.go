@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// updating is the status of a deployment in the middle of a rollout, as it is stored.
+// updating returns the stored status of a deployment in the middle of a rollout.
 func updating() v1alpha1.MachineDeploymentStatus {
 	return v1alpha1.MachineDeploymentStatus{
 		ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 1, LastReplicas: new(int32(3)),
@@ -18,27 +18,27 @@ func updating() v1alpha1.MachineDeploymentStatus {
 	}
 }
 
-func TestUrgentStatus(t *testing.T) {
+func TestUrgentChangesOfTheStatus(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*v1alpha1.MachineDeploymentStatus)
 		urgent bool
 	}{
-		{"numbers can wait", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"delays numbers", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas = 4, 2, 3, 3, 1
 		}, false},
-		{"messages and times of conditions can wait", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"delays messages and times of conditions", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.Conditions[0].Message, st.Conditions[0].LastTransitionTime = "2 of 3", metav1.NewTime(time.Unix(1, 0))
 		}, false},
-		{"the end of a rollout is urgent", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Reason = rollout.ReasonComplete }, true},
-		{"a rollout that stops is urgent", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Status = metav1.ConditionFalse }, true},
-		{"a new condition is urgent", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"writes the end of a rollout at once", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Reason = rollout.ReasonComplete }, true},
+		{"writes a stopped rollout at once", func(st *v1alpha1.MachineDeploymentStatus) { st.Conditions[0].Status = metav1.ConditionFalse }, true},
+		{"writes a new condition at once", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.Conditions = append(st.Conditions, metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue})
 		}, true},
-		{"another spec that was seen is urgent", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
-		{"the last size is urgent: it comes back when a writer drops it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
-		{"a collision is urgent: the next name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
-		{"what another controller writes is not this one's", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"writes the observed generation at once", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
+		{"writes the last size at once, because a dropped size is restored from it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
+		{"writes a collision at once, because the next name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
+		{"ignores the conditions of other controllers", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.JoinOutcomes, st.RecentJoins = []v1alpha1.JoinOutcome{v1alpha1.JoinFailed}, "f"
 			st.HealthReplacements = []v1alpha1.HealthReplacement{{Name: "a"}}
 		}, false},
@@ -47,7 +47,7 @@ func TestUrgentStatus(t *testing.T) {
 			now := updating()
 			tt.change(&now)
 			if got := urgent(updating(), now); got != tt.urgent {
-				t.Errorf("urgent %v, want %v", got, tt.urgent)
+				t.Errorf("urgent() = %v, want %v", got, tt.urgent)
 			}
 		})
 	}

@@ -13,13 +13,13 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// deploymentEvents wakes a deployment, and remembers the removals that it names.
+// deploymentEvents enqueues a deployment on its changes, and records the removals that it names.
 func (r *Reconciler) deploymentEvents() handler.TypedEventHandler[*v1alpha1.MachineDeployment, ctrl.Request] {
 	named := func(d *v1alpha1.MachineDeployment) []v1alpha1.Removal { return d.Spec.Removals }
 	return ownership.Remembering(&r.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{})
 }
 
-// setEvents wakes the deployment of a set; for an orphan, every deployment that might adopt it. It remembers the removals of
+// setEvents enqueues the deployment of a set, or every deployment that might adopt it when it has no controller. It records the removals of
 // rollouts that the set names.
 func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
 	rolled := func(s *v1alpha1.MachineSet) []v1alpha1.Removal { return s.Spec.RolloutRemovals }
@@ -31,7 +31,7 @@ func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet,
 	return ownership.Remembering(&r.rolled, rolled, events.Handler())
 }
 
-// machineEvents wakes the deployment of a Machine's set.
+// machineEvents enqueues the deployment of a Machine's set.
 func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, ctrl.Request] {
 	wake := func(ctx context.Context, m *v1alpha1.Machine, q ownership.Queue) {
 		ref := metav1.GetControllerOfNoCopy(m)

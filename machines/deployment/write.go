@@ -19,16 +19,16 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// writes carries plans out.
+// writes carries out plans.
 type writes struct {
 	patch.Writer
-	// live reads from the API server itself.
+	// live reads from the API server itself, without a cache.
 	live   client.Reader
 	events events.EventRecorder
 }
 
-// carryOut makes the writes of a plan: each by itself safe, each conditional on what the plan was made from. collided
-// reports whether another object has the name of the new set.
+// carryOut makes the writes of a plan. Each write is safe without the others, and conditional on the object that the plan was made from.
+// collided reports whether another object has the name of the new set.
 func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
 	var errs []error
 	for i := range p.Changes {
@@ -51,7 +51,7 @@ func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p r
 	return false, w.ownSpec(ctx, d, p)
 }
 
-// changeSet writes a set's size, its share of the removals and the Machines that the rollout removes in one update.
+// changeSet writes a set's size, its share of the removals, and the Machines that the rollout removes, in one update.
 func (w writes) changeSet(ctx context.Context, c *rollout.SetChange) error {
 	spec := map[string]any{"replicas": c.Replicas}
 	if len(c.Removals) > 0 || len(c.Set.Spec.Removals) > 0 {
@@ -74,7 +74,7 @@ func (w writes) changeSet(ctx context.Context, c *rollout.SetChange) error {
 	return nil
 }
 
-// changedAnnotations are those that differ from what is stored; nil removes one.
+// changedAnnotations returns the annotations that differ from what is stored; a nil value removes an annotation.
 func changedAnnotations(c *rollout.SetChange) map[string]any {
 	changed := map[string]any{}
 	for key, value := range c.Annotations {
@@ -89,20 +89,21 @@ func changedAnnotations(c *rollout.SetChange) map[string]any {
 	return changed
 }
 
-// createSet makes the set for the current template. It returns errCacheOld when a set of ours with this very template has its
-// name, which the cache does not show yet; anything else asks for another name (MC-26, MCM-22).
+// createSet creates the set for the current template. It returns errCacheOld when a set of this deployment with this template has the name
+// already, which the informer cache does not show yet. In every other case of a taken name it reports a collision, and the next plan uses
+// another name (MC-26, MCM-22).
 func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
 	err = w.Client.Create(ctx, set.DeepCopy(), w.FieldManager)
 	if !apierrors.IsAlreadyExists(err) {
 		if err != nil {
 			return false, fmt.Errorf("creating MachineSet %s: %w", set.Name, err)
 		}
-		w.events.Eventf(d, set, "Normal", "MachineSetCreated", "Create", "made set %s for the current template", set.Name)
+		w.events.Eventf(d, set, "Normal", "MachineSetCreated", "Create", "created set %s for the current template", set.Name)
 		return false, nil
 	}
 	var there v1alpha1.MachineSet
 	if err := w.live.Get(ctx, client.ObjectKeyFromObject(set), &there); err != nil {
-		return false, fmt.Errorf("looking at MachineSet %s, whose name is taken: %w", set.Name, err)
+		return false, fmt.Errorf("reading MachineSet %s, whose name is taken: %w", set.Name, err)
 	}
 	ours := metav1.IsControlledBy(&there, d) && there.DeletionTimestamp.IsZero()
 	if ours && rollout.TemplatesEqual(&there.Spec.Template, &d.Spec.Template) {
@@ -111,8 +112,8 @@ func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, se
 	return true, nil
 }
 
-// ownSpec writes the fields of the deployment that the controller owns: the revision, and spec.removals without the entries that
-// are over. It also restores fields that another client dropped because it does not know them.
+// ownSpec writes the fields of the deployment that the controller owns: the revision, and spec.removals without the entries that have been
+// carried out. It also restores fields that another client dropped because it does not know them.
 func (w writes) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
 	metadata := patch.Metadata(d)
 	fields := map[string]any{"metadata": metadata}
@@ -138,27 +139,27 @@ func (w writes) ownSpec(ctx context.Context, d *v1alpha1.MachineDeployment, p ro
 	return nil
 }
 
-// restoreReplicas puts back a size that a writer dropped. The watch brings the deployment back with it.
+// restoreReplicas restores a size that a client dropped. The watch then enqueues the deployment again.
 func (w writes) restoreReplicas(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) error {
 	err := w.Merge(ctx, d, map[string]any{
 		"metadata": patch.Metadata(d),
 		"spec":     map[string]any{"replicas": p.Replicas},
 	})
 	if err != nil {
-		return fmt.Errorf("putting back spec.replicas: %w", err)
+		return fmt.Errorf("restoring spec.replicas: %w", err)
 	}
 	return nil
 }
 
-// operation is one of a JSON patch.
+// operation is one operation of a JSON patch.
 type operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"`
 	Value any    `json:"value,omitempty"`
 }
 
-// rollBack puts back the template that the annotation rollback-to asks for and takes the annotation off, in one write. It
-// reports whether there was such an annotation; the watch then brings the deployment back.
+// rollBack restores the template that the annotation rollback-to asks for, and removes the annotation, in one write. It reports whether
+// there was such an annotation; the watch then enqueues the deployment again.
 func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) {
 	p := rollout.Rollback(s.Deployment, s.Sets)
 	if p == nil {
@@ -179,7 +180,7 @@ func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) 
 	if err := w.Client.Patch(ctx, d.DeepCopy(), client.RawPatch(types.JSONPatchType, body), w.FieldManager); err != nil {
 		return true, fmt.Errorf("rolling back: %w", err)
 	}
-	ctrl.LoggerFrom(ctx).Info("rollback", "reason", p.Reason, "message", p.Message)
+	ctrl.LoggerFrom(ctx).Info("Rollback", "reason", p.Reason, "message", p.Message)
 	kind := "Normal"
 	if p.Failed {
 		kind = "Warning"

@@ -11,9 +11,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Cordon keeps new pods and new connections off a node: unschedulable, tainted, and out of external load balancers, in
-// one patch. It writes only when something is missing. It returns the node as it is now, and a Conflict when somebody has
-// changed the node meanwhile.
+// Cordon keeps new pods and new connections off a node: it makes the node unschedulable, taints it and excludes it from external load
+// balancers, in one patch. It writes only what is missing. It returns the node as stored, and a Conflict when another client has changed
+// the node since it was read.
 func Cordon(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
 	if cordoned(node) {
 		return node, nil
@@ -30,7 +30,7 @@ func Cordon(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.No
 		}
 		node.Labels[corev1.LabelNodeExcludeBalancers] = ""
 	}
-	// The list of taints is replaced as a whole, so it must be the one that was read.
+	// The patch replaces the whole list of taints, so the API server must refuse it when the list has changed.
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, node, patch, fieldOwner); err != nil {
 		return nil, fmt.Errorf("cordoning node %s: %w", node.Name, err)
@@ -38,7 +38,7 @@ func Cordon(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.No
 	return node, nil
 }
 
-// fieldOwner is the Machine controller's, for whom nodes are drained.
+// fieldOwner is the field manager of the Machine controller, which drains nodes.
 const fieldOwner = client.FieldOwner("drover-machine")
 
 func cordoned(node *corev1.Node) bool {
@@ -46,7 +46,7 @@ func cordoned(node *corev1.Node) bool {
 	return node.Spec.Unschedulable && excluded && tainted(node, &deleting)
 }
 
-// The taints of a Node whose Machine goes, and of one whose server is gone or shut down for good.
+// The taints of a Node whose Machine is being deleted, and of a Node whose server is gone or shut down permanently.
 var (
 	deleting     = corev1.Taint{Key: v1alpha1.TaintDeleting, Effect: corev1.TaintEffectNoSchedule}
 	outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
@@ -57,11 +57,12 @@ func tainted(node *corev1.Node, taint *corev1.Taint) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(taint) })
 }
 
-// IsOutOfService reports whether the Node was put out of service.
+// IsOutOfService reports whether the Node has the out-of-service taint.
 func IsOutOfService(node *corev1.Node) bool { return tainted(node, &outOfService) }
 
-// OutOfService tells Kubernetes that nothing runs on a node any more: pods that nobody can end count as ended, and volumes are
-// detached without waiting for the kubelet. To be called only when the node's server is gone or shut down for good. It returns the node as it is now.
+// OutOfService taints a node on which nothing runs any more as out of service. Kubernetes then deletes the node's terminating pods and
+// detaches volumes without waiting for the kubelet. Call it only when the node's server is gone or shut down permanently. It returns the
+// node as stored.
 func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
 	if tainted(node, &outOfService) {
 		return node, nil
@@ -69,7 +70,7 @@ func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) (*cor
 	base := node.DeepCopy()
 	node = node.DeepCopy()
 	node.Spec.Taints = append(node.Spec.Taints, outOfService)
-	// The list of taints is replaced as a whole, so it must be the one that was read.
+	// The patch replaces the whole list of taints, so the API server must refuse it when the list has changed.
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, node, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("marking node %s out of service: %w", node.Name, err)
@@ -77,12 +78,12 @@ func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) (*cor
 	return node, nil
 }
 
-// InService takes that back, for a node whose server runs after all. It returns the node as it is now.
+// InService removes the out-of-service taint from a node whose server runs after all. It returns the node as stored.
 func InService(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
 	base := node.DeepCopy()
 	node = node.DeepCopy()
 	node.Spec.Taints = slices.DeleteFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&outOfService) })
-	// The list of taints is replaced as a whole, so it must be the one that was read.
+	// The patch replaces the whole list of taints, so the API server must refuse it when the list has changed.
 	patch := client.MergeFromWithOptions(base, client.MergeFromWithOptimisticLock{})
 	if err := c.Patch(ctx, node, patch, fieldOwner); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("taking node %s back into service: %w", node.Name, err)

@@ -17,16 +17,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// patience is how long one eviction may take to be answered.
+// patience limits how long drover waits for the answer to one eviction.
 const patience = 5 * time.Second
 
-// noAnswer is the reason shown for a pod whose eviction got no answer. It is constant: the text of a transport error differs
-// from try to try, and the condition that shows it would be written at each of them.
+// noAnswer is the reason shown for a pod whose eviction was not answered. It is constant, because the text of a transport error differs
+// from attempt to attempt, and the condition that shows it would be written at each of them.
 const noAnswer = "the API server did not answer"
 
-// evictOne asks the Eviction API to evict one pod, with the pod's UID as a precondition. It returns why the pod may not go
-// now, empty when the eviction was granted or the pod is gone. Each Status of the API server, whatever its code, is such a
-// reason, in the API server's words. The error is set only when there was no Status.
+// evictOne asks the Eviction API to evict one pod, with the pod's UID as a precondition. It returns why the pod cannot be evicted now, or
+// "" when the eviction was granted or the pod is gone. Every Status of the API server, whatever its code, is such a reason, in the API
+// server's words. The error is set only when there was no Status.
 func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (string, error) {
 	options := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	if mode.Abrupt {
@@ -36,8 +36,8 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (str
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: options,
 	}
-	// An answer with Retry-After, such as that of a budget that was just changed, is repeated by client-go itself, which
-	// waits as long as the answer says.
+	// client-go itself repeats a request that was answered with Retry-After, such as one for a budget that was just changed, and waits as
+	// long as the answer says.
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := d.Client.SubResource("eviction").Create(asking, pod.DeepCopy(), eviction)
@@ -51,7 +51,7 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (str
 	case (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && d.gone(ctx, pod):
 		return "", nil
 	case apierrors.IsTooManyRequests(err) && budgetRefused(err):
-		return reasonOf(err) + d.hopeless(ctx, pod), nil
+		return reasonOf(err) + d.neverAllowed(ctx, pod), nil
 	}
 	return reasonOf(err), nil
 }
@@ -62,8 +62,8 @@ func isStatus(err error) bool {
 	return errors.As(err, &status)
 }
 
-// gone reports whether the pod no longer exists, or only another pod of its name does. A proxy's 404 and a conflict about
-// something else look alike, so the API server is asked. A pod that cannot be read counts as existing.
+// gone reports whether the pod no longer exists, or another pod has its name by now. A 404 of a proxy and a conflict of another kind look
+// the same, so drover reads the pod. A pod that cannot be read counts as existing.
 func (d *Drainer) gone(ctx context.Context, pod *corev1.Pod) bool {
 	var now corev1.Pod
 	if err := d.Reader.Get(ctx, client.ObjectKeyFromObject(pod), &now); err != nil {
@@ -72,13 +72,13 @@ func (d *Drainer) gone(ctx context.Context, pod *corev1.Pod) bool {
 	return now.UID != pod.UID
 }
 
-// budgetRefused reports whether a disruption budget refused, and not an API server that is overloaded.
+// budgetRefused reports whether a disruption budget refused the eviction, as opposed to an overloaded API server.
 func budgetRefused(err error) bool {
 	return apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 }
 
-// reasonOf returns the words of a Status: the budget's, which stand in the causes, else its message. A Status may have no
-// message; then its code stands for it.
+// reasonOf returns the text of a Status: that of the disruption budget, which is in the causes, else the message. For a Status without a
+// message it returns the code.
 func reasonOf(err error) string {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -95,9 +95,9 @@ func reasonOf(err error) string {
 	return cmp.Or(status.Message, strings.TrimSpace(fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)))
 }
 
-// hopeless says so when a budget of the pod's, with all its pods healthy, allows no disruption: then waiting will not help
-// (MCM-62). A budget that cannot be read is given the benefit of the doubt.
-func (d *Drainer) hopeless(ctx context.Context, pod *corev1.Pod) string {
+// neverAllowed returns a note for the reader when a budget of the pod allows no disruption although all its pods are healthy, so that
+// waiting does not help (MCM-62). It returns "" when there is no such budget, or it cannot be read.
+func (d *Drainer) neverAllowed(ctx context.Context, pod *corev1.Pod) string {
 	var budgets policyv1.PodDisruptionBudgetList
 	if err := d.Client.List(ctx, &budgets, client.InNamespace(pod.Namespace)); err != nil {
 		return ""
@@ -112,7 +112,7 @@ func (d *Drainer) hopeless(ctx context.Context, pod *corev1.Pod) string {
 	return ""
 }
 
-// neverAllows is true for a budget that is up to date, has every pod it expects, and allows nothing all the same.
+// neverAllows reports whether the status of a budget is current, all expected pods are healthy, and the budget still allows no disruption.
 func neverAllows(b *policyv1.PodDisruptionBudget) bool {
 	s := &b.Status
 	return s.ObservedGeneration == b.Generation && s.ExpectedPods > 0 && s.CurrentHealthy >= s.ExpectedPods &&

@@ -9,43 +9,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// systemCriticalPriority is the lowest priority of pods that the cluster itself depends on (Kubernetes' own value).
+// systemCriticalPriority is the lowest priority of pods that the cluster itself depends on. The value is the one of Kubernetes.
 const systemCriticalPriority = 2 * 1000000000
 
 // Mode is how a node is drained.
 type Mode struct {
-	// Abrupt: the node's kubelet does not answer, or a person has said so. Pods get one second of grace and are not waited
-	// for; a budget that refuses is not waited for either.
+	// Abrupt is true when the kubelet of the node does not answer, or an operator has forced the deletion. Pods get one second of grace,
+	// and the drain waits neither for them to end nor for a budget that refuses.
 	Abrupt bool
 }
 
-// Volumes say what a plan must know about the volumes of a node.
+// Volumes holds what a plan must know about the volumes of a node.
 type Volumes struct {
-	// Exclusive are the volumes that only this node can have, by the UID of the pod that uses them.
+	// Exclusive holds, by the UID of a pod, the volumes of the pod that can be attached to one node only.
 	Exclusive map[types.UID][]string
-	// Detaching are those that no pod uses any more and that are still attached.
+	// Detaching holds the volumes that no pod uses any more and that are still attached.
 	Detaching []string
 }
 
-// Plan is what one pass does.
+// Plan holds what one round does with the pods of a node.
 type Plan struct {
-	// Evict are asked to go now.
+	// Evict holds the pods to evict now.
 	Evict []*corev1.Pod
-	// Waiting are on their way out.
+	// Waiting holds the pods that are being deleted already.
 	Waiting []*corev1.Pod
-	// Later go once those before them are gone, and their volumes with them.
+	// Later holds the pods to evict when the pods before them are gone and the volumes of those are detached.
 	Later []*corev1.Pod
-	// Skipped stay: DaemonSet pods, mirror pods, and those that have ended.
+	// Skipped holds the pods that stay: DaemonSet pods, mirror pods and ended pods.
 	Skipped []*corev1.Pod
 }
 
-// Done tells whether nothing is left that the drain must wait for.
+// Done reports whether the drain waits for no pod.
 func (p *Plan) Done() bool { return len(p.Evict)+len(p.Waiting)+len(p.Later) == 0 }
 
-// MakePlan decides about the pods of one node. Pods that the cluster itself depends on go after all others have gone.
-// Among equals, those with volumes of their own go one by one, each when the volumes of the one before have been
-// detached, since a cloud moves volumes one by one too; the others go at once. Within a plan, pods of higher priority
-// come first, then by name.
+// MakePlan decides about the pods of one node. Pods that the cluster itself depends on are evicted after all others are gone. Within these
+// two groups, pods with exclusive volumes are evicted one by one, each when the volumes of the previous one have been detached, because a
+// cloud moves volumes one by one too; the other pods are evicted at once. Evictions are ordered by priority, highest first, then by name.
 func MakePlan(pods []corev1.Pod, mode Mode, volumes Volumes) *Plan {
 	p := &Plan{}
 	var groups [2][]*corev1.Pod
@@ -97,7 +96,7 @@ func (p *Plan) addGroup(group []*corev1.Pod, volumes Volumes) {
 	}
 }
 
-// stays tells whether a pod is left on the node: its DaemonSet would put it back, nobody but the kubelet rules it, or it
+// stays reports whether a pod is left on the node: its DaemonSet would create it again, only the kubelet manages it (a mirror pod), or it
 // has ended.
 func stays(pod *corev1.Pod) bool {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
@@ -112,7 +111,7 @@ func stays(pod *corev1.Pod) bool {
 
 func critical(pod *corev1.Pod) bool { return priority(pod) >= systemCriticalPriority }
 
-// priority of a pod that has none is 0.
+// priority returns the priority of a pod. A pod without one has priority 0.
 func priority(pod *corev1.Pod) int32 {
 	if pod.Spec.Priority == nil {
 		return 0

@@ -5,31 +5,10 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 )
 
-func pod(name string, changes ...func(*corev1.Pod)) corev1.Pod {
-	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID("uid-" + name)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-	for _, change := range changes {
-		change(&p)
-	}
-	return p
-}
-
-func ofDaemonSet(p *corev1.Pod) {
-	p.OwnerReferences = []metav1.OwnerReference{{Kind: "DaemonSet", Name: "d", Controller: ptr.To(true)}}
-}
-func mirror(p *corev1.Pod)    { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
-func succeeded(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }
-func failed(p *corev1.Pod)    { p.Status.Phase = corev1.PodFailed }
-func ending(p *corev1.Pod)    { p.DeletionTimestamp = ptr.To(metav1.Now()) }
-func withPriority(n int32) func(*corev1.Pod) {
-	return func(p *corev1.Pod) { p.Spec.Priority = &n }
-}
-
-// exclusive gives each of the pods a volume that only its node can have.
+// exclusive returns Volumes in which each of the pods has one exclusive volume.
 func exclusive(pods ...string) Volumes {
 	v := Volumes{Exclusive: map[types.UID][]string{}}
 	for _, name := range pods {
@@ -46,7 +25,7 @@ func names(pods []*corev1.Pod) []string {
 	return out
 }
 
-func TestMakePlan(t *testing.T) {
+func TestMakePlanDecidesAboutThePodsOfANode(t *testing.T) {
 	system := withPriority(systemCriticalPriority + 1000)
 	tests := []struct {
 		name                           string
@@ -56,35 +35,35 @@ func TestMakePlan(t *testing.T) {
 		evict, waiting, later, skipped []string
 		done                           bool
 	}{
-		{name: "an empty node is drained", done: true},
-		{name: "MC-60 MCM-68 DaemonSet, mirror and ended pods stay and block nothing",
+		{name: "is done with an empty node", done: true},
+		{name: "leaves DaemonSet, mirror and ended pods (MC-60, MCM-68)",
 			pods:    []corev1.Pod{pod("d", ofDaemonSet), pod("m", mirror), pod("s", succeeded), pod("f", failed)},
 			skipped: []string{"d", "m", "s", "f"}, done: true},
-		{name: "MCM-60 all others are evicted at once, in the order of priority and name",
+		{name: "evicts all other pods at once, in the order of priority and name (MCM-60)",
 			pods:  []corev1.Pod{pod("b"), pod("a"), pod("high", withPriority(5)), pod("low", withPriority(-2147483648))},
 			evict: []string{"high", "a", "b", "low"}},
-		{name: "MCM-65 a pod without a priority counts as 0",
+		{name: "takes a pod without a priority as priority 0 (MCM-65)",
 			pods: []corev1.Pod{pod("none"), pod("one", withPriority(1))}, evict: []string{"one", "none"}},
-		{name: "what the cluster depends on goes last",
+		{name: "evicts system-critical pods last",
 			pods: []corev1.Pod{pod("dns", system), pod("app")}, evict: []string{"app"}, later: []string{"dns"}},
-		{name: "and not before the others have ended",
+		{name: "keeps system-critical pods while other pods are ending",
 			pods: []corev1.Pod{pod("dns", system), pod("app", ending)}, waiting: []string{"app"}, later: []string{"dns"}},
-		{name: "and then it goes",
+		{name: "evicts system-critical pods when the others have ended",
 			pods: []corev1.Pod{pod("dns", system), pod("done", succeeded)}, evict: []string{"dns"}, skipped: []string{"done"}},
-		{name: "pods that are ending are waited for", pods: []corev1.Pod{pod("app", ending)}, waiting: []string{"app"}},
-		{name: "CAPI-39 MCM-56 on an unreachable node all go at once and ending ones are not waited for",
+		{name: "waits for pods that are ending", pods: []corev1.Pod{pod("app", ending)}, waiting: []string{"app"}},
+		{name: "evicts all pods of an unreachable node at once, and waits for none (CAPI-39, MCM-56)",
 			pods: []corev1.Pod{pod("dns", system), pod("app"), pod("old", ending)}, mode: Mode{Abrupt: true},
 			evict: []string{"dns", "app"}, skipped: []string{"old"}},
-		{name: "MCM-59 pods with volumes of their own go one by one, the most important first, beside all others",
+		{name: "evicts pods with exclusive volumes one by one, the most important first (MCM-59)",
 			pods: []corev1.Pod{pod("db-1"), pod("db-2", withPriority(7)), pod("app")}, volumes: exclusive("db-1", "db-2"),
 			evict: []string{"db-2", "app"}, later: []string{"db-1"}},
-		{name: "MCM-59 the next one waits while one is ending",
+		{name: "evicts no pod with an exclusive volume while another one is ending (MCM-59)",
 			pods: []corev1.Pod{pod("db-1"), pod("db-2", ending), pod("app")}, volumes: exclusive("db-1", "db-2"),
 			evict: []string{"app"}, waiting: []string{"db-2"}, later: []string{"db-1"}},
-		{name: "MCM-59 and while its volume is still attached",
+		{name: "evicts no pod with an exclusive volume while a volume is being detached (MCM-59)",
 			pods: []corev1.Pod{pod("db-1"), pod("app")}, volumes: Volumes{Exclusive: exclusive("db-1").Exclusive, Detaching: []string{"pv-2"}},
 			evict: []string{"app"}, later: []string{"db-1"}},
-		{name: "MCM-60 a pod that is ending without such a volume holds nothing up",
+		{name: "waits only for ending pods that have exclusive volumes (MCM-60)",
 			pods: []corev1.Pod{pod("db-1"), pod("app", ending)}, volumes: exclusive("db-1"), evict: []string{"db-1"}, waiting: []string{"app"}},
 	}
 	for _, tt := range tests {
@@ -96,11 +75,11 @@ func TestMakePlan(t *testing.T) {
 				want []string
 			}{{"evict", p.Evict, tt.evict}, {"waiting", p.Waiting, tt.waiting}, {"later", p.Later, tt.later}, {"skipped", p.Skipped, tt.skipped}} {
 				if !slices.Equal(names(part.got), part.want) {
-					t.Errorf("%s: got %v, want %v", part.name, names(part.got), part.want)
+					t.Errorf("MakePlan().%s = %v, want %v", part.name, names(part.got), part.want)
 				}
 			}
 			if p.Done() != tt.done {
-				t.Errorf("done: got %v", p.Done())
+				t.Errorf("Done() = %v", p.Done())
 			}
 		})
 	}

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Field indexes of VolumeAttachments that a [Drainer]'s client must have: by node, and by persistent volume.
+// Names of the indexes of VolumeAttachments that the Client of a [Drainer] must have: by node, and by persistent volume.
 const (
 	IndexNode   = "drover.drain.node"
 	IndexVolume = "drover.drain.volume"
 )
 
-// AttachmentNode is the key of IndexNode.
+// AttachmentNode returns the key of IndexNode.
 func AttachmentNode(o client.Object) string {
 	if a, ok := o.(*storagev1.VolumeAttachment); ok {
 		return a.Spec.NodeName
@@ -27,7 +27,7 @@ func AttachmentNode(o client.Object) string {
 	return ""
 }
 
-// AttachmentVolume is the key of IndexVolume.
+// AttachmentVolume returns the key of IndexVolume.
 func AttachmentVolume(o client.Object) string {
 	if a, ok := o.(*storagev1.VolumeAttachment); ok && a.Spec.Source.PersistentVolumeName != nil {
 		return *a.Spec.Source.PersistentVolumeName
@@ -35,29 +35,30 @@ func AttachmentVolume(o client.Object) string {
 	return ""
 }
 
-// ledger is what is remembered of one node from pass to pass.
-type ledger struct {
-	// volumes are those of claims, which are bound once: the volume's name, or nothing when it can be elsewhere too.
-	volumes map[types.NamespacedName]claimed
-	// unused is since when a volume is attached that no pod uses.
+// memory holds what a drain remembers about its node between rounds.
+type memory struct {
+	// volumes caches the volume of each volume claim. A binding never changes.
+	volumes map[types.NamespacedName]boundVolume
+	// unused holds since when each attached volume is used by no pod.
 	unused map[string]time.Time
-	// claims: pods with claims were seen on the node. shown: the cache has shown a volume attached to it.
-	claims, shown bool
+	// volumeClaims is true when pods with volume claims were seen on the node. shown is true when the informer cache has shown an attached
+	// volume.
+	volumeClaims, shown bool
 }
 
-// doubtful reports whether the cache may not show yet what is attached: pods have claims, and no volume was ever shown.
-func (l *ledger) doubtful() bool { return l.claims && !l.shown }
+// doubtful reports whether the informer cache may be behind: pods have volume claims, and the cache has never shown an attached volume.
+func (m *memory) doubtful() bool { return m.volumeClaims && !m.shown }
 
-type claimed struct {
+type boundVolume struct {
 	volume string
 	shared bool
 }
 
-func newLedger() *ledger {
-	return &ledger{volumes: map[types.NamespacedName]claimed{}, unused: map[string]time.Time{}}
+func newMemory() *memory {
+	return &memory{volumes: map[types.NamespacedName]boundVolume{}, unused: map[string]time.Time{}}
 }
 
-// Attached gives the names of the persistent volumes that are attached to a node, sorted.
+// Attached returns the names of the persistent volumes that are attached to a node, sorted.
 func (d *Drainer) Attached(ctx context.Context, node string) ([]string, error) {
 	var list storagev1.VolumeAttachmentList
 	if err := d.Client.List(ctx, &list, client.MatchingFields{IndexNode: node}); err != nil {
@@ -73,12 +74,12 @@ func (d *Drainer) Attached(ctx context.Context, node string) ([]string, error) {
 	return names, nil
 }
 
-// volumesOf finds which attached volumes the pods use. What is attached without an attachment object (local disks, network
-// file systems) is not waited for, nor what may be on several nodes at once.
-func (d *Drainer) volumesOf(ctx context.Context, node string, pods []corev1.Pod, l *ledger) (v Volumes, unused []string, err error) {
+// volumesOf finds which attached volumes the pods use. It leaves out volumes without an attachment object (local disks, network file
+// systems) and volumes that can be attached to several nodes, because a drain does not wait for those.
+func (d *Drainer) volumesOf(ctx context.Context, node string, pods []corev1.Pod, m *memory) (v Volumes, unused []string, err error) {
 	attached, err := d.Attached(ctx, node)
-	l.shown = l.shown || len(attached) > 0
-	l.claims = l.claims || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(claimsOf(&p)) > 0 })
+	m.shown = m.shown || len(attached) > 0
+	m.volumeClaims = m.volumeClaims || slices.ContainsFunc(pods, func(p corev1.Pod) bool { return len(volumeClaimsOf(&p)) > 0 })
 	if err != nil || len(attached) == 0 {
 		return v, nil, err
 	}
@@ -86,8 +87,8 @@ func (d *Drainer) volumesOf(ctx context.Context, node string, pods []corev1.Pod,
 	used := map[string]bool{}
 	for i := range pods {
 		pod := &pods[i]
-		for _, name := range claimsOf(pod) {
-			c, err := d.claimed(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, l)
+		for _, name := range volumeClaimsOf(pod) {
+			c, err := d.boundVolume(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: name}, m)
 			if err != nil {
 				return v, nil, err
 			}
@@ -112,7 +113,7 @@ func (d *Drainer) volumesOf(ctx context.Context, node string, pods []corev1.Pod,
 	return v, unused, nil
 }
 
-// unseen returns the names of the volumes that the API server shows as attached to a node and to no other, sorted.
+// unseen returns the names of the volumes that the API server shows as attached to this node only, sorted.
 func (d *Drainer) unseen(ctx context.Context, node string) ([]string, error) {
 	var list storagev1.VolumeAttachmentList
 	if err := d.Reader.List(ctx, &list); err != nil {
@@ -138,18 +139,18 @@ func (d *Drainer) unseen(ctx context.Context, node string) ([]string, error) {
 	return names, nil
 }
 
-// detaching leaves out those volumes that have been attached without use for the whole timeout.
-func (l *ledger) detaching(unused []string, now time.Time, timeout time.Duration) (waiting []string) {
-	for name := range l.unused {
+// detaching returns the unused volumes, except those that have been attached without use for the whole timeout.
+func (m *memory) detaching(unused []string, now time.Time, timeout time.Duration) (waiting []string) {
+	for name := range m.unused {
 		if !slices.Contains(unused, name) {
-			delete(l.unused, name)
+			delete(m.unused, name)
 		}
 	}
 	for _, name := range unused {
-		since, ok := l.unused[name]
+		since, ok := m.unused[name]
 		if !ok {
 			since = now
-			l.unused[name] = now
+			m.unused[name] = now
 		}
 		if now.Sub(since) < timeout {
 			waiting = append(waiting, name)
@@ -158,8 +159,8 @@ func (l *ledger) detaching(unused []string, now time.Time, timeout time.Duration
 	return waiting
 }
 
-// claimsOf are the names of the claims that a pod uses, those of its ephemeral volumes included.
-func claimsOf(pod *corev1.Pod) []string {
+// volumeClaimsOf returns the names of the volume claims that a pod uses, including those of its ephemeral volumes.
+func volumeClaimsOf(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
 		switch v := &pod.Spec.Volumes[i]; {
@@ -172,27 +173,27 @@ func claimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// claimed reads a claim once. One that is gone or not bound holds nothing.
-func (d *Drainer) claimed(ctx context.Context, key types.NamespacedName, l *ledger) (claimed, error) {
-	if c, ok := l.volumes[key]; ok {
+// boundVolume returns the volume of a claim, which it reads once. A claim that is gone or not bound has no volume.
+func (d *Drainer) boundVolume(ctx context.Context, key types.NamespacedName, m *memory) (boundVolume, error) {
+	if c, ok := m.volumes[key]; ok {
 		return c, nil
 	}
 	var claim corev1.PersistentVolumeClaim
 	err := d.Reader.Get(ctx, key, &claim)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return claimed{}, fmt.Errorf("reading the claim %s: %w", key, err)
+		return boundVolume{}, fmt.Errorf("reading the volume claim %s: %w", key, err)
 	}
 	modes := claim.Status.AccessModes
 	if len(modes) == 0 {
 		modes = claim.Spec.AccessModes
 	}
-	c := claimed{volume: claim.Spec.VolumeName}
+	c := boundVolume{volume: claim.Spec.VolumeName}
 	c.shared = slices.Contains(modes, corev1.ReadWriteMany) || slices.Contains(modes, corev1.ReadOnlyMany)
-	l.volumes[key] = c
+	m.volumes[key] = c
 	return c, nil
 }
 
-// elsewhere tells whether a volume is attached to another node too.
+// elsewhere reports whether a volume is attached to another node too.
 func (d *Drainer) elsewhere(ctx context.Context, volume, node string) (bool, error) {
 	var list storagev1.VolumeAttachmentList
 	if err := d.Client.List(ctx, &list, client.MatchingFields{IndexVolume: volume}); err != nil {

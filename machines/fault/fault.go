@@ -1,5 +1,5 @@
-// Package fault is the closed set of ways in which a cloud can fail us. The provider's package turns every failure into
-// one of these classes, once; everybody else asks for the class with [Of] and never reads a text.
+// Package fault defines the closed set of classes of cloud failures. The package of the cloud provider assigns one of these classes to
+// every failure. All other packages ask for the class with [Of], and never read the text of a failure.
 package fault
 
 import (
@@ -11,32 +11,32 @@ import (
 	"unicode/utf8"
 )
 
-// Class says what kind of failure it was, and so what may be done about it.
+// Class is the kind of a failure. It decides what drover does about the failure ([PolicyOf]).
 type Class string
 
 // The classes.
 const (
-	// NotFound: the thing named by ID is not there.
+	// NotFound means that the resource with this ID does not exist.
 	NotFound Class = "NotFound"
-	// Quota: the project may not have more of it.
+	// Quota means that the project may not have more resources of this kind.
 	Quota Class = "Quota"
-	// NoCapacity: the cloud has no room for it just now.
+	// NoCapacity means that the cloud has no free capacity at present.
 	NoCapacity Class = "NoCapacity"
-	// RateLimited: we asked too often.
+	// RateLimited means that drover sent too many requests.
 	RateLimited Class = "RateLimited"
-	// Conflict: the thing is in a state that does not allow it now.
+	// Conflict means that the state of the resource does not allow the operation at present.
 	Conflict Class = "Conflict"
-	// Invalid: the request can never succeed as it is (unknown flavor, unknown key).
+	// Invalid means that the request can never succeed as it is (unknown flavor, unknown key).
 	Invalid Class = "Invalid"
-	// Auth: the credentials are wrong, expired, or may not do it.
+	// Auth means that the credentials are wrong or expired, or do not allow the operation.
 	Auth Class = "Auth"
-	// Transient: the cloud or the way to it failed; the outcome may be unknown.
+	// Transient means that the cloud or the connection to it failed; the outcome may be unknown.
 	Transient Class = "Transient"
-	// Unknown: none of the above could be recognised.
+	// Unknown means that the failure was not recognised.
 	Unknown Class = "Unknown"
 )
 
-// Code is a stable name for the cause, shown in status.errorReason and in the autoscaler's instance errors.
+// Code is a stable name for the cause, shown in status.errorReason and in the instance errors for the autoscaler.
 type Code string
 
 // The codes.
@@ -44,14 +44,14 @@ const (
 	CodeQuotaExceeded       Code = "QuotaExceeded"
 	CodePortQuotaExceeded   Code = "PortQuotaExceeded"
 	CodeVolumeQuotaExceeded Code = "VolumeQuotaExceeded"
-	// CodeFloatingIPQuotaExceeded: the project may have no more floating IPs; IPPoolExhausted: the pool has none left.
+	// CodeFloatingIPQuotaExceeded means that the project may have no more floating IPs. CodeIPPoolExhausted means that the pool has none left.
 	CodeFloatingIPQuotaExceeded Code = "FloatingIPQuotaExceeded"
 	CodeIPPoolExhausted         Code = "IPPoolExhausted"
 	CodeAddressesExhausted      Code = "AddressesExhausted"
-	// CodeZoneUnavailable: the zone has no host that is up.
+	// CodeZoneUnavailable means that the zone has no host that is up.
 	CodeZoneUnavailable Code = "ZoneUnavailable"
 	CodeNoValidHost     Code = "NoValidHost"
-	// CodeServerGroupFull: the server group may have no more members.
+	// CodeServerGroupFull means that the server group may have no more members.
 	CodeServerGroupFull       Code = "ServerGroupFull"
 	CodeFlavorNotFound        Code = "FlavorNotFound"
 	CodeImageNotFound         Code = "ImageNotFound"
@@ -64,62 +64,61 @@ const (
 	CodeZoneNotFound          Code = "ZoneNotFound"
 	CodeIPPoolNotFound        Code = "IPPoolNotFound"
 	CodeResourceNotFound      Code = "ResourceNotFound"
-	// CodeAmbiguousName: several things have the name; the message lists their IDs.
+	// CodeAmbiguousName means that several resources have the name; the message lists their IDs.
 	CodeAmbiguousName    Code = "AmbiguousName"
 	CodeUserDataTooLarge Code = "UserDataTooLarge"
 	CodeInvalidSpec      Code = "InvalidSpec"
 	CodeUnauthorized     Code = "Unauthorized"
-	// CodeCredentialsMissing: nobody gave credentials, or none that may be sent to that endpoint.
+	// CodeCredentialsMissing means that there are no credentials, or none that may be sent to that endpoint.
 	CodeCredentialsMissing Code = "CredentialsMissing"
-	// CodeReferenceForbidden: drover's role does not let it read a Secret or ConfigMap that the spec refers to.
+	// CodeReferenceForbidden means that drover's role does not allow reading a Secret or ConfigMap that the spec refers to.
 	CodeReferenceForbidden Code = "ReferenceForbidden"
 	CodeForbidden          Code = "Forbidden"
-	// CodeEndpointNotAllowed: the operator has not allowed drover to send anything to the endpoint.
+	// CodeEndpointNotAllowed means that the operator has not allowed drover to send anything to the endpoint.
 	CodeEndpointNotAllowed Code = "EndpointNotAllowed"
-	// CodeProjectNotAllowed: the spec aims the configured cloud's user at another project, domain or user.
+	// CodeProjectNotAllowed means that the spec uses the configured cloud's user with another project, domain or user.
 	CodeProjectNotAllowed Code = "ProjectNotAllowed"
 	CodeConflict          Code = "Conflict"
 	CodeRateLimited       Code = "RateLimited"
-	// CodeWaitingForTurn: the call waits for other calls of drover's own; nothing was refused.
+	// CodeWaitingForTurn means that the call waits for other calls of drover; the cloud refused nothing.
 	CodeWaitingForTurn   Code = "WaitingForTurn"
 	CodeServerError      Code = "ServerError"
 	CodeCloudUnavailable Code = "CloudUnavailable"
-	// CodeForeignAnswer: something else than OpenStack answered: a proxy's page, a redirect, or more than drover reads.
+	// CodeForeignAnswer means that the answer did not come from OpenStack (a proxy's page, a redirect), or is larger than drover reads.
 	CodeForeignAnswer Code = "ForeignAnswer"
 	CodeJoinTimeout   Code = "JoinTimeout"
-	// CodeUnsettled: whether an earlier call made the thing is not known yet.
+	// CodeUnsettled means that it is not known yet whether an earlier call created the resource.
 	CodeUnsettled Code = "Unsettled"
-	// CodeBootstrapPending: what a server boots with is somebody else's to make, and is not there yet.
+	// CodeBootstrapPending means that another program has to create the data that the server boots with, and has not done so yet.
 	CodeBootstrapPending Code = "BootstrapPending"
 	CodeUnknown          Code = "Unknown"
 )
 
-// Error is a failure with its class.
+// Error is a failure with its class and code.
 type Error struct {
 	Class Class
 	Code  Code
-	// Message is for people: what, where, what to do; the cloud's own words included. One line of at most MaxMessage
-	// bytes.
+	// Message describes what failed, where, and what to do. It includes the text of the cloud. It is one line of at most MaxMessage bytes.
 	Message string
-	// RetryAfter is how long the cloud asked us to wait; 0 when it did not say.
+	// RetryAfter is how long the cloud asked drover to wait; 0 when it did not ask.
 	RetryAfter time.Duration
-	// Err is the cause; may be nil.
+	// Err is the cause. It may be nil.
 	Err error
 }
 
-// MaxMessage bounds Error.Message, in bytes. Conditions and status hold a message of that length, so that what to do about
-// a failure, which often stands at the end, is not lost.
+// MaxMessage limits the length of Error.Message, in bytes. Conditions and status fields store a message of that length whole, because what
+// to do about a failure often stands at the end.
 const MaxMessage = 4096
 
-// MaxShort bounds what [Short] returns, in bytes: a message of which thousands go into one answer to the autoscaler.
+// MaxShort limits the length of what [Short] returns, in bytes. One answer to the autoscaler may contain thousands of such messages.
 const MaxShort = 256
 
-// New returns an Error whose message is formatted as fmt.Sprintf does, and made one line by [Line].
+// New returns an Error. Its message is formatted as by fmt.Sprintf, and made one line by [Line].
 func New(class Class, code Code, format string, args ...any) *Error {
 	return &Error{Class: class, Code: code, Message: Line(fmt.Sprintf(format, args...))}
 }
 
-// Line returns a text as one line of at most MaxMessage bytes: runs of white space and control characters become one blank.
+// Line returns a text as one line of at most MaxMessage bytes. Each run of white space and control characters becomes one space.
 func Line(text string) string {
 	return Cut(strings.Join(strings.FieldsFunc(strings.ToValidUTF8(text, ""), func(r rune) bool {
 		return unicode.IsSpace(r) || unicode.IsControl(r)
@@ -129,8 +128,8 @@ func Line(text string) string {
 // Short returns a text as one line of at most MaxShort bytes, for the autoscaler.
 func Short(text string) string { return Cut(Line(text), MaxShort) }
 
-// Cut returns a text that has at most limit bytes (3 or more). An ellipsis takes the place of what is cut off, and no
-// character is cut in two.
+// Cut returns a text of at most limit bytes (3 or more). An ellipsis replaces the part that is cut off, and a character is never cut in
+// two.
 func Cut(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -145,10 +144,10 @@ func Cut(text string, limit int) string {
 
 func (e *Error) Error() string { return e.Message }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// Of finds the Error in err's chain. An err without one is Unknown; nil stays nil.
+// Of returns the first Error in err's chain. It returns an Error of class Unknown when there is none, and nil for nil.
 func Of(err error) *Error {
 	if err == nil {
 		return nil
@@ -160,7 +159,7 @@ func Of(err error) *Error {
 	return &Error{Class: Unknown, Code: CodeUnknown, Message: Line(err.Error()), Err: err}
 }
 
-// Is tells whether err is of that class.
+// Is reports whether err has that class.
 func Is(err error, class Class) bool {
 	e := Of(err)
 	return e != nil && e.Class == class

@@ -2,25 +2,26 @@ package fault
 
 import "time"
 
-// Policy is what follows from a class.
+// Policy holds what drover does about a failure of one class.
 type Policy struct {
-	// Retry is the first wait before the same step is tried again; it doubles up to MaxRetry.
+	// Retry is the first wait before the same step is tried again. It doubles with each failure, up to MaxRetry.
 	Retry, MaxRetry time.Duration
-	// OpensBackoff: while it runs, further machines of the group make no cloud call.
+	// OpensBackoff reports whether the failure opens the back-off of the group. While that runs, other Machines of the group create no
+	// server.
 	OpensBackoff bool
-	// ShownAfter is how long a machine without a server must have failed before the autoscaler is told. Negative: never.
+	// ShownAfter is how long a Machine without a server must have failed before the autoscaler sees the error. Negative: never.
 	ShownAfter time.Duration
-	// OutOfResources: the autoscaler is told class 1, else 99.
+	// OutOfResources reports whether the autoscaler sees the error as out of resources (its class 1) or as any other error (its class 99).
 	OutOfResources bool
 }
 
-// backoff bounds of a (group, class, flavor, zone).
+// The bounds of the back-off of a group, class, flavor and zone.
 const (
 	firstBackoff = 30 * time.Second
 	lastBackoff  = 5 * time.Minute
 	soon         = 2 * time.Second
 	atOnce       = 100 * time.Millisecond
-	// patience is how long a failure that may pass by itself stays between us and the cloud (CA-C47).
+	// patience is how long drover hides a failure from the autoscaler that may end without help (CA-C47).
 	patience = 5 * time.Minute
 )
 
@@ -29,7 +30,7 @@ var policies = map[Class]Policy{
 	Quota:      {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
 	NoCapacity: {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
 	Invalid:    {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true},
-	// The limiter says when to come back; waiting longer than that would leave the cloud idle.
+	// The endpoint limiter decides when to retry. Waiting longer would leave the cloud idle.
 	RateLimited: {Retry: atOnce, MaxRetry: atOnce, ShownAfter: -1},
 	Conflict:    {Retry: soon, MaxRetry: time.Minute, ShownAfter: patience},
 	Auth:        {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience},
@@ -37,7 +38,8 @@ var policies = map[Class]Policy{
 	Unknown:     {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience},
 }
 
-// PolicyOf is the one table from class to retry, back-off and what the autoscaler sees (docs/design.md, principle 7).
+// PolicyOf returns the policy of a class: retry, back-off, and what the autoscaler sees. It is the only such table (docs/design.md,
+// principle 7).
 func PolicyOf(class Class) Policy {
 	if p, ok := policies[class]; ok {
 		return p
@@ -45,14 +47,14 @@ func PolicyOf(class Class) Policy {
 	return policies[Unknown]
 }
 
-// GroupWait returns how long the Machines of a group make no further attempt after so many failures in a row, the last of
-// them with this class and code: 30 s, doubled with each further failure, at most 5 min.
+// GroupWait returns how long the Machines of a group make no further attempt after a number of consecutive failures, of which the last had
+// this class and code. It is 30 s, doubled with each further failure, at most 5 min.
 //
-// A class that does not open the back-off concerns one Machine alone. When a group's servers fail with it one after the
-// other, the back-off opens at the second: the wait after the first is 0.
+// A failure of a class that does not open the back-off concerns one Machine. When several servers of a group fail with it one after the
+// other, the back-off opens at the second failure: the wait after the first is 0.
 //
-// What a spec names and the cloud does not have ([Unmatched]) is looked for again after 30 s each time, because somebody may
-// add it at any moment and one list finds out.
+// For a name in a spec that the cloud does not have ([Unmatched]), the wait is always 30 s: an operator may create the resource at any
+// moment, and the retry costs one list.
 func GroupWait(class Class, code Code, failures int32) time.Duration {
 	failures = max(failures, 1)
 	if !PolicyOf(class).OpensBackoff {

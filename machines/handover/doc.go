@@ -1,9 +1,9 @@
-// Package handover keeps drover and machine-controller from acting on the same Machines at the same time, and finds what is left
-// of machine-controller that stands in the way.
+// Package handover keeps drover and machine-controller from acting on the same Machines at the same time, and finds parts of
+// machine-controller that were left behind and block drover.
 //
 //   - A Lock joins drover's own lease with that of machine-controller: drover leads only while it holds both.
-//   - A Watch looks for admission webhooks that intercept writes of Machines, sets or deployments and that nobody answers.
+//   - A Watch finds admission webhooks that intercept writes of Machines, sets or deployments and do not answer.
 //
-// The package reads and writes Leases, and reads webhook configurations, Services and EndpointSlices. It knows no Machine and no
+// The package reads and writes Leases, and reads webhook configurations, Services and EndpointSlices. It does not use Machines or the
 // cloud.
 package handover

@@ -13,55 +13,54 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// Holder returns the name under which drover holds machine-controller's lease. All replicas of one installation share it: which
-// of them leads is decided by drover's own lease, and the one that holds that may take over machine-controller's lease from
-// another replica at once.
+// Holder returns the identity under which drover holds machine-controller's lease. All replicas of one installation share it: drover's own
+// lease decides which replica leads, and the replica that holds it may take over machine-controller's lease from another replica at once.
 func Holder(namespace string) string { return holderPrefix + namespace }
 
-// holderPrefix begins the name of every drover that holds machine-controller's lease.
+// holderPrefix begins the identity of every drover that holds machine-controller's lease.
 const holderPrefix = "drover/"
 
-// NamespaceOf returns the namespace of the drover that holds machine-controller's lease under the name holder. It reports false when
-// that is no drover's name.
+// NamespaceOf returns the namespace of the drover that holds machine-controller's lease under the identity holder. isDrover is false when
+// the identity is not a drover's.
 func NamespaceOf(holder string) (namespace string, isDrover bool) {
 	return strings.CutPrefix(holder, holderPrefix)
 }
 
-// defaultSeconds is how long a lease counts that does not say how long: it is what machine-controller's says.
+// defaultSeconds is the duration of a lease that has none. It is the duration that machine-controller sets.
 const defaultSeconds = 15
 
-// LockOptions make a [Lock].
+// LockOptions configure a [Lock].
 type LockOptions struct {
 	// Own is the lock of drover's own lease.
 	Own resourcelock.Interface
 	// Other is the lock of machine-controller's lease.
 	Other resourcelock.Interface
-	// Holder is the name under which drover holds the other lease.
+	// Holder is the identity under which drover holds the other lease.
 	Holder string
-	// Seen is called each time the other lease was read: with its record while another program holds it, else with nil. It must
-	// not block. May be nil.
+	// Seen is called each time the other lease was read: with its record while another program holds it, else with nil. It must not block.
+	// It may be nil.
 	Seen func(other *resourcelock.LeaderElectionRecord)
 }
 
 // Lock is the lock of an election whose winner holds two leases. It implements [resourcelock.Interface].
 //
-// While another program holds the other lease, that program's record is shown to the elector as if it were the own one, so the
-// elector waits as it waits for a replica: until neither of the two leases has changed for the longer of their durations. The other lease is always
-// written before the own one, so a process that leads holds both. The other lease is not given back at the end: it ends by
-// itself, so that another replica may go on before machine-controller does.
+// While another program holds the other lease, Get returns that program's record, so the elector waits for it as for another replica: until
+// neither of the two leases has changed for the longer of their durations. The other lease is always written before drover's own, so a
+// process that leads holds both. The other lease is not released at the end. It expires, so that another replica of drover can take over
+// before machine-controller does.
 type Lock struct {
 	LockOptions
 
 	mu sync.Mutex
-	// ownMissing and otherMissing: the last read found no such lease, so that it is created instead of updated.
+	// ownMissing and otherMissing are true when the last read found no such lease, so that it is created instead of updated.
 	ownMissing, otherMissing bool
-	// other is the record of the other lease as it was last read or written.
+	// other is the record of the other lease as last read or written.
 	other resourcelock.LeaderElectionRecord
 }
 
 var _ resourcelock.Interface = (*Lock)(nil)
 
-// NewLock returns a Lock. It makes no call.
+// NewLock returns a Lock. It makes no API call.
 func NewLock(o LockOptions) *Lock {
 	if o.Seen == nil {
 		o.Seen = func(*resourcelock.LeaderElectionRecord) {}
@@ -69,9 +68,9 @@ func NewLock(o LockOptions) *Lock {
 	return &Lock{LockOptions: o}
 }
 
-// Get returns the record of the own lease unless another program holds the other lease. While one does, Get returns that program's
-// record with the last renewal of the own lease in it: when a drover led last. The raw bytes are then those of both leases, because
-// a drover that does not take the other lease, such as one of an older version, may hold the own one: both have to stand still.
+// Get returns the record of drover's own lease, unless another program holds the other lease. Then it returns that program's record with
+// the last renewal of the own lease, which is when a drover led last. The raw bytes are then those of both leases, because a drover that
+// does not acquire the other lease, such as one of an older version, may hold the own one: both must be unchanged before drover leads.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	own, ownRaw, ownErr := l.Own.Get(ctx)
 	if ownErr != nil && !apierrors.IsNotFound(ownErr) {
@@ -106,7 +105,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return own, ownRaw, ownErr
 }
 
-// Create takes both leases; the own one does not exist.
+// Create acquires both leases when the own one does not exist.
 func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if err := l.takeOther(ctx, record); err != nil {
 		return err
@@ -114,7 +113,7 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.Own.Create(ctx, record)
 }
 
-// Update takes or renews both leases. A record without a holder gives back the own one.
+// Update acquires or renews both leases. A record without a holder releases the own one.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
 		return l.Own.Update(ctx, record)
@@ -132,7 +131,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.Own.Update(ctx, record)
 }
 
-// takeOther writes the other lease, on condition that it is as it was last read or written.
+// takeOther writes the other lease, on condition that it is as last read or written.
 func (l *Lock) takeOther(ctx context.Context, own resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	before, missing := l.other, l.otherMissing
@@ -152,7 +151,7 @@ func (l *Lock) takeOther(ctx context.Context, own resourcelock.LeaderElectionRec
 		write = l.Other.Create
 	}
 	if err := write(ctx, record); err != nil {
-		return fmt.Errorf("taking lease %s, so that machine-controller stays idle: %w", l.Other.Describe(), err)
+		return fmt.Errorf("acquiring lease %s, so that machine-controller stays idle: %w", l.Other.Describe(), err)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -166,10 +165,10 @@ func (l *Lock) RecordEvent(text string) { l.Own.RecordEvent(text) }
 // Identity returns the identity under which the own lease is held.
 func (l *Lock) Identity() string { return l.Own.Identity() }
 
-// Describe names the own lease.
+// Describe returns the name of the own lease.
 func (l *Lock) Describe() string { return l.Own.Describe() }
 
-// ParseLease reads namespace/name. The empty text names no lease; then named is false.
+// ParseLease parses namespace/name. named is false for the empty text, which names no lease.
 func ParseLease(text string) (namespace, name string, named bool, err error) {
 	if text == "" {
 		return "", "", false, nil

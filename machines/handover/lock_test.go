@@ -24,17 +24,17 @@ const (
 	life     = 15 * time.Second
 	deadline = 10 * time.Second
 	retry    = 2 * time.Second
-	// patience is the longest time between two tries of a program that waits: client-go adds up to 120 %.
+	// patience is the longest time between two attempts of a waiting program: client-go adds up to 120 %.
 	patience = retry * 22 / 10
 )
 
-// election is an API server and the programs that want to act.
+// election holds an API server and the programs that compete.
 type election struct {
 	*testing.T
 	server *memory.Server
 
 	mu sync.Mutex
-	// acting are the programs that act now; clashes is what was seen of two that did at once.
+	// acting holds the programs that act now, clashes the times at which two acted.
 	acting  map[string]bool
 	clashes []string
 }
@@ -54,7 +54,7 @@ func newElection(t *testing.T) *election {
 	return e
 }
 
-// cut fails every request while it is closed.
+// cut makes every request fail while it is closed.
 type cut struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -98,13 +98,13 @@ func lockOf(c kubernetes.Interface, namespace, name, identity string) resourcelo
 	}
 }
 
-// program is something that acts while it leads.
+// program acts while it leads.
 type program struct {
 	stop func()
 	line *cut
 }
 
-// run has a program want to act until it is stopped. Like the real ones, it begins anew when it loses its lease.
+// run starts a program that acts when it leads, until it is stopped. Like the real ones, it starts again when it loses its lease.
 func (e *election) run(name string, lock resourcelock.Interface, line *cut, release bool) *program {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -153,7 +153,7 @@ func (e *election) expect(want string) {
 
 func (e *election) machineController() *program {
 	c, line := e.client("machine-controller")
-	// machine-controller does not give its lease back.
+	// machine-controller does not release its lease.
 	return e.run("machine-controller", lockOf(c, "kube-system", "machine-controller", "machine-controller_1"), line, false)
 }
 
@@ -165,7 +165,7 @@ func (e *election) drover(name string) *program {
 	return e.run(name, lock, line, true)
 }
 
-// olderDrover takes only the own lease, as versions before this package did.
+// olderDrover runs a drover that acquires only its own lease, as older versions did.
 func (e *election) olderDrover(name string) *program {
 	c, line := e.client(name)
 	return e.run(name, lockOf(c, "default", "drover", name), line, true)
@@ -181,9 +181,9 @@ func (e *election) lease(name, namespace string) *coordinationv1.Lease {
 	return lease
 }
 
-func TestOneOfTheTwoActs(t *testing.T) {
+func TestOnlyOneProgramActs(t *testing.T) {
 	for name, play := range map[string]func(e *election){
-		"drover waits while machine-controller runs, and acts when its lease is over (MC-78)": func(e *election) {
+		"drover waits while machine-controller runs, and acts when its lease has expired (MC-78)": func(e *election) {
 			predecessor := e.machineController()
 			time.Sleep(retry)
 			e.drover("drover-a")
@@ -205,7 +205,7 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("machine-controller")
 		},
-		"another replica of drover goes on at once, and before machine-controller (MC-78)": func(e *election) {
+		"another replica of drover takes over at once, before machine-controller (MC-78)": func(e *election) {
 			first := e.drover("drover-a")
 			time.Sleep(patience)
 			e.machineController()
@@ -218,7 +218,7 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			time.Sleep(time.Minute)
 			e.expect("drover-b")
 		},
-		"a replica that is killed is followed by another after its own lease (MC-78)": func(e *election) {
+		"a killed replica is followed by another after its own lease expires (MC-78)": func(e *election) {
 			first := e.drover("drover-a")
 			time.Sleep(retry)
 			e.drover("drover-b")
@@ -227,7 +227,7 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-b")
 		},
-		"a lease of a machine-controller that is long gone costs one wait (MC-78)": func(e *election) {
+		"the lease of a machine-controller that has long been stopped costs one wait (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -236,7 +236,7 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"a drover that takes only its own lease is waited for, beside such a lease too (MC-78)": func(e *election) {
+		"waits for a drover that holds only its own lease, also beside a machine-controller's lease (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -250,7 +250,7 @@ func TestOneOfTheTwoActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"it is waited for when it cannot be reached any more (MC-78)": func(e *election) {
+		"waits for such a drover when it cannot be reached any more (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -276,8 +276,8 @@ func TestOneOfTheTwoActs(t *testing.T) {
 	}
 }
 
-// A lease that is deleted by hand is free for whoever comes first. drover notices with its next renewal.
-func TestALeaseThatIsTakenAway(t *testing.T) {
+// A lease that was deleted by hand can be acquired by any program. drover notices the loss with its next renewal.
+func TestADeletedLeaseIsNoticed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		e.drover("drover-a")
@@ -300,9 +300,8 @@ func TestALeaseThatIsTakenAway(t *testing.T) {
 	})
 }
 
-// What the elector is shown while another program holds the other lease says when a drover led last: what that program renewed does
-// not count.
-func TestTheLastRenewalThatIsShownIsADrovers(t *testing.T) {
+// While another program holds the other lease, the record that Get returns must contain the last renewal by a drover, not by that program.
+func TestGetReturnsTheLastRenewalOfADrover(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		c, _ := e.client("drover-a")
@@ -312,7 +311,7 @@ func TestTheLastRenewalThatIsShownIsADrovers(t *testing.T) {
 			t.Helper()
 			record, _, err := lock.Get(t.Context())
 			if err != nil || record.HolderIdentity != "machine-controller_1" {
-				t.Fatalf("the record is %+v, the error %v", record, err)
+				t.Fatalf("Get() = %+v, %v", record, err)
 			}
 			return record.RenewTime
 		}
@@ -324,14 +323,26 @@ func TestTheLastRenewalThatIsShownIsADrovers(t *testing.T) {
 			t.Fatal(err)
 		}
 		if at := renewed(); !at.IsZero() {
-			t.Errorf("no drover has ever led, and one led at %s", at)
+			t.Errorf("Get() shows a renewal at %s, but no drover has ever led", at)
 		}
 		yesterday := record("drover-old", 24*time.Hour)
 		if err := own.Create(t.Context(), yesterday); err != nil {
 			t.Fatal(err)
 		}
 		if at := renewed(); !at.Time.Equal(yesterday.RenewTime.Time) {
-			t.Errorf("a drover led at %s, want %s", at, yesterday.RenewTime)
+			t.Errorf("Get() shows a renewal at %s, want %s", at, yesterday.RenewTime)
 		}
 	})
+}
+
+func TestParseLeaseReadsNamespaceAndName(t *testing.T) {
+	for text, want := range map[string]struct {
+		named, ok bool
+	}{
+		"kube-system/machine-controller": {true, true}, "": {false, true}, "machine-controller": {false, false}, "/x": {false, false}, "x/": {false, false}, "a/b/c": {false, false},
+	} {
+		if _, _, named, err := ParseLease(text); named != want.named || (err == nil) != want.ok {
+			t.Errorf("%q: named is %v, the error %v", text, named, err)
+		}
+	}
 }

@@ -20,8 +20,8 @@ const (
 	reasonAnotherDrover     = "AnotherDroverRuns"
 )
 
-// Standby reports that drover stays idle because another program holds machine-controller's lease: once in the log, in an Event
-// about the lease once the other program has renewed it, and in the metric drover_standing_by.
+// Standby reports that drover stays idle because another program holds machine-controller's lease: once in the log, by an Event about the
+// lease once the other program has renewed it, and in the metric drover_standing_by.
 type Standby struct {
 	namespace, name string
 	log             logr.Logger
@@ -29,15 +29,16 @@ type Standby struct {
 
 	mu     sync.Mutex
 	events events.EventRecorder
-	// holder is who holds the lease; empty: no other program does. renewed is its last renewal as it was read first.
+	// holder is the identity of the other program that holds the lease; empty: none. renewed is the lease's renew time when it was first
+	// read.
 	holder  string
 	renewed time.Time
-	// reported: the Event was recorded.
+	// reported is true when the Event was recorded.
 	reported bool
 }
 
-// NewStandby returns a Standby for the lease namespace/name. registry takes the metric; nil: nobody does. Errors: the metric could
-// not be registered.
+// NewStandby returns a Standby for the lease namespace/name. registry registers the metric; nil: no metric. It returns an error when the
+// metric cannot be registered.
 func NewStandby(namespace, name string, log logr.Logger, registry prometheus.Registerer) (*Standby, error) {
 	s := &Standby{namespace: namespace, name: name, log: log, metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_standing_by",
@@ -51,14 +52,14 @@ func NewStandby(namespace, name string, log logr.Logger, registry prometheus.Reg
 	return s, nil
 }
 
-// RecordTo has Events recorded from now on.
+// RecordTo sets the recorder for the Event.
 func (s *Standby) RecordTo(recorder events.EventRecorder) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.events = recorder
 }
 
-// Seen takes in the lease as it was read: its record while another program holds it, else nil.
+// Seen is called with the lease each time it was read: its record while another program holds it, else nil.
 func (s *Standby) Seen(other *resourcelock.LeaderElectionRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +74,7 @@ func (s *Standby) Seen(other *resourcelock.LeaderElectionRecord) {
 	if s.holder != other.HolderIdentity {
 		s.holder, s.renewed, s.reported = other.HolderIdentity, other.RenewTime.Time, false
 		s.metric.Set(1)
-		s.log.Info("Standing by: another program holds machine-controller's lease. Nothing is changed in Kubernetes or in the cloud until it ends",
+		s.log.Info("Standing by: another program holds machine-controller's lease. drover changes nothing in Kubernetes or in the cloud until the lease expires",
 			"lease", s.namespace+"/"+s.name, "holder", s.holder)
 	}
 	if s.reported || s.events == nil || other.RenewTime.Time.Equal(s.renewed) {

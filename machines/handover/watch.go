@@ -18,41 +18,41 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ReasonDeadWebhook is the reason of the Event about a webhook that nobody answers.
+// ReasonDeadWebhook is the reason of the Event about a webhook that does not answer.
 const ReasonDeadWebhook = "WebhookUnanswered"
 
 const (
-	// lookEvery is the time between two looks at the webhooks.
+	// lookEvery is the interval between two checks of the webhooks.
 	lookEvery = 5 * time.Minute
-	// lookTimeout bounds one look.
+	// lookTimeout limits the duration of one check.
 	lookTimeout = 10 * time.Second
 )
 
 // errDead is logged with the webhook.
-var errDead = errors.New("nobody answers an admission webhook of drover's kinds")
+var errDead = errors.New("an admission webhook of drover's kinds does not answer")
 
-// WatchOptions make a [Watch].
+// WatchOptions configure a [Watch].
 type WatchOptions struct {
-	// Reader asks the API server itself, never a cache.
+	// Reader reads from the API server itself, without a cache.
 	Reader client.Reader
 	Events events.EventRecorder
 	Clock  clock.WithTicker
-	// Registry takes the metric; nil: nobody does.
+	// Registry registers the metric; nil: no metric.
 	Registry prometheus.Registerer
 }
 
-// Watch looks every 5 minutes for admission webhooks of Machines, sets and deployments whose Service is gone. One of
-// machine-controller's that was left behind has the API server refuse every write of these kinds.
+// Watch checks every 5 minutes for admission webhooks of Machines, sets and deployments whose Service does not exist any more. With such a
+// webhook, left behind by machine-controller, the API server refuses every write of these kinds.
 type Watch struct {
 	WatchOptions
 	metric prometheus.Gauge
-	// told are the webhooks that were reported, with the reason.
-	told map[string]string
+	// reported holds the webhooks that were reported, with the reason.
+	reported map[string]string
 }
 
-// NewWatch returns a Watch. Errors: the metric could not be registered.
+// NewWatch returns a Watch. It returns an error when the metric cannot be registered.
 func NewWatch(o WatchOptions) (*Watch, error) {
-	w := &Watch{WatchOptions: o, told: map[string]string{}, metric: prometheus.NewGauge(prometheus.GaugeOpts{
+	w := &Watch{WatchOptions: o, reported: map[string]string{}, metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_unanswered_webhooks",
 		Help: "Admission webhooks of Machines, MachineSets or MachineDeployments whose Service does not exist or has no ready endpoint.",
 	})}
@@ -64,10 +64,10 @@ func NewWatch(o WatchOptions) (*Watch, error) {
 	return w, nil
 }
 
-// NeedLeaderElection reports that only the leader looks.
+// NeedLeaderElection returns true, so that only the leader checks.
 func (w *Watch) NeedLeaderElection() bool { return true }
 
-// Start looks until ctx ends.
+// Start checks until ctx ends.
 func (w *Watch) Start(ctx context.Context) error {
 	ticker := w.Clock.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -81,46 +81,46 @@ func (w *Watch) Start(ctx context.Context) error {
 	}
 }
 
-// look reads the webhooks, and reports each one that nobody answers once.
+// look reads the webhooks, and reports each one that does not answer once.
 func (w *Watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
 	all, err := Read(ctx, w.Reader)
 	if err != nil {
-		ctrl.LoggerFrom(ctx).V(1).Info("The admission webhooks could not be looked at", "cause", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("Failed to read the admission webhooks", "cause", err.Error())
 		return
 	}
 	found := map[string]string{}
 	for _, hook := range all {
 		why, err := Dead(ctx, w.Reader, hook)
 		if apierrors.IsForbidden(err) {
-			// It is in a namespace that drover does not look into.
+			// drover may not read Services of that namespace.
 			continue
 		}
 		if err != nil {
-			ctrl.LoggerFrom(ctx).V(1).Info("The Service of a webhook could not be looked at", "webhook", hook.String(), "cause", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("Failed to read the Service of an admission webhook", "webhook", hook.String(), "cause", err.Error())
 			continue
 		}
 		if why == "" {
 			continue
 		}
 		found[hook.String()] = why
-		if w.told[hook.String()] != why {
+		if w.reported[hook.String()] != why {
 			w.report(ctx, hook, why)
 		}
 	}
-	w.told = found
+	w.reported = found
 	w.metric.Set(float64(len(found)))
 }
 
-// report logs a webhook that nobody answers, and records an Event about its configuration.
+// report logs a webhook that does not answer, and records an Event about its configuration.
 func (w *Watch) report(ctx context.Context, hook Webhook, why string) {
-	effect := "is passed over"
+	effect := "is ignored"
 	if hook.Refuses {
 		effect = "refuses every write"
 	}
-	text := fmt.Sprintf("%s %s of %s, since %s. If it is left of machine-controller, delete it: %s", hook, effect, hook.Resources, why, hook.Remedy())
-	ctrl.LoggerFrom(ctx).Error(errDead, "An admission webhook is not answered", "why", text)
+	text := fmt.Sprintf("%s %s of %s: %s. If machine-controller left it behind, delete it: %s", hook, effect, hook.Resources, why, hook.Remedy())
+	ctrl.LoggerFrom(ctx).Error(errDead, "An admission webhook does not answer", "why", text)
 	w.Events.Eventf(hook.object(), nil, corev1.EventTypeWarning, ReasonDeadWebhook, "Check", "%s", text)
 }
 

@@ -13,29 +13,29 @@ import (
 
 // Webhook is an admission webhook that intercepts writes of drover's kinds.
 type Webhook struct {
-	// Kind and Configuration name the object that it stands in. Name is its own.
+	// Kind and Configuration identify the object that contains the webhook. Name is the webhook's own name.
 	Kind, Configuration, Name string
 	// Resources are the kinds that it intercepts, as "machines, machinedeployments".
 	Resources string
-	// Service is the one that answers it; empty when it has a URL, which stands in URL then.
+	// Service is the Service of the webhook; empty when it has a URL, which is in URL then.
 	Service types.NamespacedName
 	URL     string
-	// Refuses: a write is refused when nobody answers.
+	// Refuses is true when the API server refuses a write while the webhook does not answer.
 	Refuses bool
 }
 
-// String names the webhook for people.
+// String returns a description of the webhook.
 func (w Webhook) String() string {
 	return fmt.Sprintf("webhook %s of %s %s", w.Name, w.Kind, w.Configuration)
 }
 
-// Configurations are all admission webhooks of a cluster.
+// Configurations holds all admission webhooks of a cluster.
 type Configurations struct {
 	Mutating   []admissionv1.MutatingWebhookConfiguration
 	Validating []admissionv1.ValidatingWebhookConfiguration
 }
 
-// kinds are the resources whose webhooks matter to drover.
+// kinds lists the resources whose webhooks matter to drover.
 var kinds = []string{"machines", "machinesets", "machinedeployments"}
 
 // Webhooks returns the admission webhooks that intercept writes of Machines, sets or deployments.
@@ -76,8 +76,7 @@ func add(all []Webhook, w Webhook, rules []admissionv1.RuleWithOperations, at ad
 	return append(all, w)
 }
 
-// intercepts reports whether a rule is about a resource of drover's group. A rule for all groups or all resources is not meant for
-// these kinds, but intercepts them all the same.
+// intercepts reports whether a rule covers a resource of drover's group. A rule for all groups or all resources covers these kinds, too.
 func intercepts(r admissionv1.RuleWithOperations, resource string) bool {
 	has := func(list []string, text string) bool {
 		return slices.Contains(list, text) || slices.Contains(list, "*")

@@ -105,7 +105,7 @@ type Reconciler struct {
 	observer *observe.Observer
 	retries  *retry.Retries
 	actions  map[lifecycle.Step]action
-	crew     *drain.Crew
+	drains   *drain.Pool
 	wake     waker
 	// conflicts holds the waits of Machines whose writes conflict.
 	conflicts workqueue.TypedRateLimiter[reconcile.Request]
@@ -121,9 +121,9 @@ func New(o Options) *Reconciler {
 	if o.Registry != nil {
 		o.Registry.MustRegister(r.powerDecisions)
 	}
-	r.crew = drain.NewCrew(drain.CrewOptions{
+	r.drains = drain.NewPool(drain.PoolOptions{
 		Drainer: &drain.Drainer{Client: o.Target.GetClient(), Reader: o.Target.GetAPIReader()},
-		Clock:   o.Clock, Workers: o.DrainWorkers, Looked: r.wake.wake,
+		Clock:   o.Clock, Workers: o.DrainWorkers, OnResult: r.wake.wake,
 	})
 	r.actions = r.newActions(&o)
 	return r
@@ -211,8 +211,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 // client.
 func (r *Reconciler) forget(machine types.UID) {
 	r.retries.Forget(machine)
-	if r.crew != nil {
-		r.crew.Forget(machine)
+	if r.drains != nil {
+		r.drains.Forget(machine)
 	}
 }
 

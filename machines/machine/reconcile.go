@@ -33,7 +33,7 @@ func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
 	join := &steps.Join{Machines: o.Control.GetClient(), Provider: o.Cloud, Bootstrap: o.Bootstrap, Retries: r.retries}
 	node := &steps.NodeSync{Nodes: o.Target.GetClient(), FieldOwner: fieldOwner, Pods: o.Target.GetAPIReader(), Start: o.start(), Template: template}
 	power := &steps.Power{Decisions: r.powerDecisions, Refrain: r.observer.RefrainNow}
-	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Crew: r.crew, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
+	deletion := &steps.Deletion{Nodes: o.Target.GetClient(), Drains: r.drains, Tokens: o.Bootstrap.Tokens, Retries: r.retries, Power: power, Provider: o.Cloud}
 	return map[lifecycle.Step]action{
 		lifecycle.Fail: r.fail,
 

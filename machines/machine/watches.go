@@ -61,7 +61,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 			return fmt.Errorf("watching for the Machine controller: %w", err)
 		}
 	}
-	return errors.Join(mgr.Add(manager.RunnableFunc(r.sweep)), mgr.Add(r.crew), mgr.Add(r.retries))
+	return errors.Join(mgr.Add(manager.RunnableFunc(r.sweep)), mgr.Add(r.drains), mgr.Add(r.retries))
 }
 
 // index adds the field indexes to the caches.

@@ -15,10 +15,10 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// NoController is what [ControllerOf] returns for orphans.
+// NoController is what [ControllerOf] returns for objects without a controller.
 const NoController = "none"
 
-// ControllerOf is an index function. It returns the UID of the object's controller, or NoController.
+// ControllerOf returns the UID of the object's controller, or NoController. It is an index function.
 func ControllerOf(o client.Object) []string {
 	if ref := metav1.GetControllerOfNoCopy(o); ref != nil {
 		return []string{string(ref.UID)}
@@ -26,25 +26,26 @@ func ControllerOf(o client.Object) []string {
 	return []string{NoController}
 }
 
-// RefManager keeps the controller references of objects of type T, as the ControllerRefManager of Kubernetes' own controllers
+// RefManager adds and removes the controller references of objects of type T, as the ControllerRefManager of Kubernetes' own controllers
 // does.
 type RefManager[T client.Object] struct {
 	Writer patch.Writer
-	// Live reads from the API server itself.
+	// Live reads from the API server itself, without a cache.
 	Live client.Reader
-	// Owners is the kind of the owners, Objects that of the objects.
+	// Owners is the kind of the owners, and Objects the kind of the objects that they own.
 	Owners, Objects schema.GroupVersionKind
-	// List returns the objects of a namespace that have a controller of this UID, or [NoController]. They belong to the cache.
+	// List returns the objects of a namespace whose controller has this UID, or which have none ([NoController]). The objects belong to the
+	// informer cache.
 	List func(ctx context.Context, namespace, controller string) ([]T, error)
-	// ReleasedBy is the annotation that records on a released object the UID of its former owner; empty: nothing does.
+	// ReleasedBy is the annotation that records on a released object the UID of its former owner. Empty: no record.
 	ReleasedBy string
 	// Released, unless nil, is called after an object was released.
 	Released func(owner types.NamespacedName, object T)
 }
 
-// Claim returns the objects that belong to the owner. It releases an object of the owner that the selector no longer matches,
-// and adopts an orphan that it matches; neither while the object is being deleted. The objects belong to the cache and must not
-// be changed; adopted ones are copies.
+// Claim returns the objects that belong to the owner. It releases objects of the owner that the selector no longer matches, and adopts
+// objects without a controller that it matches. It does neither with an object that is being deleted. The objects belong to the informer
+// cache and must not be changed; adopted ones are copies.
 func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector labels.Selector) ([]T, error) {
 	owned, err := m.List(ctx, owner.GetNamespace(), string(owner.GetUID()))
 	if err != nil {
@@ -104,7 +105,7 @@ func (m RefManager[T]) adopt(ctx context.Context, owner client.Object, object T)
 	if deleted {
 		return none, fmt.Errorf("adopting %s %s: %s %s is being deleted", m.Objects.Kind, object.GetName(), m.Owners.Kind, owner.GetName())
 	}
-	ctrl.LoggerFrom(ctx).Info("Adopting an orphan", "kind", m.Objects.Kind, "name", object.GetName())
+	ctrl.LoggerFrom(ctx).Info("Adopting an object without a controller", "kind", m.Objects.Kind, "name", object.GetName())
 	annotations := map[string]any{}
 	if _, recorded := object.GetAnnotations()[m.ReleasedBy]; recorded {
 		annotations[m.ReleasedBy] = nil
@@ -128,7 +129,7 @@ func (m RefManager[T]) deleted(ctx context.Context, owner client.Object) (bool, 
 	return now.GetUID() != owner.GetUID() || now.GetDeletionTimestamp() != nil, nil
 }
 
-// write writes the owner references and annotations, and returns the object as it is stored then.
+// write writes the owner references and annotations, and returns the object as stored.
 func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerReference, annotations map[string]any) (T, error) {
 	metadata := patch.Metadata(object)
 	metadata["ownerReferences"] = refs
@@ -142,7 +143,7 @@ func (m RefManager[T]) write(ctx context.Context, object T, refs []metav1.OwnerR
 	return written, nil
 }
 
-// EnsureFinalizer makes a deletion of the owner wait for what it owns, as machine-controller does.
+// EnsureFinalizer makes the deletion of the owner wait for the objects that it owns, as machine-controller does.
 func EnsureFinalizer(ctx context.Context, w patch.Writer, owner client.Object) error {
 	finalizers := owner.GetFinalizers()
 	if slices.Contains(finalizers, metav1.FinalizerDeleteDependents) {

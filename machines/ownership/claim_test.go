@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// claims is a set with a RefManager over a store of Machines.
+// claims holds a set, and a RefManager over a fake API server with Machines.
 type claims struct {
 	RefManager[*v1alpha1.Machine]
 	set      *v1alpha1.MachineSet
@@ -59,7 +59,7 @@ func (k *claims) claim(t *testing.T) ([]string, error) {
 	return names, err
 }
 
-// stored returns a Machine as it is stored.
+// stored reads a Machine.
 func (k *claims) stored(t *testing.T, name string) *v1alpha1.Machine {
 	t.Helper()
 	var m v1alpha1.Machine
@@ -69,7 +69,7 @@ func (k *claims) stored(t *testing.T, name string) *v1alpha1.Machine {
 	return &m
 }
 
-// machineOf returns a Machine of a controller (empty: none) with a label.
+// machineOf returns a Machine with a pool label and a controller (empty: none).
 func machineOf(name, controller, pool string) *v1alpha1.Machine {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"pool": pool}}}
 	if controller != "" {
@@ -79,7 +79,7 @@ func machineOf(name, controller, pool string) *v1alpha1.Machine {
 	return m
 }
 
-func TestAnOwnerClaimsWhatItsSelectorMatches(t *testing.T) {
+func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 	leaving := machineOf("leaving", "set", "b")
 	leaving.Finalizers, leaving.DeletionTimestamp = []string{"keep"}, new(metav1.Now())
 	dying := machineOf("dying", "", "a")
@@ -92,26 +92,26 @@ func TestAnOwnerClaimsWhatItsSelectorMatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("its own, those that are being deleted too, and matching orphans (MC-30)", func(t *testing.T) {
+	t.Run("claims its own objects, also those being deleted, and matching objects without a controller (MC-30)", func(t *testing.T) {
 		if want := []string{"leaving", "own", "orphan", "returns"}; !slices.Equal(names, want) {
-			t.Errorf("got %v, want %v", names, want)
+			t.Errorf("Claim() = %v, want %v", names, want)
 		}
 	})
-	t.Run("an object whose labels no longer match is released, with a record of its owner (MC-30)", func(t *testing.T) {
+	t.Run("releases an object whose labels no longer match, and records its owner (MC-30)", func(t *testing.T) {
 		m := k.stored(t, "relabelled")
 		if len(m.OwnerReferences) != 0 || m.Annotations[v1alpha1.AnnotationReleasedBy] != "set-uid" || !slices.Equal(k.released, []string{"set relabelled"}) {
-			t.Errorf("got owners %v, annotations %v, released %v", m.OwnerReferences, m.Annotations, k.released)
+			t.Errorf("owners %v, annotations %v, released %v", m.OwnerReferences, m.Annotations, k.released)
 		}
 	})
-	t.Run("an adopted orphan has the owner as its controller, and loses the record (MC-30)", func(t *testing.T) {
+	t.Run("becomes the controller of an adopted object, and removes the record (MC-30)", func(t *testing.T) {
 		for _, name := range []string{"orphan", "returns"} {
 			m := k.stored(t, name)
 			if _, recorded := m.Annotations[v1alpha1.AnnotationReleasedBy]; !metav1.IsControlledBy(m, k.set) || recorded {
-				t.Errorf("%s: got owners %v, annotations %v", name, m.OwnerReferences, m.Annotations)
+				t.Errorf("%s: owners %v, annotations %v", name, m.OwnerReferences, m.Annotations)
 			}
 		}
 	})
-	t.Run("others are left alone", func(t *testing.T) {
+	t.Run("leaves other objects alone", func(t *testing.T) {
 		for _, name := range []string{"stranger", "dying", "foreign"} {
 			if m := k.stored(t, name); metav1.IsControlledBy(m, k.set) {
 				t.Errorf("%s has owners %v", name, m.OwnerReferences)
@@ -122,11 +122,11 @@ func TestAnOwnerClaimsWhatItsSelectorMatches(t *testing.T) {
 
 func TestAnOwnerThatIsBeingDeletedAdoptsNothing(t *testing.T) {
 	k := newClaims(t, machineOf("orphan", "", "a"))
-	k.set.UID = "former-uid" // the cache shows a set that was made again meanwhile
+	k.set.UID = "former-uid" // the cache shows a set that was created again meanwhile
 	if _, err := k.claim(t); err == nil || !strings.Contains(err.Error(), "being deleted") {
-		t.Errorf("got %v, want an error that the set is being deleted", err)
+		t.Errorf("Claim() = %v, want an error that the set is being deleted", err)
 	}
 	if m := k.stored(t, "orphan"); len(m.OwnerReferences) != 0 {
-		t.Errorf("the orphan has owners %v", m.OwnerReferences)
+		t.Errorf("the Machine without a controller has owners %v, want none", m.OwnerReferences)
 	}
 }

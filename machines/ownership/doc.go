@@ -1,4 +1,4 @@
-// Package ownership is what the owners of objects have in common, be they MachineSets that own Machines or MachineDeployments
-// that own MachineSets: which objects an owner controls ([RefManager]), which events wake it ([Events]), the removals that it
-// must not lose ([Removals]) and how often its status is written ([Pace]). It decides no size and sees no cloud.
+// Package ownership holds what the controllers of MachineSets and MachineDeployments have in common as owners of objects: which objects an
+// owner controls ([RefManager]), which events enqueue an owner ([Events]), the removals that must not be lost ([Removals]), and how often
+// the status of an owner is written ([StatusThrottle]). It decides no sizes and has no access to the cloud.
 package ownership

@@ -17,17 +17,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 )
 
-// Queue is where owners wait to be looked at.
+// Queue is the work queue of owners.
 type Queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 
-// Candidate is an owner that an orphan may fit.
+// Candidate is an owner that might adopt an object without a controller.
 type Candidate struct {
 	Name     string
 	Selector *metav1.LabelSelector
 }
 
-// Candidates returns a function that lists the owners of a namespace, for [Events.Candidates]. list is an empty list of the
-// owners' kind; selector returns the selector of one.
+// Candidates returns a function that lists the owners of a namespace, for [Events.Candidates]. list is an empty list of the owners' kind;
+// selector returns the selector of an owner.
 func Candidates[T client.Object](reader client.Reader, list client.ObjectList, selector func(T) *metav1.LabelSelector) func(ctx context.Context, namespace string) ([]Candidate, error) {
 	return func(ctx context.Context, namespace string) ([]Candidate, error) {
 		owners := list.DeepCopyObject().(client.ObjectList)
@@ -47,20 +47,19 @@ func Candidates[T client.Object](reader client.Reader, list client.ObjectList, s
 	}
 }
 
-// Events wake the owner of an object that came, changed or went.
+// Events enqueues the owner of an object that was created, changed or deleted.
 type Events[T client.Object] struct {
-	// Kind is the kind of the owners. An object with a controller of another kind enqueues none.
+	// Kind is the kind of the owners. An object whose controller has another kind enqueues no owner.
 	Kind string
-	// Gather is how long events are collected before the owner is looked at: the queue keeps the first time that it was
-	// asked for.
+	// Gather is how long the queue collects events before the owner is reconciled. Further events in that time do not prolong it.
 	Gather time.Duration
-	// Candidates lists the owners of a namespace; those whose selector matches an orphan are woken.
+	// Candidates lists the owners of a namespace. Those whose selector matches an object without a controller are enqueued.
 	Candidates func(ctx context.Context, namespace string) ([]Candidate, error)
-	// Gone, unless nil, is called with an object that was deleted and its owner.
+	// Gone, unless nil, is called with each object that was deleted, and its owner.
 	Gone func(owner types.NamespacedName, object T)
 }
 
-// Handler returns the handler for a watch. When the controller of an object changes, the former one is enqueued too.
+// Handler returns the handler for a watch. When the controller of an object changes, the former controller is enqueued too.
 func (e Events[T]) Handler() handler.TypedEventHandler[T, ctrl.Request] {
 	return handler.TypedFuncs[T, ctrl.Request]{
 		CreateFunc: func(ctx context.Context, c event.TypedCreateEvent[T], q Queue) { e.wake(ctx, c.Object, q) },
@@ -82,7 +81,7 @@ func (e Events[T]) Handler() handler.TypedEventHandler[T, ctrl.Request] {
 
 func (e Events[T]) owns(ref *metav1.OwnerReference) bool { return ref != nil && ref.Kind == e.Kind }
 
-// wake asks for the object's owner; for an orphan, for everyone that might adopt it.
+// wake enqueues the owner of an object, or every owner that might adopt the object when it has no controller.
 func (e Events[T]) wake(ctx context.Context, object T, q Queue) {
 	if ref := metav1.GetControllerOfNoCopy(object); ref != nil {
 		if e.owns(ref) {
@@ -92,7 +91,7 @@ func (e Events[T]) wake(ctx context.Context, object T, q Queue) {
 	}
 	candidates, err := e.Candidates(ctx, object.GetNamespace())
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "listing who might adopt an orphan", "kind", e.Kind, "orphan", object.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the owners that might adopt an object", "kind", e.Kind, "orphan", object.GetName())
 		return
 	}
 	for _, c := range candidates {
@@ -103,7 +102,7 @@ func (e Events[T]) wake(ctx context.Context, object T, q Queue) {
 	}
 }
 
-// RequestFor names an owner.
+// RequestFor returns the reconcile request of an owner.
 func RequestFor(namespace, name string) ctrl.Request {
 	return ctrl.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }

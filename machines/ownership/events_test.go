@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// woken is a queue that remembers who was asked for, and how much later.
+// woken is a queue that records the requests and their delays.
 type woken struct {
 	Queue
 	names []string
@@ -36,7 +36,7 @@ func owned(kind, name string) *v1alpha1.Machine {
 	return m
 }
 
-func TestWhoIsWoken(t *testing.T) {
+func TestEventsEnqueueTheOwnersOfAnObject(t *testing.T) {
 	selector := func(pool string) *metav1.LabelSelector {
 		return &metav1.LabelSelector{MatchLabels: map[string]string{"pool": pool}}
 	}
@@ -47,13 +47,13 @@ func TestWhoIsWoken(t *testing.T) {
 		fails       bool
 		want        []string
 	}{
-		{name: "the owner", now: owned("Set", "x"), want: []string{"x"}},
-		{name: "nobody for an object of somebody else's", now: owned("Other", "x")},
-		{name: "those that an orphan fits", now: owned("", ""), want: []string{"fits"}},
-		{name: "nobody when they cannot be listed", now: owned("", ""), fails: true},
-		{name: "the owner once when nothing changes hands", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
-		{name: "the former owner and the new one", before: owned("Set", "x"), now: owned("Set", "y"), want: []string{"x", "y"}},
-		{name: "the former owner and those that the orphan fits", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
+		{name: "enqueues the owner", now: owned("Set", "x"), want: []string{"x"}},
+		{name: "enqueues no owner for an object of another controller", now: owned("Other", "x")},
+		{name: "enqueues the owners that match an object without a controller", now: owned("", ""), want: []string{"fits"}},
+		{name: "enqueues no owner when they cannot be listed", now: owned("", ""), fails: true},
+		{name: "enqueues the owner once when it stays the same", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
+		{name: "enqueues the former and the new owner", before: owned("Set", "x"), now: owned("Set", "y"), want: []string{"x", "y"}},
+		{name: "enqueues the former owner and the owners that match a released object", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			q := &woken{}
@@ -69,13 +69,13 @@ func TestWhoIsWoken(t *testing.T) {
 				h.Create(t.Context(), event.TypedCreateEvent[*v1alpha1.Machine]{Object: c.now}, q)
 			}
 			if !slices.Equal(q.names, c.want) || len(c.want) > 0 && q.after != time.Second {
-				t.Errorf("woken %v after %s, want %v", q.names, q.after, c.want)
+				t.Errorf("enqueued %v after %s, want %v", q.names, q.after, c.want)
 			}
 		})
 	}
 }
 
-func TestWhatIsGoneIsToldWithItsOwner(t *testing.T) {
+func TestADeletedObjectIsReportedWithItsOwner(t *testing.T) {
 	var told []string
 	h := Events[*v1alpha1.Machine]{
 		Kind: "Set", Candidates: func(context.Context, string) ([]Candidate, error) { return nil, nil },
@@ -86,7 +86,7 @@ func TestWhatIsGoneIsToldWithItsOwner(t *testing.T) {
 		h.Delete(t.Context(), event.TypedDeleteEvent[*v1alpha1.Machine]{Object: m}, q)
 	}
 	if !slices.Equal(told, []string{"ns/x m"}) || !slices.Equal(q.names, []string{"x"}) {
-		t.Errorf("told %v, woken %v", told, q.names)
+		t.Errorf("Gone was called with %v, enqueued %v", told, q.names)
 	}
 }
 

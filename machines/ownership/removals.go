@@ -14,15 +14,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Removals remembers the removals that objects have named in any version that a watch has brought. A client that does not know
-// the list and writes the whole object drops it; what was dropped before anything was done about it is found here. The zero
-// value is ready for use.
+// Removals remembers the removals that objects have named in any version that a watch showed. A client that does not know the field and
+// writes the whole object drops the list; Removals finds entries that were dropped before they were carried out. The zero value is ready
+// for use.
 type Removals struct {
 	mu   sync.Mutex
 	seen map[types.NamespacedName]seenRemovals
 }
 
-// seenRemovals are those of one object.
+// seenRemovals holds the removals of one object.
 type seenRemovals struct {
 	uid     types.UID
 	version string
@@ -46,8 +46,8 @@ func (r *Removals) see(o client.Object, list []v1alpha1.Removal) {
 	r.seen[key] = seen
 }
 
-// Of returns what an object has named, also in earlier versions. current is false when the watch has brought another version
-// than this one: then a version in between may not have been taken in yet, and the object must be looked at again.
+// Of returns the removals that an object has named in this or an earlier version. current is false when the last version that the watch
+// showed is another one; then a version may be missing, and the object must be reconciled again.
 func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,8 +58,8 @@ func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
 	return seen.all, seen.version == o.GetResourceVersion()
 }
 
-// Keep forgets what an object has named, but for a list: the other entries are over. It does nothing when the watch has
-// brought another version than this one.
+// Keep replaces what is remembered of an object by a list, because its other entries have been carried out. It does nothing when the last
+// version that the watch showed is another one.
 func (r *Removals) Keep(o client.Object, list []v1alpha1.Removal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -70,15 +70,15 @@ func (r *Removals) Keep(o client.Object, list []v1alpha1.Removal) {
 	}
 }
 
-// forget drops everything about the object of that name.
+// forget removes everything about the object of that name.
 func (r *Removals) forget(key types.NamespacedName) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.seen, key)
 }
 
-// Remembering returns a handler that takes every version of an object into r before next handles it. list returns the
-// removals that a version names.
+// Remembering returns a handler that records every version of an object in r before it calls next. list returns the removals that a version
+// names.
 func Remembering[T client.Object](r *Removals, list func(T) []v1alpha1.Removal, next handler.TypedEventHandler[T, ctrl.Request]) handler.TypedEventHandler[T, ctrl.Request] {
 	return remembering[T]{TypedEventHandler: next, removals: r, list: list}
 }
@@ -89,19 +89,19 @@ type remembering[T client.Object] struct {
 	list     func(T) []v1alpha1.Removal
 }
 
-// Create handles an object that the watch shows first.
+// Create records a new object and passes the event on.
 func (h remembering[T]) Create(ctx context.Context, e event.TypedCreateEvent[T], q Queue) {
 	h.removals.see(e.Object, h.list(e.Object))
 	h.TypedEventHandler.Create(ctx, e, q)
 }
 
-// Update handles a new version of an object.
+// Update records a new version of an object and passes the event on.
 func (h remembering[T]) Update(ctx context.Context, e event.TypedUpdateEvent[T], q Queue) {
 	h.removals.see(e.ObjectNew, h.list(e.ObjectNew))
 	h.TypedEventHandler.Update(ctx, e, q)
 }
 
-// Delete handles an object that is gone.
+// Delete forgets an object that is gone and passes the event on.
 func (h remembering[T]) Delete(ctx context.Context, e event.TypedDeleteEvent[T], q Queue) {
 	h.removals.forget(client.ObjectKeyFromObject(e.Object))
 	h.TypedEventHandler.Delete(ctx, e, q)

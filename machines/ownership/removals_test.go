@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// version is a deployment at a version, with removals of those names.
+// version returns a deployment with a resource version and removals of those names.
 func version(uid, number string, removals ...string) *v1alpha1.MachineDeployment {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d", UID: types.UID(uid), ResourceVersion: number}}
 	for _, name := range removals {
@@ -30,7 +30,7 @@ func TestRemovalsAreRemembered(t *testing.T) {
 	see := func(d D) {
 		watch.Update(t.Context(), event.TypedUpdateEvent[D]{ObjectOld: d, ObjectNew: d}, &woken{})
 	}
-	// holds is what is remembered of a version, and whether it is the one that the watch brought last.
+	// holds checks what is remembered of a version, and whether it is the last one that the watch showed.
 	holds := func(t *testing.T, d D, current bool, want ...string) {
 		t.Helper()
 		all, is := r.Of(d)
@@ -39,53 +39,53 @@ func TestRemovalsAreRemembered(t *testing.T) {
 			names = append(names, removal.Name)
 		}
 		if !slices.Equal(names, want) || is != current {
-			t.Errorf("remembered are %v, current %v; want %v, %v", names, is, want, current)
+			t.Errorf("Of() = %v, current %v; want %v, current %v", names, is, want, current)
 		}
 	}
-	t.Run("of an object that no watch has brought there is nothing (F-5)", func(t *testing.T) { holds(t, version("u", "1", "a"), true) })
-	t.Run("entries that a later version lacks (F-5)", func(t *testing.T) {
+	t.Run("returns nothing for an object that no watch has shown (F-5)", func(t *testing.T) { holds(t, version("u", "1", "a"), true) })
+	t.Run("returns entries that a later version lacks (F-5)", func(t *testing.T) {
 		watch.Create(t.Context(), event.TypedCreateEvent[D]{Object: version("u", "1", "a")}, &woken{})
 		see(version("u", "2", "b", "a"))
 		see(version("u", "3"))
 		holds(t, version("u", "3"), true, "b", "a")
 	})
-	t.Run("another version than the last is not current (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
-	t.Run("what is over is forgotten, unless a newer version was brought (F-5)", func(t *testing.T) {
+	t.Run("reports another version than the last as not current (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
+	t.Run("forgets what was carried out, unless the watch has shown a newer version (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")
 		r.Keep(version("u", "3"), version("u", "3", "a").Spec.Removals)
 		holds(t, version("u", "3"), true, "a")
 	})
-	t.Run("an object of the same name that was made later has its own (F-5)", func(t *testing.T) {
+	t.Run("keeps an object of the same name apart that was created later (F-5)", func(t *testing.T) {
 		holds(t, version("v", "5"), true)
 		see(version("v", "5", "c"))
 		holds(t, version("v", "5"), true, "c")
 	})
-	t.Run("an object that is gone is forgotten (F-5)", func(t *testing.T) {
+	t.Run("forgets an object that is gone (F-5)", func(t *testing.T) {
 		watch.Delete(t.Context(), event.TypedDeleteEvent[D]{Object: version("v", "6")}, &woken{})
 		holds(t, version("v", "6"), true)
 		if len(r.seen) != 0 {
-			t.Errorf("%d objects are remembered", len(r.seen))
+			t.Errorf("%d objects are remembered, want none", len(r.seen))
 		}
 	})
 }
 
-func TestMergedRemovals(t *testing.T) {
+func TestMergeJoinsListsOfRemovals(t *testing.T) {
 	one := v1alpha1.Removal{Name: "a", UID: "1"}
 	other := v1alpha1.Removal{Name: "a", UID: "2"}
-	t.Run("a name stands once, and the first list counts (F-5)", func(t *testing.T) {
+	t.Run("takes each name once, from the first list that has it (F-5)", func(t *testing.T) {
 		got := v1alpha1.MergeRemovals([]v1alpha1.Removal{one}, []v1alpha1.Removal{other, {Name: "b"}, {Name: "b"}})
 		if len(got) != 2 || got[0] != one || got[1].Name != "b" {
-			t.Errorf("got %v", got)
+			t.Errorf("merged %v", got)
 		}
 	})
-	t.Run("there are at most as many as the schema allows (F-5)", func(t *testing.T) {
+	t.Run("returns at most as many entries as the schema allows (F-5)", func(t *testing.T) {
 		var many []v1alpha1.Removal
 		for i := range v1alpha1.MaxRemovals {
 			many = append(many, v1alpha1.Removal{Name: fmt.Sprint(i)})
 		}
 		if got := v1alpha1.MergeRemovals([]v1alpha1.Removal{one}, many); len(got) != v1alpha1.MaxRemovals {
-			t.Errorf("there are %d", len(got))
+			t.Errorf("merged %d entries", len(got))
 		}
 	})
 }

@@ -7,14 +7,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Retries returns the back-off of objects whose reconciliation returned an error: 5 ms, doubled each time, at most a minute. The
-// default of controller-runtime grows to 17 minutes, which would go on long after the API server works again.
+// Retries returns the back-off of objects whose reconcile returned an error: 5 ms, doubled each time, at most a minute. The default of
+// controller-runtime grows to 17 minutes, so it would delay work long after the API server has recovered.
 func Retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
 }
 
-// Conflicts returns the back-off of objects whose cache is older than the API server: 200 ms, doubled each time, at most
-// 10 s. The watch brings what is missing as a rule before the first retry, but a watch may be minutes late.
+// Conflicts returns the back-off of objects whose informer cache is older than the API server: 200 ms, doubled each time, at most 10 s. The
+// watch usually delivers the missing version before the first retry, but it may be minutes late.
 func Conflicts() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](200*time.Millisecond, 10*time.Second)
 }

@@ -7,11 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-func TestRetries(t *testing.T) {
+func TestRetriesWaitAMinuteAtMost(t *testing.T) {
 	retries := Retries()
 	for n := range 40 {
 		if wait := retries.When(reconcile.Request{}); wait <= 0 || wait > time.Minute {
-			t.Fatalf("error %d in a row is tried again after %s, want a minute at most", n+1, wait)
+			t.Fatalf("retry after error %d in a row waits %s, want at most a minute", n+1, wait)
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Package patch writes single fields of objects, and nothing else of them. Each controller writes under a field manager of its
-// own. The package decides nothing, and knows no kind.
+// Package patch writes single fields of objects and leaves their other fields alone. Each controller uses a field manager of its own. The
+// package makes no decisions and depends on no kind.
 package patch
 
 import (
@@ -19,7 +19,7 @@ type Writer struct {
 	FieldManager client.FieldOwner
 }
 
-// Merge writes the given fields by a merge patch; a nil value removes a field. object receives the answer.
+// Merge writes the given fields by a merge patch; a nil value removes a field. It updates object from the answer.
 func (w Writer) Merge(ctx context.Context, object client.Object, fields map[string]any) error {
 	body, err := json.Marshal(fields)
 	if err != nil {
@@ -28,8 +28,8 @@ func (w Writer) Merge(ctx context.Context, object client.Object, fields map[stri
 	return w.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), w.FieldManager)
 }
 
-// ApplyStatus writes the fields of status by server-side apply, and takes over those that another field manager has. It returns no
-// error when the object is not found, and a Conflict when another one has its name.
+// ApplyStatus writes the fields of status by server-side apply, and forces the ownership of fields that another field manager has. It
+// returns no error when the object does not exist, and a Conflict when another object has its name by now.
 func (w Writer) ApplyStatus(ctx context.Context, object client.Object, status any) error {
 	kind, err := w.Client.GroupVersionKindFor(object)
 	if err != nil {
@@ -47,8 +47,8 @@ func (w Writer) ApplyStatus(ctx context.Context, object client.Object, status an
 	return client.IgnoreNotFound(w.Client.Status().Apply(ctx, client.ApplyConfigurationFromUnstructured(u), w.FieldManager, client.ForceOwnership))
 }
 
-// Metadata returns the metadata of a merge patch that the API server refuses with a Conflict unless the object is still the
-// one that was read, at that version.
+// Metadata returns the metadata of a merge patch that the API server refuses with a Conflict unless the object still has the UID and
+// resource version that were read.
 func Metadata(o client.Object) map[string]any {
 	return map[string]any{"uid": o.GetUID(), "resourceVersion": o.GetResourceVersion()}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// store returns a writer to a store that holds one set of two Machines.
+// store returns a writer to a fake API server that holds one set of two Machines, and the set.
 func store(t *testing.T) (Writer, *v1alpha1.MachineSet) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -36,11 +36,11 @@ func TestMergeWritesOnlyItsFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if *set.Spec.Replicas != 2 || len(set.Annotations) != 1 || set.Annotations["c"] != "d" {
-		t.Errorf("got replicas %d and annotations %v, want 2 and c alone", *set.Spec.Replicas, set.Annotations)
+		t.Errorf("replicas %d and annotations %v, want 2 and only c", *set.Spec.Replicas, set.Annotations)
 	}
 }
 
-func TestMergeOfAnOlderVersionIsAConflict(t *testing.T) {
+func TestMergeOverANewerVersionIsAConflict(t *testing.T) {
 	w, set := store(t)
 	older := set.DeepCopy()
 	if err := w.Merge(t.Context(), set, map[string]any{"spec": map[string]any{"replicas": 3}}); err != nil {
@@ -48,7 +48,7 @@ func TestMergeOfAnOlderVersionIsAConflict(t *testing.T) {
 	}
 	err := w.Merge(t.Context(), older.DeepCopy(), map[string]any{"metadata": Metadata(older), "spec": map[string]any{"replicas": 4}})
 	if !apierrors.IsConflict(err) {
-		t.Errorf("got %v, want a Conflict", err)
+		t.Errorf("Merge() = %v, want a Conflict", err)
 	}
 }
 
@@ -63,6 +63,6 @@ func TestApplyStatusWritesOnlyTheStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	if now.Status.Replicas != 2 || *now.Spec.Replicas != 2 {
-		t.Errorf("got status %+v and size %d, want 2 and 2", now.Status, *now.Spec.Replicas)
+		t.Errorf("status %+v and replicas %d, want 2 and 2", now.Status, *now.Spec.Replicas)
 	}
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// mostShown bounds how much of a value a difference shows, in bytes.
+// mostShown limits how much of a value a difference shows, in bytes.
 const mostShown = 60
 
-// TemplateDifferences returns what of a template rolls Machines that were made of another one: each field that differs, as
-// "spec.versions.kubelet: 1.36.0 → 1.37.1", in the order of their names. It returns nothing exactly when [TemplatesEqual]
-// reports that the two mean the same. Values of fields whose name speaks of a password, secret, key or token are not shown.
+// TemplateDifferences returns the differences for which Machines of one template are rolled to the other: each field that differs, as
+// "spec.versions.kubelet: 1.36.0 → 1.37.1", sorted by name. It returns nothing exactly when [TemplatesEqual] returns true. It hides the
+// values of fields whose names contain a word such as password, secret, key or token.
 func TemplateDifferences(from, to *v1alpha1.MachineTemplateSpec) []string {
 	if TemplatesEqual(from, to) {
 		return nil
@@ -36,12 +36,12 @@ func TemplateDifferences(from, to *v1alpha1.MachineTemplateSpec) []string {
 	return out
 }
 
-// shown returns a value for people.
+// shown returns a value as text.
 func shown(path, value string) string {
 	last := strings.ToLower(path[strings.LastIndexByte(path, '.')+1:])
 	switch {
 	case value == "":
-		return "not given"
+		return "not set"
 	case strings.Contains(last, "password"), strings.Contains(last, "secret"), strings.Contains(last, "token"), strings.Contains(last, "key"):
 		return "(not shown)"
 	case len(value) > mostShown:
@@ -61,7 +61,7 @@ func fieldsOf(t *v1alpha1.MachineTemplateSpec) map[string]string {
 	return fields
 }
 
-// flatten writes the fields of a JSON document into a map. What is no JSON is one field.
+// flatten writes the fields of a JSON document into a map. Text that is not JSON is one field.
 func flatten(path string, document []byte, into map[string]string) {
 	if len(document) == 0 {
 		return

@@ -1,10 +1,9 @@
-// Package rollout decides how a MachineDeployment gets from what is to what is wanted.
+// Package rollout decides the next step of a MachineDeployment from its current state to its spec.
 //
-// Everything here is pure: a Snapshot goes in, a Plan with a reason for each step comes out; no client, no clock, no
-// logger. The controllers machines/deployment and machines/set carry plans out, and nodegroup asks the same functions
-// which Machines are unfulfilled and which would go first.
+// Everything here is pure: [Compute] takes a Snapshot and returns a Plan with a reason for each step, without a client, clock or logger.
+// The controllers machines/deployment and machines/set carry out the plans. Package nodegroup uses the same functions to find the
+// unfulfilled Machines and the order of deletion.
 //
-// One word is used in one meaning everywhere: a Machine is living when it is neither deleting nor named, by UID, in a
-// list of removals (spec.removals or spec.rolloutRemovals). Only living Machines are counted, towards sizes and towards
-// availability.
+// One word has one meaning everywhere: a Machine is living when it is neither being deleted nor named, by UID, in a list of removals
+// (spec.removals or spec.rolloutRemovals). Only living Machines count towards sizes and availability.
 package rollout

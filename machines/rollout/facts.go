@@ -9,20 +9,20 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// MachineFacts is a Machine and what was observed of its node.
+// MachineFacts is a Machine and what was observed of its Node.
 type MachineFacts struct {
 	Machine *v1alpha1.Machine
-	// NodeReady: the Node is registered and its Ready condition is True.
+	// NodeReady is true when the Node is registered and its Ready condition is True.
 	NodeReady bool
-	// Available: the Node has been Ready for the deployment's minReadySeconds.
+	// Available is true when the Node has been Ready for the deployment's minReadySeconds.
 	Available bool
-	// NodeRegistered: a Node of this Machine is known although the Machine's status may not name it yet.
+	// NodeRegistered is true when a Node of this Machine exists, also when the Machine's status does not name it yet.
 	NodeRegistered bool
-	// Listed: the Machine is named in a list of removals of its set or deployment.
+	// Listed is true when a list of removals of the set or deployment names the Machine.
 	Listed bool
 }
 
-// Living reports whether the Machine counts: it is neither deleting nor listed for removal.
+// Living reports whether the Machine counts: it is neither being deleted nor named for removal.
 func (f MachineFacts) Living() bool {
 	return f.Machine.DeletionTimestamp.IsZero() && !f.Listed
 }
@@ -32,8 +32,8 @@ func (f MachineFacts) HasNode() bool {
 	return f.NodeRegistered || f.NodeReady || f.Machine.Status.NodeRef != nil
 }
 
-// HasServer reports whether the cloud holds, or may still hold, a server of this Machine: one was recorded and the finalizer
-// that stands for it is still there.
+// HasServer reports whether the cloud has, or may still have, a server of this Machine: one was recorded, and the finalizer for servers
+// has not been removed.
 func (f MachineFacts) HasServer() bool {
 	m := f.Machine
 	if !m.DeletionTimestamp.IsZero() && !hasFinalizer(m, v1alpha1.FinalizerServer) {
@@ -52,14 +52,14 @@ func (f MachineFacts) HasServer() bool {
 	return false
 }
 
-// Failed reports whether the Machine has an error that waiting alone will not cure.
+// Failed reports whether the Machine has an error that does not end by waiting.
 func (f MachineFacts) Failed() bool {
 	s := f.Machine.Status
 	return s.ErrorReason != nil && *s.ErrorReason != "" || s.Phase != nil && *s.Phase == v1alpha1.PhaseFailed
 }
 
-// Facts reads a Machine's own status: its Ready condition follows the Node's. minReadySeconds is how long it must have
-// been Ready to be available.
+// Facts returns the facts from a Machine's own status, whose Ready condition follows the Node's. minReadySeconds is how long the Machine
+// must have been Ready to be available.
 func Facts(m *v1alpha1.Machine, minReadySeconds int32, now time.Time) MachineFacts {
 	f := MachineFacts{Machine: m}
 	since, ready := ReadySince(m)
@@ -71,7 +71,7 @@ func Facts(m *v1alpha1.Machine, minReadySeconds int32, now time.Time) MachineFac
 	return f
 }
 
-// AvailableAfter is how long from now it takes until a Ready Machine is available; 0 when it is so already or is not
+// AvailableAfter returns how long it takes from now until a Ready Machine is available. It returns 0 when the Machine is available or not
 // Ready.
 func AvailableAfter(m *v1alpha1.Machine, minReadySeconds int32, now time.Time) time.Duration {
 	since, ready := ReadySince(m)
@@ -81,7 +81,7 @@ func AvailableAfter(m *v1alpha1.Machine, minReadySeconds int32, now time.Time) t
 	return max(0, since.Add(seconds(minReadySeconds)).Sub(now))
 }
 
-// ReadySince says whether the Machine's Node is Ready, and since when (the zero time when that is not known).
+// ReadySince reports whether the Machine's Node is Ready, and since when (the zero time when that is unknown).
 func ReadySince(m *v1alpha1.Machine) (time.Time, bool) {
 	for i := range m.Status.Conditions {
 		c := &m.Status.Conditions[i]

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"errors"
-	"fmt"
 	"math"
 	"runtime"
 	"strconv"
@@ -14,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// extremes are the numbers of a deployment that somebody can type.
+// extremes holds numbers of a deployment that a user can type.
 type extremes struct {
 	replicas, last, stored, minReady, history, series int32
 	surge, unavailable, annotation                    string
@@ -24,15 +23,15 @@ type extremes struct {
 
 var strategies = []v1alpha1.StrategyType{v1alpha1.RollingUpdate, v1alpha1.OnDelete, v1alpha1.Recreate}
 
-// limit reads a number or a percentage as the API does.
+// limit parses a number or a percentage as the API does.
 func limit(text string) *intstr.IntOrString {
 	v := intstr.Parse(text)
 	return &v
 }
 
-// snapshot is a roll with those numbers: an old set and the current one, each with Machines.
+// snapshot returns a rollout with those numbers: an old set and the current one, each with Machines.
 func (e extremes) snapshot() Snapshot {
-	w := newWorld(shape{replicas: 3, surge: "1", unavailable: "0"})
+	w := newSimulation(shape{replicas: 3, surge: "1", unavailable: "0"})
 	w.settle(&strings.Builder{})
 	w.template("B")
 	w.plan()
@@ -61,7 +60,7 @@ func (e extremes) snapshot() Snapshot {
 	return s
 }
 
-// FuzzCompute plans with any numbers. No plan is negative, above the maximum, or larger than a bound that does not know the
+// FuzzCompute makes plans with any numbers. It checks that no size is negative or above the maximum, and that a plan does not grow with the
 // numbers.
 func FuzzCompute(f *testing.F) {
 	const most = math.MaxInt32
@@ -87,26 +86,26 @@ func FuzzCompute(f *testing.F) {
 		p, err := Compute(s)
 		runtime.ReadMemStats(&after)
 		if n := after.TotalAlloc - before.TotalAlloc; n > 1<<20 {
-			t.Errorf("the plan took %d bytes", n)
+			t.Errorf("Compute() used %d bytes", n)
 		}
 		if too := replicas > v1alpha1.MaxReplicas; too && !errors.Is(err, ErrSizeTooLarge) {
-			t.Errorf("a size of %d is planned for: %v", replicas, err)
+			t.Errorf("Compute() plans the size %d: %v", replicas, err)
 		}
 		if err != nil {
 			return
 		}
 		for _, size := range sizesOf(p) {
 			if size < 0 || size > 2*v1alpha1.MaxReplicas {
-				t.Errorf("a set gets %d: %v", size, p.Steps)
+				t.Errorf("Compute() gives a set the size %d: %v", size, p.Steps)
 			}
 		}
 		if p.Replicas < 0 || p.Replicas > v1alpha1.MaxReplicas || p.Status.UnavailableReplicas < 0 || p.Replacing < 0 || p.RequeueAfter < 0 {
-			t.Errorf("the plan is %+v", p)
+			t.Errorf("Compute() = %+v", p)
 		}
 	})
 }
 
-// sizesOf are the sizes that a plan writes.
+// sizesOf returns the sizes that a plan writes.
 func sizesOf(p Plan) (sizes []int32) {
 	for _, c := range p.Changes {
 		sizes = append(sizes, c.Replicas)
@@ -115,46 +114,4 @@ func sizesOf(p Plan) (sizes []int32) {
 		sizes = append(sizes, *p.Create.Spec.Replicas)
 	}
 	return sizes
-}
-
-func TestExtremeLimits(t *testing.T) {
-	for _, tt := range []struct {
-		surge             string
-		size, want, floor int32
-	}{
-		{"1000000%", 10, v1alpha1.MaxReplicas, 10},
-		{"1000000%", 0, 0, 0},
-		{"99999999999999999999999%", 1, v1alpha1.MaxReplicas, 1},
-		{"2147483647", 3, v1alpha1.MaxReplicas, 3},
-		{"150%", 3, 5, 3},
-	} {
-		t.Run(fmt.Sprintf("a surge of %s for %d Machines is %d (F-29)", tt.surge, tt.size, tt.want), func(t *testing.T) {
-			d := &v1alpha1.MachineDeployment{}
-			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{MaxSurge: limit(tt.surge), MaxUnavailable: limit("0")}}
-			got, err := limitsOf(d, tt.size)
-			if err != nil || got.surge != tt.want || tt.size-got.unavailable > tt.floor {
-				t.Errorf("%+v, %v", got, err)
-			}
-		})
-	}
-}
-
-func TestASizeThatIsTooLarge(t *testing.T) {
-	t.Run("nothing is planned for it, and the reason is SizeTooLarge (F-29)", func(t *testing.T) {
-		_, err := Compute(extremes{replicas: 100_001, surge: "1", unavailable: "0", annotation: "1"}.snapshot())
-		if err == nil || ReasonOf(err) != ReasonSizeTooLarge {
-			t.Errorf("%v", err)
-		}
-	})
-	t.Run("a set whose stored size is too large gets the deployment's (F-29)", func(t *testing.T) {
-		p, err := Compute(extremes{replicas: 3, stored: 2_000_000_000, surge: "1", unavailable: "0", annotation: "3"}.snapshot())
-		if err != nil || len(p.Changes) != 2 {
-			t.Fatalf("%+v, %v", p.Steps, err)
-		}
-		for _, c := range p.Changes {
-			if c.Replicas > v1alpha1.MaxReplicas {
-				t.Errorf("%s gets %d", c.Set.Name, c.Replicas)
-			}
-		}
-	})
 }

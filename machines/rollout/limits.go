@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// limitsOf resolves the fenceposts for a size (MC-15): surge rounds up (default 1), unavailable rounds down (default 0)
-// and is at most the size; both 0 makes unavailable 1, since nothing could move otherwise.
+// limitsOf returns surge and unavailable as numbers of Machines for a size (MC-15): surge rounds up (default 1), unavailable rounds down
+// (default 0) and is at most the size. When both are 0, unavailable becomes 1, because nothing could change otherwise.
 func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	surge, unavailable := intstr.FromInt32(1), intstr.FromInt32(0)
 	if s := d.Spec.Strategy; s != nil && s.RollingUpdate != nil {
@@ -42,8 +42,8 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	return limits{surge: up, unavailable: min(down, replicas)}, nil
 }
 
-// MostLiving returns how many living Machines a deployment has at most once its sets have followed its size: the size and its
-// surge. A surge that cannot be read counts as one of all Machines. known is false while the deployment has no size.
+// MostLiving returns how many living Machines a deployment has at most, once its sets have followed its size: the size plus its surge. An
+// unreadable surge counts as a surge of all Machines. known is false while the deployment has no size.
 func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 	size := d.Spec.Replicas
 	if size == nil {
@@ -62,9 +62,9 @@ func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 // mostPercent is the percentage from which on any size but 0 exceeds [v1alpha1.MaxReplicas].
 const mostPercent = 100 * v1alpha1.MaxReplicas
 
-// scaled resolves a number, or a percentage of a size. A text without a percent sign is a percentage too, as
-// machine-controller, which stores such a text, has always read it: "5" means 5 %. Whatever number is written there, the result is at most [v1alpha1.MaxReplicas], so that sums of sizes and limits
-// stay inside an int32.
+// scaled returns a number, or a percentage of a size as a number. Text without a percent sign is a percentage too ("5" is 5 %), because
+// machine-controller stores such text and reads it that way. The result is at most [v1alpha1.MaxReplicas], whatever the value, so that sums
+// of sizes and limits fit into an int32.
 func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
 	if _, err := strconv.ParseUint(value.StrVal, 10, 32); err == nil && value.Type == intstr.String {
 		value.StrVal += "%"
@@ -83,20 +83,20 @@ func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
 // [v1alpha1.MaxReplicas].
 var ErrSizeTooLarge = errors.New("the size is too large")
 
-// CheckSize refuses a spec.replicas above [v1alpha1.MaxReplicas]; the error says what to do. It is nil for a nil size.
+// CheckSize returns an error, with the remedy, for a spec.replicas above [v1alpha1.MaxReplicas]. It returns nil for a nil size.
 func CheckSize(replicas *int32) error {
 	if replicas == nil || *replicas <= v1alpha1.MaxReplicas {
 		return nil
 	}
-	return fmt.Errorf("%w: spec.replicas is %d, and at most %d are possible: nothing is made or deleted until it is lowered",
+	return fmt.Errorf("%w: spec.replicas is %d, and at most %d are possible: no Machine is created or deleted until it is lowered",
 		ErrSizeTooLarge, *replicas, v1alpha1.MaxReplicas)
 }
 
-// check refuses a deployment that cannot be followed, with one message that says what to do (MCM-1, MCM-2).
+// check returns an error for an invalid deployment, with one message that says what to do (MCM-1, MCM-2).
 func check(d *v1alpha1.MachineDeployment) error {
 	selector, err := metav1.LabelSelectorAsSelector(&d.Spec.Selector)
 	if err != nil {
-		return fmt.Errorf("spec.selector cannot be read: %w", err)
+		return fmt.Errorf("reading spec.selector: %w", err)
 	}
 	if selector.Empty() {
 		return fmt.Errorf("spec.selector is empty: it must select the labels of spec.template.metadata.labels")

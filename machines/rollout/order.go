@@ -12,10 +12,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// defaultPriority is the rank of a Machine whose annotation is missing or cannot be read.
+// defaultPriority is the priority of a Machine whose annotation is missing or unreadable.
 const defaultPriority = 3
 
-// CheckDeletePolicy refuses a policy that is not one of the four (or empty, which is Random).
+// CheckDeletePolicy returns an error for a policy that is not one of the four, or empty, which is Random.
 func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
 	switch policy {
 	case "", v1alpha1.DeleteRandom, v1alpha1.DeleteNewest, v1alpha1.DeleteOldest, v1alpha1.DeleteDefault:
@@ -24,10 +24,10 @@ func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
 	return fmt.Errorf("deletePolicy is %q: it must be Random, Newest, Oldest or Default", policy)
 }
 
-// DeletionOrder returns the Machines in the order in which they go when there are too many: those named in removals
-// first, then those marked with the delete-machine annotation, then by the priority annotation, then failed ones and
-// those without a node, then those whose node is not Ready, then those that are Ready but not yet available, then by the
-// policy, and by name in the end. Machines that are deleting already are left out.
+// DeletionOrder returns the Machines in the order in which a set deletes them when it has too many: first the Machines named in removals,
+// then those with the delete-machine annotation, then by the priority annotation, then failed ones and those without a Node, then those
+// whose Node is not Ready, then those that are Ready but not yet available, then by the policy, and finally by name. Machines that are
+// being deleted already are left out.
 func DeletionOrder(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []*v1alpha1.Machine {
 	ranked := rank(machines, policy, removals)
 	ordered := make([]*v1alpha1.Machine, len(ranked))
@@ -37,7 +37,7 @@ func DeletionOrder(machines []MachineFacts, policy v1alpha1.DeletePolicy, remova
 	return ordered
 }
 
-// rank puts the Machines that are not deleting into the order in which they go.
+// rank sorts the Machines that are not being deleted into the order of deletion.
 func rank(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []ranking {
 	listed := uidsOf(removals)
 	ranked := make([]ranking, 0, len(machines))
@@ -52,13 +52,13 @@ func rank(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1al
 	return ranked
 }
 
-// ranking holds what two Machines are compared by, in this order; the lower goes first.
+// ranking holds what two Machines are compared by, in this order; the lower value is deleted first.
 type ranking struct {
 	index    int
 	name     string
-	keep     [2]bool // not listed, not marked
+	keep     [2]bool // not named for removal, not annotated with delete-machine
 	priority int
-	healthy  [3]bool // neither failed nor without a node, Ready, available
+	healthy  [3]bool // neither failed nor without a Node, Ready, available
 	age      int64
 }
 
@@ -107,7 +107,7 @@ func priorityOf(m *v1alpha1.Machine) int {
 	return defaultPriority
 }
 
-// rankByAge is lower for what goes sooner. A Machine without a creation time counts as just made.
+// rankByAge returns a number that is lower for a Machine to delete earlier. A Machine without a creation time counts as just created.
 func rankByAge(created time.Time, policy v1alpha1.DeletePolicy) int64 {
 	const justMade = 1 << 62
 	at := int64(justMade)

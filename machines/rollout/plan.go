@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Compute decides what is to be written for a deployment. The error is for people: it says what in the object's spec
-// cannot be followed; nothing may be changed then.
+// Compute decides what to write for a deployment. The error describes, for the user, what is invalid in the spec of the deployment; then
+// nothing must be changed.
 func Compute(s Snapshot) (Plan, error) {
 	if err := check(s.Deployment); err != nil {
 		return Plan{}, err
@@ -32,7 +32,7 @@ func Compute(s Snapshot) (Plan, error) {
 	w.beginRecords()
 	w.follow()
 	w.annotate()
-	p.Replacing, p.Held, p.Rolled = w.replacing(), w.held, w.rolledNodes()
+	p.Replacing, p.Limited, p.Rolled = w.replacing(), w.limitHit, w.rolledNodes()
 	replacements, later := w.replacementNodes()
 	p.Replacements = slices.DeleteFunc(replacements, func(node string) bool { return slices.Contains(p.Rolled, node) })
 	p.Leaving = w.leavingNodes()
@@ -65,9 +65,9 @@ func (w *work) follow() {
 	}
 }
 
-// decideSize returns the size, and whether it has to be written to spec.replicas because a writer dropped it there. The
-// last size comes back, less the removals that no set has been told of yet, inside the bounds; a new object gets its
-// minimum when it has bounds, else 1.
+// decideSize returns the size, and whether it has to be written to spec.replicas because a client dropped it there. A dropped size becomes
+// the last size, less the removals that no set has been given yet, within the bounds. A new object gets its minimum when it has bounds,
+// else 1.
 func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, restored bool) {
 	if w.d.Spec.Replicas != nil {
 		return *w.d.Spec.Replicas, false
@@ -75,19 +75,19 @@ func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, res
 	switch last := w.lastSize(); {
 	case last != nil:
 		size = bounds.Clamp(max(0, min(max(0, *last), v1alpha1.MaxReplicas)-unseen))
-		w.note(fmt.Sprintf("spec.replicas is not given: putting back the last size, %d", size))
+		w.note(fmt.Sprintf("spec.replicas is not set: restoring the last size, %d", size))
 	case bounds.Listed:
 		size = bounds.Min
-		w.note(fmt.Sprintf("spec.replicas is not given: starting with the minimum, %d", size))
+		w.note(fmt.Sprintf("spec.replicas is not set: starting with the minimum, %d", size))
 	default:
 		size = 1
-		w.note("spec.replicas is not given: starting with 1")
+		w.note("spec.replicas is not set: starting with 1")
 	}
 	return size, true
 }
 
-// lastSize is the last size that was followed. Status knows it; an active set that was told another one was told later,
-// in the very write that counted the removals, and the process ended before status was written.
+// lastSize returns the last size that was followed. It is in the status. An active set with another desired size in its annotation is
+// newer: it was written together with the removals, and the process ended before it wrote the status.
 func (w *work) lastSize() *int32 {
 	last := w.d.Status.LastReplicas
 	for _, s := range w.sets {
@@ -99,7 +99,7 @@ func (w *work) lastSize() *int32 {
 	return last
 }
 
-// changes collects one write per set that differs from what is stored.
+// changes collects one write for each set that differs from what is stored.
 func (w *work) changes(p *Plan) {
 	for _, s := range w.sets {
 		if s.isNew {
@@ -112,7 +112,7 @@ func (w *work) changes(p *Plan) {
 		if s == w.current || s.size > 0 {
 			minReady = minReadySeconds(w.d)
 		}
-		removals, same := s.keptRemovals(p.Removals)
+		removals, same := s.remainingRemovals(p.Removals)
 		stored := s.set.Spec.Replicas != nil && *s.set.Spec.Replicas == s.size
 		if stored && same && !s.recordChanged && minReady == s.set.Spec.MinReadySeconds && s.annotated() {
 			continue

@@ -12,14 +12,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Record is a plan that was made, with what it was made from: for people to read, and to be made again.
+// Record is a plan with its input, for an operator to read, and to be computed again.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Generation of the deployment that it was made for, and the size that it followed.
+	// Generation is the generation of the deployment, Replicas the size that the plan follows.
 	Generation int64  `json:"generation"`
 	Replicas   int32  `json:"replicas"`
 	Steps      []Step `json:"steps"`
-	// Snapshot is what was seen, reduced to what decides. Provider documents are sealed: they may hold credentials.
+	// Snapshot is the input of the plan, reduced to what the decision depends on. Provider specs are replaced by fingerprints, because they
+	// may contain credentials.
 	Snapshot Snapshot `json:"snapshot"`
 }
 
@@ -32,10 +33,10 @@ func NewRecord(s Snapshot, p Plan) (Record, error) {
 	return Record{Time: s.Now, Generation: s.Deployment.Generation, Replicas: p.Replicas, Steps: p.Steps, Snapshot: slim}, nil
 }
 
-// Replay makes the plan of a record again.
+// Replay computes the plan of a record again.
 func (r Record) Replay() (Plan, error) { return Compute(r.Snapshot) }
 
-// Slim is a copy of a snapshot that holds what Compute looks at, and leads it to the same plan.
+// Slim returns a copy of a snapshot with only what Compute looks at, so that it leads to the same plan.
 func Slim(s Snapshot) (Snapshot, error) {
 	slim := s
 	d := &v1alpha1.MachineDeployment{ObjectMeta: slimMeta(s.Deployment.ObjectMeta), Spec: *s.Deployment.Spec.DeepCopy(), Status: s.Deployment.Status}
@@ -97,7 +98,7 @@ func slimMachine(m *v1alpha1.Machine) *v1alpha1.Machine {
 	return slim
 }
 
-// seal puts a fingerprint in the place of the provider's document.
+// seal replaces the provider spec of a template by its fingerprint.
 func seal(t *v1alpha1.MachineTemplateSpec) error {
 	for _, p := range []*v1alpha1.ProviderSpec{&t.Spec.ProviderSpec, t.Spec.ProviderConfig} {
 		if p == nil || p.Value == nil {
@@ -105,7 +106,7 @@ func seal(t *v1alpha1.MachineTemplateSpec) error {
 		}
 		raw, err := json.Marshal(sealed{SHA256: fingerprint(p.Value.Raw)})
 		if err != nil {
-			return fmt.Errorf("sealing a provider document: %w", err)
+			return fmt.Errorf("sealing a provider spec: %w", err)
 		}
 		p.Value = &runtime.RawExtension{Raw: raw}
 	}

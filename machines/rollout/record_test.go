@@ -11,11 +11,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// TestPlansCanBeMadeAgain records the plans of every story, sends them through JSON, and makes them again.
-func TestPlansCanBeMadeAgain(t *testing.T) {
-	for _, s := range stories {
+// TestPlansCanBeComputedAgain records the plans of every scenario, sends them through JSON, and computes them again.
+func TestPlansCanBeComputedAgain(t *testing.T) {
+	for _, s := range scenarios {
 		t.Run(s.name, func(t *testing.T) {
-			w := newWorld(s.shape)
+			w := newSimulation(s.shape)
 			w.settle(&strings.Builder{})
 			var kept [][]byte
 			w.onPlan = func(before Snapshot, p Plan) {
@@ -29,9 +29,9 @@ func TestPlansCanBeMadeAgain(t *testing.T) {
 				}
 				kept = append(kept, body)
 			}
-			s.tell(w, &strings.Builder{})
+			s.run(w, &strings.Builder{})
 			if len(kept) == 0 {
-				t.Fatal("nothing was planned")
+				t.Fatal("no plan was made")
 			}
 			for _, body := range kept {
 				var record Record
@@ -40,14 +40,14 @@ func TestPlansCanBeMadeAgain(t *testing.T) {
 				}
 				p, err := record.Replay()
 				if diff := cmp.Diff(record.Steps, p.Steps); err != nil || diff != "" || p.Replicas != record.Replicas {
-					t.Errorf("%v: -recorded +made again\n%s", err, diff)
+					t.Errorf("%v: Replay() differs (-recorded +computed):\n%s", err, diff)
 				}
 			}
 		})
 	}
 }
 
-func TestARecordTellsNoSecrets(t *testing.T) {
+func TestARecordContainsNoSecrets(t *testing.T) {
 	w := settled(shape{1, "1", "0"})
 	secret := `{"cloudProviderSpec":{"password":"hunter2"}}`
 	w.d.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: secret, "note": "seen"}
@@ -68,7 +68,7 @@ func TestARecordTellsNoSecrets(t *testing.T) {
 	}
 }
 
-func TestASealedDocumentStandsForItsMeaning(t *testing.T) {
+func TestASealedDocumentHasTheSameHash(t *testing.T) {
 	plain, again := template(), template(raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack","x":null}`))
 	for _, sealed := range []*v1alpha1.MachineTemplateSpec{plain.DeepCopy(), again.DeepCopy()} {
 		if err := seal(sealed); err != nil {

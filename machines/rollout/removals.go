@@ -13,13 +13,14 @@ import (
 // removalAge is how long an entry outlives its Machine, so that a repeated request finds it.
 const removalAge = 15 * time.Minute
 
-// shareRemovals hands each set its part of the deployment's list: a listed Machine goes onto its set's own list, and
-// the set's size goes down by it. An entry that the set has already was counted in the write that brought it there.
+// shareRemovals distributes to each set its part of the deployment's list: a named Machine is added to the list of its set, and the set's size is
+// lowered by one. An entry that the set has already was counted in the write that added it.
 //
-// One that somebody has deleted before, or that was too many, does not count in the size any more. Then the size goes down
-// by what is to be made yet, and never below the Machines that live: no other goes for it (CA-C68).
+// A named Machine that was already deleted, or that is surplus, does not count in the size any more. For such a Machine the size is lowered
+// by Machines that still have to be created, and never below the number of living Machines, so that no other Machine is deleted for it
+// (CA-C68).
 //
-// It returns by how much the sizes went down.
+// It returns by how much the sizes were lowered.
 func (w *work) shareRemovals() int32 {
 	var lowered int32
 	if len(w.listed) == 0 {
@@ -45,8 +46,8 @@ func (w *work) shareRemovals() int32 {
 	return lowered
 }
 
-// listedRemovals returns spec.removals with the entries that a client dropped from it: those that are remembered, and those
-// that were handed to a set.
+// listedRemovals returns spec.removals and the entries that a client dropped from it: those that are remembered, and those that a set was
+// given.
 func listedRemovals(s Snapshot) []v1alpha1.Removal {
 	listed := v1alpha1.MergeRemovals(s.Deployment.Spec.Removals, s.Named)
 	for _, state := range s.Sets {
@@ -70,9 +71,9 @@ func (s *setWork) uids() map[types.UID]bool {
 	return uids
 }
 
-// keptRemovals is the set's list without the entries that mean nothing any more: the Machine is gone and the deployment
-// has dropped the entry too. same reports that nothing is to be written.
-func (s *setWork) keptRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.Removal, same bool) {
+// remainingRemovals returns the set's list without the entries that have no effect any more, because the Machine is gone and the deployment
+// has dropped the entry too. same is true when the list need not be written.
+func (s *setWork) remainingRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.Removal, same bool) {
 	if len(s.removals) == 0 {
 		return nil, true
 	}
@@ -85,8 +86,8 @@ func (s *setWork) keptRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.R
 	return kept, len(kept) == len(s.set.Spec.Removals) && len(kept) == len(s.removals)
 }
 
-// PruneRemovals is a list without the entries whose Machine is gone and whose time is over, and how long it takes until
-// the next one is due (0: none is waiting).
+// PruneRemovals returns a list without the entries whose Machine has been gone for long enough. wait is the time until the next entry can
+// be pruned (0: none).
 func PruneRemovals(list []v1alpha1.Removal, machines []*v1alpha1.Machine, now time.Time) (kept []v1alpha1.Removal, next time.Duration) {
 	kept = []v1alpha1.Removal{}
 	if len(list) == 0 {

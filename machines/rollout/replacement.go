@@ -11,13 +11,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// replacedEarly is how long before a Machine's deletion the one that takes its place may have been made: as long as a
-// server takes to become an available node. A rollout with surge makes it first.
+// replacedEarly is how long before a Machine's deletion its replacement may have been created: as long as a server needs to become an
+// available node. A rollout with surge creates the replacement first.
 const replacedEarly = 30 * time.Minute
 
-// replacementNodes names the Nodes that are there for pods which have not come yet: for each Machine that still drains
-// and was not taken away by name, that of the living Machine made nearest to its deletion. Such a Node looks as if nobody
-// needed it. wait is until another drain lasts so long that it counts; 0: none does.
+// replacementNodes returns the names of the Nodes that wait for pods of draining Machines: for each Machine that still drains and was not
+// named for removal, the Node of the living Machine that was created nearest to its deletion. Such a Node looks unneeded to the autoscaler.
+// wait is the time until another drain lasts long enough to count; 0: none does.
 func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	draining, wait := w.drainingMachines()
 	if len(draining) == 0 {
@@ -37,14 +37,14 @@ func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	return nodes, wait
 }
 
-// nearest is the one of the Machines, sorted by creation, that was made nearest to a deletion; -1 when none may be the
-// replacement. One that was there before is so in another set only: a set makes the next when one is gone, a rollout with
-// surge before.
+// nearest returns the index of the Machine that was created nearest to a deletion, among Machines sorted by creation, or -1 when none may
+// be the replacement. A Machine that was created before the deletion counts only in another set: a set creates the next Machine after one
+// is gone, a rollout with surge before.
 func nearest(free []*v1alpha1.Machine, gone *v1alpha1.Machine, early time.Duration) int {
 	at := gone.DeletionTimestamp.Time
 	later, _ := slices.BinarySearchFunc(free, at, func(m *v1alpha1.Machine, t time.Time) int { return m.CreationTimestamp.Compare(t) })
 	best := -1
-	// Times are whole seconds: one that was made with the Machine that goes was not made for it.
+	// Times are whole seconds. A Machine that was created together with the deleted one is not its replacement.
 	after := later
 	for after < len(free) && !free[after].CreationTimestamp.After(gone.CreationTimestamp.Time) {
 		after++
@@ -76,12 +76,12 @@ func setUID(m *v1alpha1.Machine) types.UID {
 	return ""
 }
 
-// shortDrain is how long a Machine must have been leaving before the Node that replaces it is marked. Most are gone by then,
-// and no autoscaler takes a new Node for unneeded so soon.
+// shortDrain is how long a Machine must have been leaving before the Node that replaces it is tainted. Most Machines are gone by then, and
+// no autoscaler removes a new Node so soon.
 const shortDrain = 30 * time.Second
 
-// drainingMachines are leaving for a while, with a node and a server, and are to be replaced: nobody took them away by name.
-// wait is until the next one has been leaving so long; 0: there is none.
+// drainingMachines returns the Machines with a Node and a server that have been leaving for some time and are to be replaced, because they
+// were not named for removal. wait is the time until the next Machine has been leaving for so long; 0: there is none.
 func (w *work) drainingMachines() (draining []*v1alpha1.Machine, wait time.Duration) {
 	for _, s := range w.sets {
 		for _, m := range s.machines {
@@ -100,7 +100,7 @@ func (w *work) drainingMachines() (draining []*v1alpha1.Machine, wait time.Durat
 	return draining, wait
 }
 
-// livingNodes are the living Machines that have a node, the oldest first.
+// livingNodes returns the living Machines that have a Node, the oldest first.
 func (w *work) livingNodes() (living []*v1alpha1.Machine) {
 	for _, s := range w.sets {
 		for _, f := range s.living {

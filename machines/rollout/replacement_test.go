@@ -11,15 +11,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// aged gives the Machines creation times, so many minutes ago, by their names' order.
-func (w *world) aged(minutes ...int) {
+// aged sets the creation times of the Machines to so many minutes ago, in the order of their names.
+func (w *simulation) aged(minutes ...int) {
 	slices.SortFunc(w.machines, func(a, b *v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for i, m := range w.machines {
 		m.CreationTimestamp = metav1.NewTime(w.now.Add(-time.Duration(minutes[i]) * time.Minute))
 	}
 }
 
-func (w *world) deletedAgo(name string, minutes int) {
+func (w *simulation) deletedAgo(name string, minutes int) {
 	for _, m := range w.machines {
 		if m.Name == name {
 			at := metav1.NewTime(w.now.Add(-time.Duration(minutes) * time.Minute))
@@ -29,8 +29,8 @@ func (w *world) deletedAgo(name string, minutes int) {
 	}
 }
 
-// outdated makes the Machines those of a set with another template and no replicas.
-func (w *world) outdated(indices ...int) {
+// outdated moves Machines to a set with another template and no replicas.
+func (w *simulation) outdated(indices ...int) {
 	if len(indices) == 0 {
 		return
 	}
@@ -45,27 +45,27 @@ func (w *world) outdated(indices ...int) {
 	}
 }
 
-func TestNodesThatReplaceOneThatStillDrains(t *testing.T) {
+func TestTheReplacementOfADrainingMachine(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// ages of the Machines in minutes, deleted those that drain with the time since their deletion.
+		// ages holds the ages of the Machines in minutes, deleted the time since the deletion of those that drain.
 		ages    []int
 		deleted map[int]int
-		// old are of a set with another template, which has no replicas any more.
+		// old lists the Machines of a set with another template, which has no replicas any more.
 		old    []int
 		listed int
 		want   []int
 	}{
-		{name: "nobody drains", ages: []int{100, 5, 1}, listed: -1},
-		{name: "the one that was made when it was deleted", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "the one that was made before, by a surge", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
-		{name: "none of its own set that was there before it went", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "the surge's, not one of its own set that is nearer", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
-		{name: "none that is as old as itself", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "not its peer, when all is done within a second", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "none for one that was taken away by name", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
-		{name: "one for each", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
-		{name: "no more than there are", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
+		{name: "finds none without a drain", ages: []int{100, 5, 1}, listed: -1},
+		{name: "finds the one created at the deletion", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "finds the one created before by a surge", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
+		{name: "finds none of the same set that was created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "prefers the surge's to a nearer one of the same set", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
+		{name: "finds none of the same age", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "finds no peer when all happens within a second", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "finds none for a Machine that was named for removal", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
+		{name: "finds one for each drain", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
+		{name: "finds no more than exist", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := settled(shape{int32(len(c.ages)), "1", "0"})
@@ -88,10 +88,10 @@ func TestNodesThatReplaceOneThatStillDrains(t *testing.T) {
 			p := must(Compute(w.snapshot()))
 			slices.Sort(p.Replacements)
 			if !slices.Equal(p.Replacements, want) {
-				t.Errorf("%v replace those that drain, want %v", p.Replacements, want)
+				t.Errorf("%v replace draining Machines, want %v", p.Replacements, want)
 			}
 			if len(p.Rolled) != 0 {
-				t.Errorf("nothing rolls, and %v are rolled", p.Rolled)
+				t.Errorf("%v are rolled without a rollout", p.Rolled)
 			}
 		})
 	}
@@ -108,16 +108,16 @@ func TestAReplacementThatIsRolledItselfIsRolled(t *testing.T) {
 	}
 }
 
-func TestReplacementsOfShortDrains(t *testing.T) {
+func TestTheReplacementOfAShortDrain(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
 	w.aged(100, 50, 0)
 	w.deletedAgo(w.machines[0].Name, 0)
-	t.Run("no Node is marked for a drain that has just begun (F-57)", func(t *testing.T) {
+	t.Run("names no Node for a drain that has just begun (F-57)", func(t *testing.T) {
 		if p := must(Compute(w.snapshot())); len(p.Replacements) != 0 || p.RequeueAfter <= 0 || p.RequeueAfter > shortDrain {
-			t.Errorf("%v replace, looked at again after %v", p.Replacements, p.RequeueAfter)
+			t.Errorf("%v replace, next check after %v", p.Replacements, p.RequeueAfter)
 		}
 	})
-	t.Run("it is marked once the drain lasts (F-57)", func(t *testing.T) {
+	t.Run("names the Node when the drain lasts (F-57)", func(t *testing.T) {
 		w.now = w.now.Add(shortDrain)
 		if p := must(Compute(w.snapshot())); len(p.Replacements) != 1 {
 			t.Errorf("%v replace", p.Replacements)
@@ -125,8 +125,8 @@ func TestReplacementsOfShortDrains(t *testing.T) {
 	})
 }
 
-func TestNodesThatLeave(t *testing.T) {
-	t.Run("those of deleted and of listed Machines are named, so that their marks stay (F-57)", func(t *testing.T) {
+func TestLeavingNodes(t *testing.T) {
+	t.Run("are those of deleted and named Machines, which keep their taints (F-57)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.aged(100, 90, 80, 70)
 		deleted, listed := w.machines[0], w.machines[1]

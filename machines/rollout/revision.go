@@ -14,12 +14,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// maxNameBase leaves room for a dash and the ten characters of a hash in the 57 that a set's Machines leave it.
+// maxNameBase leaves room for a dash and the ten characters of a hash in the 57 characters that the names of a set's Machines allow.
 const maxNameBase = 46
 
-// findCurrent makes w.current the set whose template equals the deployment's: of several the largest, then the oldest,
-// so that nothing rolls that need not (CAPI-54). Where there is none, a new one is described, unless the deployment is
-// paused and has other sets. It returns the collision count.
+// findCurrent makes w.current the set whose template equals the deployment's; of several the largest, then the oldest, so that nothing
+// rolls without need (CAPI-54). When there is none, it describes a new set, unless the deployment is paused and has other sets. It returns
+// the collision count.
 func (w *work) findCurrent() (collisions *int32, err error) {
 	for _, s := range w.sets {
 		if TemplatesEqual(&s.set.Spec.Template, &w.d.Spec.Template) && (w.current == nil || s.before > w.current.before) {
@@ -34,14 +34,13 @@ func (w *work) findCurrent() (collisions *int32, err error) {
 	if err != nil {
 		return nil, err
 	}
-	w.current = &setWork{set: set, isNew: true, annotations: map[string]string{v1alpha1.AnnotationRolloutRecord: recordKept}, availableFrom: []int32{0}}
+	w.current = &setWork{set: set, isNew: true, annotations: map[string]string{v1alpha1.AnnotationRolloutRecord: recordValue}, availableFrom: []int32{0}}
 	w.sets = append(w.sets, w.current)
-	w.note("no set has this template: making " + set.Name)
+	w.note("no set has this template: creating " + set.Name)
 	return collisions, nil
 }
 
-// newSet describes the set for the deployment's template. A name that another set has is left to it
-// (MC-26).
+// newSet describes a set for the deployment's template. It avoids a name that another set has (MC-26).
 func (w *work) newSet(collisions *int32) (*v1alpha1.MachineSet, *int32, error) {
 	count := int32(0)
 	if collisions != nil {
@@ -89,8 +88,8 @@ func withHash(labels map[string]string, hash string) map[string]string {
 	return labels
 }
 
-// annotate plans the annotations of all sets: sizes on those that are active, the revision and the deployment's own
-// annotations on the current one, as machine-controller writes them.
+// annotate plans the annotations of all sets, as machine-controller writes them: the sizes on active sets, the revision and the
+// deployment's own annotations on the current set.
 func (w *work) annotate() {
 	for _, s := range w.sets {
 		if s.size > 0 || s == w.current {
@@ -115,7 +114,7 @@ func (w *work) annotate() {
 	w.annotateRevision()
 }
 
-// notCopied are annotations of a deployment that say something about itself only.
+// notCopied lists the annotations of a deployment that describe only the deployment.
 var notCopied = map[string]bool{
 	corev1.LastAppliedConfigAnnotation: true,
 	v1alpha1.AnnotationRevision:        true,
@@ -130,8 +129,8 @@ var notCopied = map[string]bool{
 	v1alpha1.AnnotationUnfreezeMCM:     true,
 }
 
-// annotateRevision gives the current set the highest revision. A set that comes back keeps its former numbers in its
-// history (MC-20); nothing else touches the history (MC-21).
+// annotateRevision assigns to the current set the highest revision. A set that becomes current again keeps its former revisions in its history
+// (MC-20); nothing else changes the history (MC-21).
 func (w *work) annotateRevision() {
 	var highest int32
 	for _, s := range w.old() {
@@ -154,7 +153,7 @@ func (w *work) annotateRevision() {
 	}
 }
 
-// revision is the deployment's own annotation when it has to change.
+// revision returns the deployment's revision annotation when it has to change, else "".
 func (w *work) revision() string {
 	if w.current == nil {
 		return ""
@@ -169,10 +168,10 @@ func (w *work) revision() string {
 	return revision
 }
 
-// defaultHistory is how many empty old sets are kept where spec.revisionHistoryLimit is not given (MC-1).
+// defaultHistory is how many empty old sets are kept when spec.revisionHistoryLimit is not set (MC-1).
 const defaultHistory = 1
 
-// surplusHistory are empty old sets beyond the limit, once the deployment is complete (MC-25).
+// surplusHistory returns the empty old sets beyond the limit, once the deployment is complete (MC-25).
 func (w *work) surplusHistory(status v1alpha1.MachineDeploymentStatus) []*v1alpha1.MachineSet {
 	if w.d.Spec.Paused || !complete(status, w.replicas) {
 		return nil
@@ -194,7 +193,7 @@ func (w *work) surplusHistory(status v1alpha1.MachineDeploymentStatus) []*v1alph
 	})
 	surplus := empty[:max(0, len(empty)-limit)]
 	for _, set := range surplus {
-		w.note(fmt.Sprintf("deleting %s: empty, and beyond the history limit of %d", set.Name, limit))
+		w.note(fmt.Sprintf("deleting %s: it is empty, and beyond the history limit of %d", set.Name, limit))
 	}
 	return surplus
 }

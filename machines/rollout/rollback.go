@@ -16,16 +16,16 @@ const (
 	ReasonRollbackUnchanged = "DeploymentRollbackTemplateUnchanged"
 )
 
-// RollbackPlan is what to do about the annotation rollback-to: take it off, and put Template back unless it is nil.
+// RollbackPlan holds what to do about the annotation rollback-to: remove it, and restore Template unless that is nil.
 type RollbackPlan struct {
 	Template *v1alpha1.MachineTemplateSpec
-	// Reason and Message are for people; Failed reports whether nothing could be put back.
+	// Reason and Message describe the result for an Event. Failed is true when no template could be restored.
 	Reason, Message string
 	Failed          bool
 }
 
-// Rollback decides about the annotation rollback-to; nil when the deployment does not bear it. Revision 0 is the one
-// before the present. A revision is also found in the history of a set that came back since (MCM-18).
+// Rollback decides about the annotation rollback-to. It returns nil when the deployment does not have the annotation. Revision 0 is the
+// previous revision. A revision is also found in the history of a set that has become current again since (MCM-18).
 func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
 	asked, ok := d.Annotations[v1alpha1.AnnotationRollbackTo]
 	if !ok {
@@ -34,16 +34,16 @@ func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
 	revision, err := strconv.ParseInt(asked, 10, 32)
 	if err != nil || revision < 0 {
 		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
-			Message: fmt.Sprintf("%s is %q: it must be a revision, or 0 for the one before", v1alpha1.AnnotationRollbackTo, asked)}
+			Message: fmt.Sprintf("%s is %q: it must be a revision, or 0 for the previous one", v1alpha1.AnnotationRollbackTo, asked)}
 	}
 	set := setOfRevision(sets, int32(revision))
 	if set == nil && revision == 0 {
 		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
-			Message: fmt.Sprintf("no set has a template from before the current one; there are the revisions %s", strings.Join(revisions(sets), ", "))}
+			Message: fmt.Sprintf("no set has a template from before the current one; existing revisions: %s", strings.Join(revisions(sets), ", "))}
 	}
 	if set == nil {
 		return &RollbackPlan{Failed: true, Reason: ReasonRollbackNotFound,
-			Message: fmt.Sprintf("no set has revision %d; there are %s", revision, strings.Join(revisions(sets), ", "))}
+			Message: fmt.Sprintf("no set has revision %d; existing revisions: %s", revision, strings.Join(revisions(sets), ", "))}
 	}
 	if revision == 0 {
 		asked = set.Annotations[v1alpha1.AnnotationRevision]
@@ -54,10 +54,10 @@ func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
 	template := set.Spec.Template.DeepCopy()
 	delete(template.Metadata.Labels, v1alpha1.LabelTemplateHash)
 	return &RollbackPlan{Template: template, Reason: ReasonRollback,
-		Message: fmt.Sprintf("putting back the template of revision %s, from set %s", asked, set.Name)}
+		Message: fmt.Sprintf("restoring the template of revision %s, from set %s", asked, set.Name)}
 }
 
-// setOfRevision finds a set by its revision, else by its history; 0 is the second highest revision.
+// setOfRevision finds a set by its revision, then by its history. 0 is the second highest revision.
 func setOfRevision(sets []SetState, revision int32) *v1alpha1.MachineSet {
 	if revision == 0 {
 		all := numbered(sets)
@@ -80,7 +80,7 @@ func setOfRevision(sets []SetState, revision int32) *v1alpha1.MachineSet {
 	return nil
 }
 
-// numbered are the sets that have a revision, the lowest first.
+// numbered returns the sets that have a revision, the lowest first.
 func numbered(sets []SetState) []*v1alpha1.MachineSet {
 	var all []*v1alpha1.MachineSet
 	for _, s := range sets {

@@ -9,14 +9,14 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// recordKept is the value of AnnotationRolloutRecord.
-const recordKept = "true"
+// recordValue is the value of AnnotationRolloutRecord.
+const recordValue = "true"
 
-// remove lowers an old set by up to n Machines for the rollout. Units that have no Machine yet are dropped first. Then it
-// names Machines in spec.rolloutRemovals, in the order in which the set deletes: those only for which eligible returns
-// true, and none that the set deletes anyway because it has too many. It returns by how many the size went down.
+// remove lowers an old set by up to n Machines for the rollout. It first drops replicas that have no Machine yet. Then it names Machines in
+// spec.rolloutRemovals, in the order of deletion: only those for which eligible returns true, and none that the set deletes anyway because
+// it has too many. It returns by how much the size was lowered.
 //
-// The names are the record of what this rollout removed. Only named Machines count against the ceiling while they leave.
+// The names record what this rollout removed. Among leaving Machines, only named ones count towards replicas plus surge.
 func (w *work) remove(s *setWork, n int32, reason string, eligible func(MachineFacts) bool) int32 {
 	if n <= 0 {
 		return 0
@@ -48,8 +48,8 @@ func anyMachine(MachineFacts) bool { return true }
 
 func unavailable(f MachineFacts) bool { return !f.Available }
 
-// nameRolloutRemoval adds an entry. The Machine counts against the ceiling from now on: it may get a server until the set
-// has deleted it.
+// nameRolloutRemoval adds an entry. The Machine still counts towards replicas plus surge, because it may get a server until the set has
+// deleted it.
 func (s *setWork) nameRolloutRemoval(m *v1alpha1.Machine, now time.Time) {
 	s.rolloutRemovals = append(s.rolloutRemovals[:len(s.rolloutRemovals):len(s.rolloutRemovals)], v1alpha1.Removal{
 		Name: m.Name, UID: m.UID, Time: metav1.NewTime(now),
@@ -58,19 +58,19 @@ func (s *setWork) nameRolloutRemoval(m *v1alpha1.Machine, now time.Time) {
 	s.removing++
 }
 
-// beginRecords starts the record of old sets that have none: machine-controller or an older version of drover made them.
-// Which of their leaving Machines a rollout removed is unknown, so all of them are recorded as removed by it, except those
-// that a list of removals names: the ceiling holds, and a larger size waits at most for the drains that are running now.
+// beginRecords starts the record of old sets that have none, because machine-controller or an older version of drover created them. It is
+// unknown which of their leaving Machines a rollout removed, so it records all of them, except those that a list of removals names.
+// Replicas plus surge are never exceeded that way, and a larger size waits at most for the drains that run now.
 func (w *work) beginRecords() {
 	if strategyOf(w.d) == v1alpha1.OnDelete {
-		return // people delete there
+		return // only an operator deletes Machines with OnDelete
 	}
 	byName := uidsOf(w.listed)
 	for _, s := range w.old() {
-		if s.set.Annotations[v1alpha1.AnnotationRolloutRecord] == recordKept || s.before == 0 && len(s.machines) == 0 {
+		if s.set.Annotations[v1alpha1.AnnotationRolloutRecord] == recordValue || s.before == 0 && len(s.machines) == 0 {
 			continue
 		}
-		s.annotations[v1alpha1.AnnotationRolloutRecord] = recordKept
+		s.annotations[v1alpha1.AnnotationRolloutRecord] = recordValue
 		own := uidsOf(s.removals)
 		for _, m := range s.machines {
 			leaving := !m.DeletionTimestamp.IsZero() && (MachineFacts{Machine: m}).HasServer()

@@ -13,8 +13,8 @@ import (
 
 func nothing() *strings.Builder { return &strings.Builder{} }
 
-// midRoll is a rollout from A to B that stands still because the servers that it removed drain for long.
-func midRoll(s shape) *world {
+// midRoll returns a rollout from A to B that stands still because the Machines that it removed drain for long.
+func midRoll(s shape) *simulation {
 	w := settled(s)
 	w.slow = true
 	w.template("B")
@@ -22,8 +22,8 @@ func midRoll(s shape) *world {
 	return w
 }
 
-// servers counts living Machines, and Machines that leave and still have a server, of a template.
-func (w *world) servers(template string) (living, leaving int) {
+// servers counts the living Machines of a template, and its leaving Machines that still have a server.
+func (w *simulation) servers(template string) (living, leaving int) {
 	for _, m := range w.machines {
 		switch {
 		case m.Spec.Versions.Kubelet != template:
@@ -36,7 +36,7 @@ func (w *world) servers(template string) (living, leaving int) {
 	return living, leaving
 }
 
-func (w *world) expect(t *testing.T, livingA, leavingA, livingB, leavingB int) {
+func (w *simulation) expect(t *testing.T, livingA, leavingA, livingB, leavingB int) {
 	t.Helper()
 	a, aLeaving := w.servers("A")
 	b, bLeaving := w.servers("B")
@@ -46,7 +46,7 @@ func (w *world) expect(t *testing.T, livingA, leavingA, livingB, leavingB int) {
 }
 
 func TestALargerSizeInARollout(t *testing.T) {
-	t.Run("MC-17 MCM-7 does not wait for drains of a smaller size: 10, 5, 10 makes five servers at once (F-33)", func(t *testing.T) {
+	t.Run("does not wait for drains of a smaller size: from 10 to 5 to 10 creates five servers at once (MC-17, MCM-7, F-33)", func(t *testing.T) {
 		w := settled(shape{10, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -59,10 +59,10 @@ func TestALargerSizeInARollout(t *testing.T) {
 		w.plan()
 		w.act(w.sets[1])
 		if w.made-made != 5 {
-			t.Errorf("one plan makes %d servers, want 5", w.made-made)
+			t.Errorf("one plan creates %d servers, want 5", w.made-made)
 		}
 	})
-	t.Run("MC-17 does not wait for a Machine that a person deleted (F-33)", func(t *testing.T) {
+	t.Run("does not wait for a Machine that was deleted by hand (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -72,7 +72,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 		w.settle(nothing())
 		w.expect(t, 4, 1, 3, 0)
 	})
-	t.Run("MC-17 does not wait for a Machine that a removal names (F-33)", func(t *testing.T) {
+	t.Run("does not wait for a Machine that a removal names (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -82,7 +82,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 		w.settle(nothing())
 		w.expect(t, 3, 1, 2, 0)
 	})
-	t.Run("MC-17 MCM-7 waits for what the rollout removed, with surge 0 too (F-33)", func(t *testing.T) {
+	t.Run("waits for what the rollout removed, with surge 0 too (MC-17, MCM-7, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		w.expect(t, 2, 2, 0, 0)
 		w.scale(5)
@@ -92,14 +92,14 @@ func TestALargerSizeInARollout(t *testing.T) {
 }
 
 func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
-	for name, change := range map[string]func(*world){
-		"a pause":               func(w *world) { w.d.Spec.Paused = true },
-		"the former template":   func(w *world) { w.template("A") },
-		"a third template":      func(w *world) { w.template("C") },
-		"the strategy OnDelete": func(w *world) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
-		"the strategy Recreate": func(w *world) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
+	for name, change := range map[string]func(*simulation){
+		"a pause":               func(w *simulation) { w.d.Spec.Paused = true },
+		"the former template":   func(w *simulation) { w.template("A") },
+		"a third template":      func(w *simulation) { w.template("C") },
+		"the strategy OnDelete": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
+		"the strategy Recreate": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
 	} {
-		t.Run("MC-17 holds the ceiling after "+name+" (F-33)", func(t *testing.T) {
+		t.Run("keeps replicas plus surge after "+name+" (MC-17, F-33)", func(t *testing.T) {
 			w := midRoll(shape{4, "0", "2"})
 			change(w)
 			w.settle(nothing())
@@ -108,7 +108,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			}
 		})
 	}
-	t.Run("MC-17 is written with the size, and its entries of Machines that are gone leave with the next write (F-33)", func(t *testing.T) {
+	t.Run("is written with the size, and loses entries of gone Machines with the next write (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.template("B")
 		var written []int
@@ -124,7 +124,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("MC-17 of an older version: what is leaving counts as removed by the rollout (F-33)", func(t *testing.T) {
+	t.Run("of an older version takes leaving Machines as removed by the rollout (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)
@@ -144,16 +144,16 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 func TestARolloutRemovesOnlyMachinesThatStay(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// notReady, young (Ready, not yet available) and marked are places of the four Machines of an old set of 3; stays are
-		// available Machines that must not go.
+		// notReady, young (Ready, not yet available) and marked (annotated for deletion) list some of the four Machines of an old set of 3.
+		// stays lists the available Machines that must not be deleted.
 		notReady, young, marked, stays []int
 	}{
-		{name: "m0 goes in any case and m2 is young: m1 and m3 stay available",
+		{name: "keeps available m1 and m3 when m0 is deleted anyway and m2 is young",
 			notReady: []int{0}, young: []int{2}, stays: []int{1, 3}},
-		{name: "m0 is marked and goes in any case: m2 goes, not m1, which is marked and available",
+		{name: "removes young m2 and not available m1 when m0 is deleted anyway",
 			notReady: []int{0, 2}, marked: []int{0, 1}, stays: []int{1, 3}},
 	} {
-		t.Run("MC-16 MCM-8 "+tt.name+" (F-31)", func(t *testing.T) {
+		t.Run(tt.name+" (MC-16, MCM-8, F-31)", func(t *testing.T) {
 			w := settled(shape{4, "1", "0"})
 			all := slices.Clone(w.machines)
 			w.d.Spec.MinReadySeconds = new(int32(30))
@@ -175,31 +175,9 @@ func TestARolloutRemovesOnlyMachinesThatStay(t *testing.T) {
 			w.settle(nothing())
 			for _, i := range tt.stays {
 				if w.deleted[all[i].Name] {
-					t.Errorf("deleted are %v, %s was available and had to stay", w.deleted, all[i].Name)
+					t.Errorf("deleted are %v, but %s was available and had to stay", w.deleted, all[i].Name)
 				}
 			}
 		})
 	}
-}
-
-func TestRecreateBeforeTheCacheShowsTheOldMachines(t *testing.T) {
-	t.Run("MCM-19 waits until the old set says that it has none (F-32)", func(t *testing.T) {
-		w := settled(shape{3, "1", "0"})
-		w.d.Spec.Strategy.Type = v1alpha1.Recreate
-		w.template("B")
-		shown := w.machines
-		w.machines = nil
-		w.plan()
-		if w.sizes() != "[A=0 B=0]" {
-			t.Errorf("the sizes are %s although nobody has seen the Machines of A go", w.sizes())
-		}
-		w.plan()
-		w.machines = shown
-		w.plan()
-		if w.sizes() != "[A=0 B=0]" {
-			t.Errorf("the sizes are %s although the Machines of A are there", w.sizes())
-		}
-		w.settle(nothing())
-		w.expect(t, 0, 0, 3, 0)
-	})
 }

@@ -7,81 +7,82 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Snapshot is what was seen of a MachineDeployment. Nothing of it is changed.
+// Snapshot is what was observed of a MachineDeployment. Compute does not change it.
 type Snapshot struct {
 	Deployment *v1alpha1.MachineDeployment
-	// Brake is how many Machines of this deployment may be in replacement at once: new ones on their way and old ones
-	// leaving. Nil is no limit but the strategy's own.
-	Brake *int32
-	// Bounds limit a size that is put back; the zero value when the deployment is no node group.
+	// ReplacementLimit is how many Machines of this deployment may be in replacement at the same time: new ones that are not available yet,
+	// and old ones that are leaving. Nil: no limit except the strategy's own.
+	ReplacementLimit *int32 `json:"Brake"`
+	// Bounds limits a size that is restored. It is the zero value when the deployment is not a node group.
 	Bounds v1alpha1.Bounds
-	// Named are entries that spec.removals had in an earlier version, as far as they are remembered. Those that it lacks now
-	// were dropped by a client that does not know the field.
+	// Named holds entries of spec.removals in earlier versions, as far as they are remembered. A client that does not know the field has
+	// dropped those that spec.removals lacks now.
 	Named []v1alpha1.Removal
-	// Sets are the sets that the deployment controls, in any order.
+	// Sets holds the sets that the deployment controls, in any order.
 	Sets []SetState
 	Now  time.Time
 }
 
-// SetState is a set and the Machines that it controls, those included that are deleting.
+// SetState is a set and the Machines that it controls, including those that are being deleted.
 type SetState struct {
 	Set      *v1alpha1.MachineSet
 	Machines []*v1alpha1.Machine
-	// Named are entries that spec.rolloutRemovals had in an earlier version, as far as they are remembered.
+	// Named holds entries of spec.rolloutRemovals in earlier versions, as far as they are remembered.
 	Named []v1alpha1.Removal
 }
 
-// Plan is what is to be written, and why.
+// Plan is what has to be written, and why.
 type Plan struct {
-	// Replicas is the deployment's size. RestoreReplicas asks for writing it to spec.replicas, which a writer dropped.
+	// Replicas is the size of the deployment. RestoreReplicas is true when it must be written to spec.replicas, because a client dropped
+	// it.
 	Replicas        int32
 	RestoreReplicas bool
-	// Create is the set to make, or nil.
+	// Create is the set to create, or nil.
 	Create *v1alpha1.MachineSet
-	// Changes are the sets to write, each with one conditional patch.
+	// Changes lists the sets to write, each with one conditional patch.
 	Changes []SetChange
-	// Delete are old sets without Machines that are beyond the history limit.
+	// Delete lists old sets without Machines that are beyond the history limit.
 	Delete []*v1alpha1.MachineSet
-	// WriteRemovals asks for replacing the deployment's spec.removals by Removals: entries are over, or a client dropped some
-	// that are not.
+	// WriteRemovals is true when Removals must replace the deployment's spec.removals, because entries have been carried out or a client
+	// dropped some.
 	WriteRemovals bool
 	Removals      []v1alpha1.Removal
-	// PlaceholderSeries is to be written to spec.placeholderSeries, which a client dropped; nil leaves it alone.
+	// PlaceholderSeries must be written to spec.placeholderSeries, because a client dropped it. Nil: no change.
 	PlaceholderSeries *int32
-	// Revision is the deployment's own revision annotation; empty leaves it alone.
+	// Revision is the new revision annotation of the deployment. Empty: no change.
 	Revision string
-	// Replacing counts the Machines in replacement once the plan is carried out. Held reports whether the brake held some back.
+	// Replacing counts the Machines in replacement once the plan is carried out. Limited is true when ReplacementLimit stopped some
+	// replacements.
 	Replacing int32
-	Held      bool
-	// Rolled names the Nodes of Machines that are being rolled: of an old template, while the rollout goes on.
+	Limited   bool
+	// Rolled names the Nodes of Machines of an old template, while the rollout continues.
 	Rolled []string
-	// Replacements names the Nodes, none of them rolled, that are there for the pods of Machines which still drain.
+	// Replacements names the Nodes, none of them rolled, that wait for the pods of draining Machines.
 	Replacements []string
-	// Leaving names the Nodes of Machines that leave. Their marks stay as they are: they go with the Nodes.
+	// Leaving names the Nodes of Machines that are leaving. They keep their taints and annotations until they are deleted.
 	Leaving []string
 	// Status holds the fields that this controller owns; the others are zero.
 	Status v1alpha1.MachineDeploymentStatus
-	// Steps say what is done and why, for people.
+	// Steps lists what is done and why, for operators.
 	Steps []Step
-	// RequeueAfter is when time alone changes the plan; 0 is never.
+	// RequeueAfter is the time after which the plan may change without an event; 0: never.
 	RequeueAfter time.Duration
 }
 
-// SetChange is one write to a set: its size together with its share of the removals, and with the Machines that
-// the rollout removes.
+// SetChange is one write to a set: its size, its share of the removals, and the Machines that the rollout removes.
 type SetChange struct {
 	Set             *v1alpha1.MachineSet
 	Replicas        int32
 	Removals        []v1alpha1.Removal
 	RolloutRemovals []v1alpha1.Removal
 	MinReadySeconds int32
-	// Annotations to put; an empty value removes the key.
+	// Annotations holds the annotations to write. An empty value removes the key.
 	Annotations map[string]string
 }
 
 // Step is one decision of a plan.
 type Step struct {
-	// Set is the name of the set that it is about; empty when it is about the deployment.
+	// Set is the name of the set; empty for a decision about the deployment.
 	Set    string `json:"set,omitempty"`
 	From   int32  `json:"from"`
 	To     int32  `json:"to"`

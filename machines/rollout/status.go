@@ -27,7 +27,7 @@ const (
 	ReasonHealthy          = "AsExpected"
 )
 
-// ReasonOf returns the reason that a condition gives for an error of [Compute].
+// ReasonOf returns the reason of a condition about an error of [Compute].
 func ReasonOf(invalid error) string {
 	if errors.Is(invalid, ErrSizeTooLarge) {
 		return ReasonSizeTooLarge
@@ -35,11 +35,11 @@ func ReasonOf(invalid error) string {
 	return ReasonInvalid
 }
 
-// defaultDeadline holds where spec.progressDeadlineSeconds is not given.
+// defaultDeadline is the deadline when spec.progressDeadlineSeconds is not set.
 const defaultDeadline = 600 * time.Second
 
-// status counts the living Machines and sets the conditions that belong to this controller. The waiting time is until a
-// Ready Machine becomes available, or until the progress deadline.
+// status counts the living Machines and sets the conditions of this controller. The wait is the time until a Ready Machine becomes
+// available, or until the progress deadline.
 func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time.Duration) {
 	st, wait := w.numbers()
 	st.ObservedGeneration = w.d.Generation
@@ -95,15 +95,15 @@ func complete(st v1alpha1.MachineDeploymentStatus, replicas int32) bool {
 	return st.UpdatedReplicas == replicas && st.Replicas == replicas && st.AvailableReplicas == replicas
 }
 
-// progress is the condition Progressing. Its transition time is that of the last progress: numbers that went up, old
-// Machines that went away, or a change of the spec.
+// progress returns the condition Progressing. Its transition time is the time of the last progress: the numbers rose, the number of old
+// Machines fell, or the spec changed.
 func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: ReasonUpdating,
 		Message: fmt.Sprintf("%d of %d Machines are of the current template, %d are available", st.UpdatedReplicas, w.replicas, st.AvailableReplicas)}
 	switch {
 	case w.d.Spec.Paused && !w.stalled():
 		c.Status, c.Reason = metav1.ConditionUnknown, ReasonPaused
-		c.Message = "spec.paused is set: sizes are followed, nothing rolls"
+		c.Message = "spec.paused is set: the size is followed, and no Machine is replaced"
 	case complete(st, w.replicas):
 		c.Reason = ReasonComplete
 		c.Message = fmt.Sprintf("all %d Machines are of the current template and available", w.replicas)
@@ -126,8 +126,8 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	return c
 }
 
-// degraded is the condition Degraded: something needs a person, though what is available stays so. The message names the
-// first of what is wrong.
+// degraded returns the condition Degraded: an operator has to act, although the available Machines remain. The message names the first
+// fault.
 func (w *work) degraded(progress metav1.Condition) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
 	failed, example := w.failed()
@@ -145,7 +145,7 @@ func (w *work) degraded(progress metav1.Condition) metav1.Condition {
 	return w.keepTime(c)
 }
 
-// failed counts living Machines that have failed, and names the first in the alphabet.
+// failed counts the living Machines that have failed, and returns the first by name.
 func (w *work) failed() (count int, example string) {
 	for _, s := range w.sets {
 		for _, f := range s.living {
@@ -176,13 +176,13 @@ func (w *work) progressed(st v1alpha1.MachineDeploymentStatus) bool {
 		st.Replicas-st.UpdatedReplicas < former.Replicas-former.UpdatedReplicas
 }
 
-// stalled reports whether the deadline was found exceeded earlier.
+// stalled reports whether an earlier plan found the deadline exceeded.
 func (w *work) stalled() bool {
 	c := meta.FindStatusCondition(w.d.Status.Conditions, v1alpha1.ConditionProgressing)
 	return c != nil && c.Reason == ReasonDeadline
 }
 
-// deadlineExceeded reports whether the last progress is longer ago than the deployment allows.
+// deadlineExceeded reports whether the time since the last progress exceeds the deadline of the deployment.
 func (w *work) deadlineExceeded() bool {
 	c := meta.FindStatusCondition(w.d.Status.Conditions, v1alpha1.ConditionProgressing)
 	deadline, ok := deadlineOf(w.d)
@@ -199,7 +199,7 @@ func deadlineOf(d *v1alpha1.MachineDeployment) (time.Duration, bool) {
 	return seconds(*d.Spec.ProgressDeadlineSeconds), *d.Spec.ProgressDeadlineSeconds > 0
 }
 
-// keepTime keeps the transition time of a condition whose status is as before.
+// keepTime keeps the transition time of a condition whose status has not changed.
 func (w *work) keepTime(c metav1.Condition) metav1.Condition {
 	c.ObservedGeneration = w.d.Generation
 	c.LastTransitionTime = metav1.NewTime(w.now)
@@ -209,8 +209,8 @@ func (w *work) keepTime(c metav1.Condition) metav1.Condition {
 	return c
 }
 
-// waiting describes what the rollout waits for: the first Machine of the current template, by name, that is not available
-// and says why. It returns an empty text when there is none.
+// waiting describes what the rollout waits for: the first Machine of the current template, by name, that is not available and has a
+// message. It returns "" when there is none.
 func (w *work) waiting() string {
 	if w.current == nil {
 		return ""
@@ -225,7 +225,7 @@ func (w *work) waiting() string {
 	return text
 }
 
-// whyNotReady returns reason and message of a Machine's Ready condition that is not True.
+// whyNotReady returns the reason and message of a Machine's Ready condition that is not True.
 func whyNotReady(m *v1alpha1.Machine) string {
 	if _, ready := ReadySince(m); ready {
 		return ""

@@ -24,7 +24,7 @@ func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
 				Reason: "NodeStarting", Message: why, LastTransitionTime: &metav1.Time{Time: w.now}}}
 		}
 	}
-	t.Run("stands still with one new Machine and replaces nothing (F-47)", func(t *testing.T) {
+	t.Run("stops with one new Machine and replaces nothing (F-47)", func(t *testing.T) {
 		deleted := len(w.deleted)
 		for range 3 {
 			w.now = w.now.Add(time.Minute)
@@ -34,13 +34,94 @@ func TestARolloutThatWaitsForNodesToStart(t *testing.T) {
 			t.Errorf("%d Machines, %d were deleted", len(w.machines), len(w.deleted)-deleted)
 		}
 	})
-	t.Run("names the reason once the deadline is over (F-47)", func(t *testing.T) {
+	t.Run("reports the reason when the deadline is over (F-47)", func(t *testing.T) {
 		w.now = w.now.Add(defaultDeadline + time.Second)
 		p, _ := w.plan()
 		for _, name := range []string{"Progressing", "Degraded"} {
 			if c := condition(p, name); c.Reason != ReasonDeadline || !strings.Contains(c.Message, "NodeStarting: "+why) {
 				t.Errorf("%+v", c)
 			}
+		}
+	})
+}
+
+func TestConditionsOfADeployment(t *testing.T) {
+	t.Run("report a complete deployment (MC-27)", func(t *testing.T) {
+		w := settled(shape{3, "1", "0"})
+		p, _ := w.plan()
+		if c := condition(p, "Progressing"); c.Status != "True" || c.Reason != ReasonComplete {
+			t.Errorf("Progressing is %+v", c)
+		}
+		if c := condition(p, "Available"); c.Status != "True" || p.Status.ObservedGeneration != w.d.Generation {
+			t.Errorf("Available is %+v", c)
+		}
+	})
+	t.Run("report no progress at the deadline, and progress again (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
+		w := settled(shape{3, "1", "1"})
+		w.broken["B"] = true
+		w.template("B")
+		w.settle(&strings.Builder{})
+		p, _ := w.plan()
+		if p.RequeueAfter <= 0 || p.RequeueAfter > defaultDeadline+time.Second {
+			t.Errorf("next check in %s", p.RequeueAfter)
+		}
+		w.now = w.now.Add(p.RequeueAfter)
+		p, _ = w.plan()
+		if c := condition(p, "Progressing"); c.Status != "False" || c.Reason != ReasonDeadline {
+			t.Errorf("Progressing is %+v", c)
+		}
+		w.broken["B"] = false
+		w.settle(&strings.Builder{})
+		p, _ = w.plan()
+		if c := condition(p, "Progressing"); c.Reason != ReasonComplete || p.Status.UpdatedReplicas != 3 {
+			t.Errorf("Progressing is %+v, updated %d", c, p.Status.UpdatedReplicas)
+		}
+	})
+	t.Run("name in Degraded what is wrong, and clear it (MC-27)", func(t *testing.T) {
+		w := settled(shape{3, "1", "1"})
+		p, _ := w.plan()
+		if c := condition(p, "Degraded"); c.Status != "False" || c.Reason != ReasonHealthy {
+			t.Errorf("Degraded is %+v", c)
+		}
+		reason := "Quota"
+		w.machines[1].Status.ErrorReason = &reason
+		p, _ = w.plan()
+		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonFailed || !strings.Contains(c.Message, w.machines[1].Name) {
+			t.Errorf("Degraded is %+v", c)
+		}
+		w.machines[1].Status.ErrorReason = nil
+		w.sets[0].Status.ErrorReason = new("CreateError")
+		p, _ = w.plan()
+		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonSetError {
+			t.Errorf("Degraded is %+v", c)
+		}
+		w.sets[0].Status.ErrorReason = nil
+		w.broken["B"] = true
+		w.template("B")
+		w.settle(&strings.Builder{})
+		w.now = w.now.Add(defaultDeadline + time.Second)
+		p, _ = w.plan()
+		if c := condition(p, "Degraded"); c.Status != "True" || c.Reason != ReasonDeadline {
+			t.Errorf("Degraded is %+v", c)
+		}
+	})
+	t.Run("report a pause (MCM-16)", func(t *testing.T) {
+		w := settled(shape{3, "1", "0"})
+		w.d.Spec.Paused = true
+		w.template("B")
+		p, wrote := w.plan()
+		if c := condition(p, "Progressing"); c.Status != "Unknown" || c.Reason != ReasonPaused || wrote {
+			t.Errorf("Progressing is %+v, wrote changes: %v", c, wrote)
+		}
+	})
+	t.Run("count a Ready Machine as available after minReadySeconds (MC-37, MCM-22a)", func(t *testing.T) {
+		w := settled(shape{2, "1", "0"})
+		n := int32(30)
+		w.d.Spec.MinReadySeconds = &n
+		w.now = w.now.Add(10 * time.Second)
+		p, _ := w.plan()
+		if p.Status.ReadyReplicas != 2 || p.Status.AvailableReplicas != 0 || p.RequeueAfter != 20*time.Second {
+			t.Errorf("%d ready, %d available, next check in %s", p.Status.ReadyReplicas, p.Status.AvailableReplicas, p.RequeueAfter)
 		}
 	})
 }

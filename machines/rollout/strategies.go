@@ -9,11 +9,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// followDeletions is OnDelete: an old set keeps what people left there, and the current set makes up the rest. A smaller
-// size takes the surplus from the oldest sets first.
+// followDeletions implements OnDelete: an old set keeps the Machines that were not deleted by hand, and the current set creates the rest. A
+// smaller size removes the surplus from the oldest sets first.
 func (w *work) followDeletions() {
 	for _, s := range w.old() {
-		w.resize(s, min(s.size, int32(len(s.living))), "OnDelete: somebody deleted Machines")
+		w.resize(s, min(s.size, int32(len(s.living))), "OnDelete: Machines were deleted by hand")
 	}
 	surplus := w.sizes() - w.replicas
 	for _, s := range w.old() {
@@ -26,23 +26,23 @@ func (w *work) followDeletions() {
 	w.raise(w.current, max(0, w.replicas-left), fmt.Sprintf("OnDelete: %d old Machines stay", left))
 }
 
-// recreate removes all old Machines before it makes new ones; not even their objects may be left (MCM-19), nor may an old
-// set have a size that it has not observed yet.
+// recreate removes all old Machines before it creates new ones. It waits until their objects are gone (MCM-19), and until no old set has a
+// size that it has not observed yet.
 func (w *work) recreate() {
 	waiting := w.leaving > 0
 	for _, s := range w.old() {
-		w.remove(s, w.braked(s.size), "Recreate: old Machines go first", anyMachine)
+		w.remove(s, w.limited(s.size), "Recreate: old Machines are removed first", anyMachine)
 		waiting = waiting || !s.empty()
 	}
 	if waiting {
-		w.resize(w.current, min(w.current.size, w.replicas), "Recreate: waiting for old Machines to go")
+		w.resize(w.current, min(w.current.size, w.replicas), "Recreate: waiting until old Machines are gone")
 		return
 	}
 	w.raise(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
 }
 
-// scalePaused follows the size without rolling: a single active set takes it all, several share it in proportion to
-// their sizes (MC-24).
+// scalePaused follows the size without rolling: a single active set takes the whole change, several share it in proportion to their sizes
+// (MC-24).
 func (w *work) scalePaused() {
 	var active []*setWork
 	for _, s := range w.sets {
@@ -60,7 +60,7 @@ func (w *work) scalePaused() {
 	case 1:
 		w.raise(active[0], w.replicas, "paused: the only active set takes the size")
 	default:
-		// Growth may use the surge; a size that did not change moves nothing.
+		// Growth may use the surge. A size that did not change changes no set.
 		change := w.allowed() - w.sizes()
 		if change > 0 && !w.grew(active) {
 			change = max(0, w.replicas-w.sizes())
@@ -74,8 +74,8 @@ func (w *work) scalePaused() {
 	}
 }
 
-// scaleInProportion spreads a change of the size over the active sets: each in proportion to its share of the old
-// maximum, the rounding rest to the largest.
+// scaleInProportion distributes a change of the size over the active sets: to each in proportion to its share of the old maximum, and the
+// rounding remainder to the largest.
 func (w *work) scaleInProportion(active []*setWork, change int32, reason string) {
 	slices.SortStableFunc(active, func(a, b *setWork) int { return cmp.Compare(b.size, a.size) })
 	sizes := make([]int32, len(active))
@@ -97,8 +97,7 @@ func (w *work) scaleInProportion(active []*setWork, change int32, reason string)
 	}
 }
 
-// holdFloor gives Machines back to sets that would lose available ones below the floor, and takes them from sets that
-// have others.
+// holdFloor raises sets that would lose available Machines below the floor, and lowers others instead.
 func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	var left int32
 	for i, s := range active {
@@ -114,7 +113,7 @@ func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	}
 }
 
-// takeFree lowers another set than the one at index kept by a Machine that is not available, if there is one.
+// takeFree lowers a set other than the one at index kept by a Machine that is not available, if there is one.
 func takeFree(active []*setWork, sizes []int32, kept int) {
 	for i, s := range active {
 		if i != kept && sizes[i] > 0 && s.availableAt(sizes[i]-1) == s.availableAt(sizes[i]) {
@@ -124,7 +123,7 @@ func takeFree(active []*setWork, sizes []int32, kept int) {
 	}
 }
 
-// proportion is how much a set's size changes when the maximum becomes allowed. No set gets more than that, whatever its
+// proportion returns how much a set's size changes when the maximum becomes allowed. The result is at most that maximum, whatever the set's
 // annotation says.
 func proportion(s *setWork, allowed int32) int32 {
 	former, ok := number(s.set, v1alpha1.AnnotationMaxReplicas)
@@ -135,7 +134,7 @@ func proportion(s *setWork, allowed int32) int32 {
 	return int32(min(share, float64(allowed))) - s.size
 }
 
-// grew reports whether the size was raised since the active sets were last told of it.
+// grew reports whether the size is higher than the size that the active sets were last given.
 func (w *work) grew(active []*setWork) bool {
 	for _, s := range active {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && told < w.replicas {

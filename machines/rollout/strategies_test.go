@@ -8,7 +8,7 @@ import (
 )
 
 func TestASmallerSizeUnderOnDelete(t *testing.T) {
-	t.Run("MC-28 takes old Machines first: 9 old and 3 current, 12 to 6, keeps the current ones (F-30)", func(t *testing.T) {
+	t.Run("takes old Machines first: from 12 to 6 with 9 old and 3 current ones (MC-28, F-30)", func(t *testing.T) {
 		w := settled(shape{12, "1", "0"})
 		w.d.Spec.Strategy.Type = v1alpha1.OnDelete
 		w.template("B")
@@ -17,12 +17,34 @@ func TestASmallerSizeUnderOnDelete(t *testing.T) {
 		}
 		w.settle(&strings.Builder{})
 		if got := w.sizes(); got != "[A=9 B=3]" {
-			t.Fatalf("the sizes are %s", got)
+			t.Fatalf("sizes %s", got)
 		}
 		w.scale(6)
 		w.settle(&strings.Builder{})
 		if got := w.sizes(); got != "[A=3 B=3]" {
-			t.Errorf("the sizes are %s, want [A=3 B=3]", got)
+			t.Errorf("sizes %s, want [A=3 B=3]", got)
 		}
+	})
+}
+
+func TestRecreateUnderAStaleCache(t *testing.T) {
+	t.Run("waits until the old set reports that it has none (MCM-19, F-32)", func(t *testing.T) {
+		w := settled(shape{3, "1", "0"})
+		w.d.Spec.Strategy.Type = v1alpha1.Recreate
+		w.template("B")
+		shown := w.machines
+		w.machines = nil
+		w.plan()
+		if w.sizes() != "[A=0 B=0]" {
+			t.Errorf("sizes %s although the Machines of A may exist", w.sizes())
+		}
+		w.plan()
+		w.machines = shown
+		w.plan()
+		if w.sizes() != "[A=0 B=0]" {
+			t.Errorf("sizes %s although the Machines of A exist", w.sizes())
+		}
+		w.settle(nothing())
+		w.expect(t, 0, 0, 3, 0)
 	})
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// TemplatesEqual says whether two templates mean the same, so that nothing rolls: the hash label, the order of keys,
-// whitespace, and null or empty fields of the provider spec are no difference (MC-19). Anything else is.
+// TemplatesEqual reports whether two templates mean the same, so that nothing rolls. The hash label, the order of keys, white space, and
+// null or empty fields of the provider spec make no difference (MC-19). Everything else does.
 func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
 	if a.Spec.Versions != b.Spec.Versions {
 		return false
@@ -32,8 +32,8 @@ func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(plainA, plainB)
 }
 
-// templateHash names a template in the name of its set. Equal templates have equal hashes; collisions makes another
-// name for a template whose name is taken.
+// templateHash returns the hash in the name of a template's set. Equal templates have equal hashes; another collision count returns another
+// hash, for a template whose name is taken.
 func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, error) {
 	template, document := split(t)
 	plain, err := json.Marshal(template)
@@ -41,7 +41,7 @@ func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, er
 		return "", fmt.Errorf("encoding the template: %w", err)
 	}
 	sum := fnv.New32a()
-	_, _ = sum.Write(plain) // a hash never fails
+	_, _ = sum.Write(plain) // a hash never returns an error
 	_, _ = sum.Write([]byte(fingerprint(document)))
 	if collisions > 0 {
 		_, _ = sum.Write([]byte(strconv.Itoa(int(collisions))))
@@ -49,12 +49,12 @@ func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, er
 	return rand.SafeEncodeString(strconv.FormatUint(uint64(sum.Sum32()), 10)), nil
 }
 
-// sealed is a provider document of which only the fingerprint is kept.
+// sealed is a provider spec that is replaced by its fingerprint.
 type sealed struct {
 	SHA256 string `json:"sha256"`
 }
 
-// fingerprint differs between documents of different meaning; a sealed one has the fingerprint of what was sealed.
+// fingerprint returns a text that differs between documents of different meaning. A sealed document has the fingerprint of the original.
 func fingerprint(document []byte) string {
 	plain := canonical(document)
 	var s sealed
@@ -67,8 +67,8 @@ func fingerprint(document []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// split parts a template into the provider's document, under whichever spelling it stands, and the rest without what is
-// no part of its meaning.
+// split divides a template into the provider spec, under either of its field names, and the rest without what does not belong to its
+// meaning.
 func split(t *v1alpha1.MachineTemplateSpec) (rest *v1alpha1.MachineTemplateSpec, document []byte) {
 	c := *t
 	c.Metadata.Labels = maps.Clone(t.Metadata.Labels)
@@ -91,7 +91,7 @@ func split(t *v1alpha1.MachineTemplateSpec) (rest *v1alpha1.MachineTemplateSpec,
 	return &c, document
 }
 
-// canonical is a JSON document with sorted keys and without null and empty fields. What is no JSON stays as it is: then
+// canonical returns a JSON document with sorted keys and without null and empty fields. It returns text that is not JSON unchanged, so that
 // only equal bytes are equal.
 func canonical(raw []byte) []byte {
 	if len(bytes.TrimSpace(raw)) == 0 {
@@ -114,8 +114,8 @@ func canonical(raw []byte) []byte {
 	return out
 }
 
-// prune drops the null and empty fields of objects. In a map whose keys people choose (tags, labels, annotations) an
-// empty value has a meaning and stays.
+// prune removes the null and empty fields of objects. In a map whose keys the user chooses (tags, labels, annotations), an empty value has
+// a meaning and is kept.
 func prune(value any, freeKeys bool) any {
 	switch v := value.(type) {
 	case map[string]any:

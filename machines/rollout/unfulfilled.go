@@ -7,10 +7,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Unfulfilled returns the living Machines that are promises only, in the order in which a promise is taken back: those
-// without a server, then failed ones, then those whose server has no Node; inside each the newest first, then by name.
-// A Machine whose Node is registered is never among them. (Replicas that have no Machine at all come before all of
-// these; they are not Machines, and the caller counts them.)
+// Unfulfilled returns the living Machines that are not nodes yet, in the order in which a smaller size deletes them: those without a
+// server, then failed ones, then those whose server has no Node; in each of these the newest first, then by name. It never returns a
+// Machine whose Node is registered. (Replicas that have no Machine yet come before all of these. They are not Machines, and the caller
+// counts them.)
 func Unfulfilled(machines []MachineFacts) []*v1alpha1.Machine {
 	var open []MachineFacts
 	for _, f := range machines {

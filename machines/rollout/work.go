@@ -11,54 +11,53 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// work is a plan in the making.
+// work holds the state of one plan while it is computed.
 type work struct {
 	d        *v1alpha1.MachineDeployment
 	now      time.Time
 	replicas int32
-	// listed is spec.removals with the entries that a client dropped from it.
+	// listed holds spec.removals and the entries that a client dropped from it.
 	listed []v1alpha1.Removal
 	limits limits
-	// sets are all sets that are not being deleted, oldest first. current is the one that has the deployment's template,
-	// or nil while a paused deployment has none.
+	// sets holds all sets that are not being deleted, the oldest first. current is the set with the deployment's template; nil while a
+	// paused deployment has none.
 	sets    []*setWork
 	current *setWork
-	// leaving counts Machines with a server in sets that are being deleted; removing counts those of them that a rollout
-	// removed before.
+	// leaving counts the Machines with a server in sets that are being deleted; removing counts those of them that a rollout removed
+	// before.
 	leaving, removing int32
-	// brake is how many Machines may be in replacement at once, or nil; held reports whether it held some back.
-	brake *int32
-	held  bool
-	steps []Step
+	// limit is how many Machines may be in replacement, or nil. limitHit is true when the limit stopped some replacements.
+	limit    *int32
+	limitHit bool
+	steps    []Step
 }
 
-// setWork is a set whose next size is being decided.
+// setWork is a set with its next size while the plan is computed.
 type setWork struct {
 	set *v1alpha1.MachineSet
-	// isNew: the set does not exist yet.
+	// isNew is true when the set does not exist yet.
 	isNew    bool
 	machines []*v1alpha1.Machine
 	living   []MachineFacts
-	// leavingNodes names the Nodes of the others.
+	// leavingNodes names the Nodes of the Machines that are not living.
 	leavingNodes []string
-	// removing counts Machines that a rollout removed and that still have a server, or may get one (MC-17).
+	// removing counts the Machines that a rollout removed and that still have a server, or may get one (MC-17).
 	removing int32
-	// before is the size that the set has, size the one that it gets.
+	// before is the current size of the set, size the planned one.
 	before, size int32
 	removals     []v1alpha1.Removal
-	// rolloutRemovals are spec.rolloutRemovals without Machines that are gone; recordChanged reports whether the plan added
-	// an entry.
+	// rolloutRemovals holds spec.rolloutRemovals without Machines that are gone. recordChanged is true when the plan added an entry.
 	rolloutRemovals []v1alpha1.Removal
 	recordChanged   bool
 	annotations     map[string]string
-	// order holds the living Machines in the order in which the set lets them go; availableFrom[i] counts the available
-	// ones among order[i:].
+	// order holds the living Machines in the order in which the set deletes them. availableFrom[i] counts the available ones among
+	// order[i:].
 	order         []MachineFacts
 	availableFrom []int32
 }
 
 func newWork(s Snapshot) *work {
-	w := &work{d: s.Deployment, now: s.Now, brake: s.Brake, listed: listedRemovals(s)}
+	w := &work{d: s.Deployment, now: s.Now, limit: s.ReplacementLimit, listed: listedRemovals(s)}
 	listed := uidsOf(w.listed)
 	for _, state := range s.Sets {
 		if !state.Set.DeletionTimestamp.IsZero() {
@@ -88,13 +87,13 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 		switch {
 		case f.Living():
 			s.living = append(s.living, f)
-		case byRollout[m.UID] && (f.HasServer() || m.DeletionTimestamp.IsZero()): // it may get a server until it is deleted
+		case byRollout[m.UID] && (f.HasServer() || m.DeletionTimestamp.IsZero()): // the Machine may get a server until it is deleted
 			s.removing++
 		}
 	}
 	s.before = int32(len(s.living))
 	if n := state.Set.Spec.Replicas; n != nil && *n >= 0 {
-		// A negative size, stored before there were rules, means nothing; one that is too large is corrected.
+		// A negative size was stored before it was validated, and is ignored. A size above the maximum is corrected.
 		s.before = min(*n, v1alpha1.MaxReplicas)
 	}
 	s.size = s.before
@@ -102,8 +101,8 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 	return s
 }
 
-// sortLiving puts the living Machines into the order in which the set will delete them. The set uses the same function
-// on the same facts, so the planner knows what a smaller size costs.
+// sortLiving sorts the living Machines into the order in which the set will delete them. The set uses the same function on the same facts,
+// so the planner predicts which Machines a smaller size costs.
 func (s *setWork) sortLiving() {
 	s.order = make([]MachineFacts, 0, len(s.living))
 	for _, r := range rank(s.living, s.set.Spec.DeletePolicy, s.removals) {
@@ -118,26 +117,26 @@ func (s *setWork) sortLiving() {
 	}
 }
 
-// availableAt counts the Machines that are available now and stay so at a size.
+// availableAt counts the Machines that are available now and remain at a size.
 func (s *setWork) availableAt(size int32) int32 {
 	return s.availableFrom[max(0, int32(len(s.order))-size)]
 }
 
 func (s *setWork) available() int32 { return s.availableAt(s.size) }
 
-// staying returns the living Machines that the set keeps at its size, in the order in which it would delete them.
+// staying returns the living Machines that the set keeps at its planned size, in the order in which it would delete them.
 func (s *setWork) staying() []MachineFacts {
 	return s.order[max(0, int32(len(s.order))-s.size):]
 }
 
-// occupied counts the Machines that the set has or is about to make, whichever is more, and those that a rollout removed
-// and that still have a server. Machines that leave for another reason do not count.
+// occupied counts the Machines that the set has or will create, whichever is more, and those that a rollout removed and that still have a
+// server. Machines that leave for another reason do not count.
 func (s *setWork) occupied() int32 {
 	return max(s.size, int32(len(s.living))) + s.removing
 }
 
-// empty reports whether the set has no Machine and is to have none. The set's status must say so for its present size:
-// the set may have made Machines that the cache does not show yet.
+// empty reports whether the set has no Machines and wants none. The set's status must report that for its current size, because the set may
+// have created Machines that the informer cache does not show yet.
 func (s *setWork) empty() bool {
 	st := s.set.Status
 	observed := st.ObservedGeneration >= s.set.Generation && st.Replicas == 0
@@ -155,7 +154,7 @@ func (w *work) resize(s *setWork, size int32, reason string) {
 
 func (w *work) note(reason string) { w.steps = append(w.steps, Step{Reason: reason}) }
 
-// old are all sets but the current one, oldest first.
+// old returns all sets except the current one, the oldest first.
 func (w *work) old() []*setWork {
 	var old []*setWork
 	for _, s := range w.sets {
@@ -185,7 +184,7 @@ func (w *work) removed() int32 {
 	return total
 }
 
-// occupied counts what the ceiling of replicas and surge bounds.
+// occupied counts the Machines that replicas plus surge limit.
 func (w *work) occupied() int32 {
 	total := w.removing
 	for _, s := range w.sets {
@@ -220,7 +219,7 @@ func serversIn(machines []*v1alpha1.Machine) int32 {
 	return n
 }
 
-// limits bound a rolling update, in Machines.
+// limits holds surge and unavailable of a rolling update, in Machines.
 type limits struct {
 	surge, unavailable int32
 }
@@ -239,10 +238,10 @@ func minReadySeconds(d *v1alpha1.MachineDeployment) int32 {
 	return *d.Spec.MinReadySeconds
 }
 
-// floor is how many Machines must stay available.
+// floor returns how many Machines must stay available.
 func (w *work) floor() int32 { return w.replicas - w.limits.unavailable }
 
-// allowed is the sum of sizes that a roll may reach.
+// allowed returns the sum of sizes that a rollout may reach.
 func (w *work) allowed() int32 {
 	if w.replicas == 0 {
 		return 0
@@ -250,17 +249,17 @@ func (w *work) allowed() int32 {
 	return w.replicas + w.limits.surge
 }
 
-// room returns how many Machines may be added below the ceiling; it may be negative.
+// room returns how many Machines may be added within replicas plus surge; it may be negative.
 func (w *work) room() int32 { return w.replicas + w.limits.surge - w.occupied() }
 
-// roomFor returns by how much a set's size may rise without exceeding the ceiling. Living Machines in excess of the set's size,
-// which the set has not deleted yet, count against the ceiling already: a larger size that keeps them needs no room for them.
+// roomFor returns by how much a set's size may rise within replicas plus surge. Living Machines in excess of the set's size, which the set
+// has not deleted yet, count already, so a larger size that keeps them needs no room for them.
 func (w *work) roomFor(s *setWork) int32 {
 	return w.room() + max(0, int32(len(s.living))-s.size)
 }
 
-// raise gives a set a larger size where no rollout goes on: below the ceiling as long as Machines that an earlier rollout
-// removed still have servers, and without a limit otherwise. A smaller size is set as it is.
+// raise sets a larger size of a set when no rollout is under way: within replicas plus surge while Machines that an earlier rollout removed
+// still have servers, and without a limit otherwise. It sets a smaller size as it is.
 func (w *work) raise(s *setWork, size int32, reason string) {
 	if size > s.size && w.removed() > 0 {
 		size = min(size, s.size+max(0, w.roomFor(s)))
@@ -268,13 +267,13 @@ func (w *work) raise(s *setWork, size int32, reason string) {
 	w.resize(s, size, reason)
 }
 
-// number reads a whole number from a set's annotation.
+// number parses a whole number from a set's annotation.
 func number(set *v1alpha1.MachineSet, key string) (int32, bool) {
 	n, err := strconv.ParseInt(set.Annotations[key], 10, 32)
 	return int32(n), err == nil
 }
 
-// soonest is the lesser of two waiting times, where 0 and less are no waiting time.
+// soonest returns the shorter of two waits. A wait of 0 or less counts as none.
 func soonest(a, b time.Duration) time.Duration {
 	switch {
 	case a <= 0:

@@ -30,24 +30,24 @@ import (
 // retryReach is how soon a set that lacks Machines is reconciled again while an API server cannot be reached.
 const retryReach = 5 * time.Second
 
-// ceilingAgain is how soon a set at its ceiling is reconciled again. The deletion of a released Machine enqueues no set.
-const ceilingAgain = time.Minute
+// runawayRetry is how soon a set at its runaway limit is reconciled again. The deletion of a released Machine does not enqueue the set.
+const runawayRetry = time.Minute
 
-// Options are what the controller needs.
+// Options configure the controller.
 type Options struct {
 	// Control is the cluster that holds the MachineSets and Machines.
 	Control cluster.Cluster
 	Clock   clock.PassiveClock
-	// Suffix makes the last part of a Machine's name: five letters and digits that no other has. Required.
+	// Suffix returns the last part of a Machine's name: five letters and digits that it returned for no other Machine. Required.
 	Suffix func() string
-	// Lease is looked at before each set and before each Machine that is made. nil: it is always fresh.
+	// Lease is checked before each reconcile and before each Machine that is created. nil: it is always fresh.
 	Lease Lease
-	// Reach reports whether the API servers answer: while they do not, no Machine is made. nil: they do.
+	// Reach reports whether the API servers answer. While they do not, no Machine is created. nil: they always answer.
 	Reach *reach.Watch
-	// PlaceRecord returns what the status of a new Machine of this template records beside its finalizers: where its resources
-	// will be made. nil, as a function or as its result: nothing is recorded.
+	// PlaceRecord returns what the status of a new Machine of this template records from its creation on: where its cloud resources will be
+	// created. nil, as a function or as its result: nothing is recorded.
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
-	// Concurrent is how many sets are worked on at once. Default: 10.
+	// Concurrent is how many sets are reconciled at the same time. Default: 10.
 	Concurrent int
 }
 
@@ -62,7 +62,7 @@ type Reconciler struct {
 	specs    *specs
 	statuses *statuses
 	options  Options
-	// conflicts has the waits of sets that the cache shows as they were.
+	// conflicts holds the back-off of sets whose informer cache is older than the API server.
 	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
 
@@ -87,7 +87,7 @@ func assemble(o Options, c client.Client, live client.Reader, recorder events.Ev
 	}
 }
 
-// SetupWithManager makes the manager run the controller.
+// SetupWithManager registers the controller with the manager.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.options.Suffix == nil {
 		return errors.New("the controller of MachineSets needs a source of names: set Options.Suffix")
@@ -109,7 +109,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// setEvents wakes a set, and remembers the removals that it names. Those of a set of a deployment stand there too.
+// setEvents enqueues a set on its changes, and records the removals that it names.
 func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
 	named := func(s *v1alpha1.MachineSet) []v1alpha1.Removal {
 		if metav1.GetControllerOfNoCopy(s) != nil {
@@ -120,7 +120,7 @@ func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet,
 	return ownership.Remembering(&r.specs.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{})
 }
 
-// machineEvents wakes the set of a Machine that was made, changed or deleted.
+// machineEvents enqueues the set of a Machine that was created, changed or deleted.
 func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, ctrl.Request] {
 	selector := func(s *v1alpha1.MachineSet) *metav1.LabelSelector { return &s.Spec.Selector }
 	return ownership.Events[*v1alpha1.Machine]{
@@ -129,12 +129,12 @@ func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine
 	}.Handler()
 }
 
-// Reconcile brings one set a step further.
+// Reconcile compares one set with its Machines, and creates or deletes Machines.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	set := &v1alpha1.MachineSet{}
 	if err := r.client.Get(ctx, req.NamespacedName, set); err != nil {
 		r.expected.forget(req.NamespacedName)
-		r.statuses.pace.Forget(req.NamespacedName)
+		r.statuses.throttle.Forget(req.NamespacedName)
 		r.conflicts.Forget(req)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
@@ -149,7 +149,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	}
 	result, err := r.reconcile(ctx, set)
 	if apierrors.IsConflict(err) || errors.Is(err, errCacheOld) {
-		ctrl.LoggerFrom(ctx).V(1).Info("the set changed meanwhile, looking again")
+		ctrl.LoggerFrom(ctx).V(1).Info("The set has changed since it was read, reconciling it again")
 		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	}
 	r.conflicts.Forget(req)
@@ -158,7 +158,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 
 func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (ctrl.Result, error) {
 	if set.Spec.Replicas != nil && *set.Spec.Replicas < 0 {
-		return ctrl.Result{}, r.specs.heal(ctx, set)
+		return ctrl.Result{}, r.specs.replaceNegativeSize(ctx, set)
 	}
 	selector, invalid := check(set)
 	if invalid != nil {
@@ -175,79 +175,79 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	wait := seen.settleIn
-	if err := r.specs.own(ctx, set, next, &wait, machines); err != nil {
+	wait := seen.verifyIn
+	if err := r.specs.writeOwned(ctx, set, next, &wait, machines); err != nil {
 		return ctrl.Result{}, err
 	}
-	ceilinged, err := r.holdBack(ctx, set, &next, &wait)
+	runaway, err := r.limitCreates(ctx, set, &next, &wait)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
-		// The new leader writes the status.
+		// The status is left to the new leader.
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
 	status := seen.status(selector)
 	status.LastPlaceholderSeries = cmp.Or(set.Spec.PlaceholderSeries, set.Status.LastPlaceholderSeries)
-	if failed := errors.Join(acted, ceilinged); failed != nil {
+	if failed := errors.Join(acted, runaway); failed != nil {
 		reason := reasonCreate
 		if acted == nil {
-			reason = reasonCeiling
+			reason = reasonRunaway
 		}
 		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error())
 	} else if next.create > 0 || len(next.remove) > 0 {
-		// The numbers are about to change: they are written once, when the cache shows what was done.
+		// The numbers are about to change. They are written once, when the cache shows the new Machines and deletions.
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
-	later, err := r.statuses.show(ctx, set, status)
+	later, err := r.statuses.writeWhenDue(ctx, set, status)
 	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
-// plan decides what to do with a set. Machines are made, or chosen for deletion, only while the cache shows the set's present
-// spec. The first such decision of this process is made again when the API server shows Machines otherwise than the cache.
-func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (seen, decision, error) {
+// plan decides what to do with a set. Machines are created, or chosen for deletion, only while the informer cache shows the current spec of
+// the set. The first such decision of this process is made again when the API server shows other Machines than the cache.
+func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (observed, decision, error) {
 	wait, err := r.expected.verify(ctx, set, machines)
 	if err != nil {
-		return seen{}, decision{}, err
+		return observed{}, decision{}, err
 	}
-	look := func() seen {
-		return observe(set, machines, r.specs.removals(set), r.expected.unmet(set), r.clock.Now())
+	look := func() observed {
+		return observe(set, machines, r.specs.removals(set), r.expected.unconfirmed(set), r.clock.Now())
 	}
 	s := look()
 	d := decide(s)
 	if d.create > 0 || d.surplus > 0 {
-		news, err := r.expected.look(ctx, set, machines)
+		news, err := r.expected.readSetLive(ctx, set, machines)
 		if err != nil {
-			return seen{}, decision{}, err
+			return observed{}, decision{}, err
 		}
 		if news {
 			s = look()
 			d = decide(s)
 		}
 	}
-	s.settleIn = wait
+	s.verifyIn = wait
 	return s, d, nil
 }
 
-// holdBack makes a decision create fewer Machines, or none, where that must be, and shortens wait to when that may have changed.
-// ceilinged is that of boundByCeiling.
-func (r *Reconciler) holdBack(ctx context.Context, set *v1alpha1.MachineSet, d *decision, wait *time.Duration) (ceilinged, err error) {
-	ceilinged, err = r.boundByCeiling(ctx, set, d)
-	if ceilinged != nil {
-		*wait = ownership.Soonest(*wait, ceilingAgain)
+// limitCreates lowers the number of Machines that a decision creates, to the runaway limit of the set, or to 0 while an API server cannot
+// be reached. It shortens wait to the time after which more may be allowed. runaway is the error of applyRunawayLimit.
+func (r *Reconciler) limitCreates(ctx context.Context, set *v1alpha1.MachineSet, d *decision, wait *time.Duration) (runaway, err error) {
+	runaway, err = r.applyRunawayLimit(ctx, set, d)
+	if runaway != nil {
+		*wait = ownership.Soonest(*wait, runawayRetry)
 	}
 	if d.create > 0 && r.options.Reach.State().Frozen {
-		// The cache may be old: Machines that it does not show may exist.
+		// The informer cache may be old: Machines that it does not show may exist.
 		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
 	}
-	return ceilinged, err
+	return runaway, err
 }
 
-// boundByCeiling keeps a decision below the set's ceiling; ceilinged describes what is not made; an Event
-// reports it when it is new.
-func (r *Reconciler) boundByCeiling(ctx context.Context, set *v1alpha1.MachineSet, d *decision) (ceilinged, err error) {
+// applyRunawayLimit keeps a decision within the runaway limit of the set. runaway describes the Machines that are not created, and is
+// reported by an Event when it is new.
+func (r *Reconciler) applyRunawayLimit(ctx context.Context, set *v1alpha1.MachineSet, d *decision) (runaway, err error) {
 	if d.create == 0 {
 		return nil, nil
 	}
@@ -255,27 +255,27 @@ func (r *Reconciler) boundByCeiling(ctx context.Context, set *v1alpha1.MachineSe
 	if err != nil {
 		return nil, err
 	}
-	d.create, ceilinged = underCeiling(d.create, d.wanted, released)
-	if told := set.Status.ErrorReason; ceilinged != nil && (told == nil || *told != reasonCeiling) {
-		r.events.Eventf(set, nil, "Warning", reasonCeiling, "Create", "%s", ceilinged.Error())
+	d.create, runaway = withinRunawayLimit(d.create, d.wanted, released)
+	if reported := set.Status.ErrorReason; runaway != nil && (reported == nil || *reported != reasonRunaway) {
+		r.events.Eventf(set, nil, "Warning", reasonRunaway, "Create", "%s", runaway.Error())
 	}
-	return ceilinged, nil
+	return runaway, nil
 }
 
-// refuse writes a status that says what in the spec cannot be followed.
+// refuse writes a status that describes what is invalid in the spec.
 func (r *Reconciler) refuse(ctx context.Context, set *v1alpha1.MachineSet, invalid error) error {
 	reason := reasonInvalid
 	if errors.Is(invalid, rollout.ErrSizeTooLarge) {
 		reason = reasonSize
 	}
 	st := failedStatus(set, reason, invalid, metav1.NewTime(r.clock.Now()))
-	if told := set.Status.ErrorMessage; told == nil || *told != *st.ErrorMessage {
+	if reported := set.Status.ErrorMessage; reported == nil || *reported != *st.ErrorMessage {
 		r.events.Eventf(set, nil, "Warning", reason, "Reconcile", "%s", invalid.Error())
 	}
 	return r.statuses.write(ctx, set, st)
 }
 
-// act deletes first and makes then, so that a stale view never makes what it deletes.
+// act deletes Machines before it creates new ones.
 func (r *Reconciler) act(ctx context.Context, set *v1alpha1.MachineSet, d decision) error {
 	deleted := r.machines.delete(ctx, set, d.remove)
 	if d.create == 0 {
@@ -284,7 +284,7 @@ func (r *Reconciler) act(ctx context.Context, set *v1alpha1.MachineSet, d decisi
 	return errors.Join(deleted, r.machines.create(ctx, set, d.create))
 }
 
-// check refuses a set that cannot be followed.
+// check validates what the CRD cannot: that the selector matches the labels of the template.
 func check(set *v1alpha1.MachineSet) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
 	if err != nil {

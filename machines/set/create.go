@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// maxParallel bounds the calls that run at once.
+	// maxParallel limits the calls that are under way at the same time.
 	maxParallel = 64
-	// maxNameBase leaves room for a dash and five letters in the 63 that a host name may have.
+	// maxNameBase leaves room for a dash and five characters in the 63 characters of a host name.
 	maxNameBase = 57
 )
 
-// create makes count Machines in batches of 1, 2, 4, … calls at once, and the rest as one stream of maxParallel
-// calls. It stops behind the first batch that has an error, and in the stream behind the first error: what fails for one
-// usually fails for all (MCM-24).
+// create creates count Machines, in batches of 1, 2, 4, … parallel calls, and the rest as one stream of maxParallel parallel calls. It
+// stops after the first batch with an error, and in the stream after the first error, because the cause of one failure usually affects all
+// calls (MCM-24).
 func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
 	var place *runtime.RawExtension
 	if ms.placeRecord != nil {
@@ -51,18 +51,18 @@ func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count 
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("creating Machines (%d of %d made): %w", made, count, err)
+			return fmt.Errorf("creating Machines (%d of %d created): %w", made, count, err)
 		}
 		made += n
 	}
 	if made > 0 {
-		ctrl.LoggerFrom(ctx).Info("made Machines", "count", made)
+		ctrl.LoggerFrom(ctx).Info("Created Machines", "count", made)
 	}
 	return nil
 }
 
-// createOne makes one Machine. Its name is remembered before the call: when the outcome is unknown, the Machine
-// counts until a look shows that it does not exist. place is the Machine's first status.providerStatus; it may be nil.
+// createOne creates one Machine. It records the Machine's name before the call: when the outcome of the call is unknown, the Machine counts
+// until a live read shows that it does not exist. place is the first status.providerStatus of the Machine; it may be nil.
 func (ms *machines) createOne(ctx context.Context, set *v1alpha1.MachineSet, place *runtime.RawExtension) error {
 	if ms.lease.old() {
 		return errLeaseOld
@@ -80,13 +80,13 @@ func (ms *machines) createOne(ctx context.Context, set *v1alpha1.MachineSet, pla
 	return err
 }
 
-// refused reports whether the API server answered and nothing was made.
+// refused reports whether the API server answered and created nothing.
 func refused(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && !apierrors.IsTimeout(err) && !apierrors.IsServerTimeout(err) && !apierrors.IsInternalError(err)
 }
 
-// newMachine returns the Machine that a set's template describes. The finalizers stand on it before any server can exist.
+// newMachine returns the Machine that a set's template describes. It has its finalizers from the start, before any server can exist.
 func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 	t := set.Spec.Template.DeepCopy()
 	m := &v1alpha1.Machine{
@@ -107,8 +107,8 @@ func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 	return m
 }
 
-// withoutGuarded drops from a new Machine what the author of a template may not give it: drover may set it on a Machine, so
-// admission does not refuse it here. A template that asks for the replacement of its Machines would do so without end.
+// withoutGuarded removes from a new Machine what the author of a template may not set: drover may set these fields of a Machine, so
+// admission does not refuse them here. A template with the annotation that replaces a Machine would replace its Machines endlessly.
 func withoutGuarded(m *v1alpha1.Machine) {
 	for _, key := range v1alpha1.GuardedAnnotations {
 		delete(m.Annotations, key)
@@ -128,7 +128,7 @@ func finalizers(t *v1alpha1.MachineTemplateSpec) []string {
 	return all
 }
 
-// delete deletes each Machine, by UID, and tries all of them even when one fails.
+// delete deletes each Machine, with its UID as a precondition. It tries all of them even when one fails.
 func (ms *machines) delete(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) error {
 	if len(machines) == 0 {
 		return nil
@@ -137,7 +137,7 @@ func (ms *machines) delete(ctx context.Context, set *v1alpha1.MachineSet, machin
 	for i, m := range machines {
 		names[i] = m.Name
 	}
-	ctrl.LoggerFrom(ctx).Info("deleting Machines", "machines", names)
+	ctrl.LoggerFrom(ctx).Info("Deleting Machines", "machines", names)
 	return inParallel(len(machines), func(i int) error {
 		m := machines[i]
 		ms.expected.delete(set, m, ms.clock.Now())
@@ -150,7 +150,7 @@ func (ms *machines) delete(ctx context.Context, set *v1alpha1.MachineSet, machin
 	})
 }
 
-// inParallel calls do for 0 … n-1, at most maxParallel at once, and waits for all.
+// inParallel calls do for 0 … n-1, at most maxParallel at the same time, and waits for all calls.
 func inParallel(n int, do func(i int) error) error {
 	errs := make([]error, n)
 	slots := make(chan struct{}, maxParallel)

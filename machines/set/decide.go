@@ -11,44 +11,44 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// maxPerPass bounds how many Machines are made or deleted in one reconcile; the rest follows in the next.
-const maxPerPass = 1000
+// maxPerReconcile limits how many Machines one reconcile creates or deletes. The next reconcile continues.
+const maxPerReconcile = 1000
 
-// seen is what was observed of a set.
-type seen struct {
+// observed holds what was observed of a set.
+type observed struct {
 	set *v1alpha1.MachineSet
-	// machines are those that the set controls, deleting ones included. deleted holds those that were deleted although
-	// the cache does not show it yet, unseen counts those that were made and that it does not show.
+	// machines holds the Machines that the set controls, including those being deleted. deleted holds the Machines that this process has
+	// deleted, and unseen counts those that it has created, as far as the cache does not show it yet.
 	machines []rollout.MachineFacts
 	deleted  map[types.UID]bool
 	unseen   int
-	// availableIn is when the next Ready Machine becomes available; 0 is never.
+	// availableIn is when the next Ready Machine becomes available; 0: never.
 	availableIn time.Duration
-	// settleIn is when what was made or deleted, and is not shown so, is looked up live; 0 is never.
-	settleIn time.Duration
+	// verifyIn is when creates and deletes that the cache does not show yet are looked up live; 0: never.
+	verifyIn time.Duration
 }
 
-// decision is what is to be done.
+// decision holds what to do with a set.
 type decision struct {
-	// wanted is the size that is followed; restore asks for writing it to spec.replicas.
+	// wanted is the size to keep. restore is true when it must be written to spec.replicas.
 	wanted  int
 	restore bool
 	remove  []*v1alpha1.Machine
-	// surplus is how many of remove the set chose itself, because it has too many.
+	// surplus is how many Machines of remove the set chose itself, because it has too many.
 	surplus int
 	create  int
 }
 
-// unmet is what this process has done to the Machines of a set and the cache does not show yet.
-type unmet struct {
-	// created counts the Machines that were made, deleted holds those that were deleted.
+// unconfirmed holds what this process has done to the Machines of a set, as far as the cache does not show it yet.
+type unconfirmed struct {
+	// created counts the created Machines, deleted holds the deleted ones.
 	created int
 	deleted map[types.UID]bool
 }
 
-// observe returns what the cache shows of a set, together with what it does not show yet. removals are those of the set's spec.
-func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []v1alpha1.Removal, open unmet, now time.Time) seen {
-	s := seen{set: set, unseen: open.created, deleted: open.deleted}
+// observe returns what the cache shows of a set, combined with what it does not show yet. removals are the removals of the set's spec.
+func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []v1alpha1.Removal, open unconfirmed, now time.Time) observed {
+	s := observed{set: set, unseen: open.created, deleted: open.deleted}
 	listed := map[types.UID]bool{}
 	for _, list := range [][]v1alpha1.Removal{removals, set.Spec.RolloutRemovals} {
 		for _, removal := range list {
@@ -66,9 +66,9 @@ func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []
 	return s
 }
 
-// decide returns which Machines are deleted and how many are made. Listed Machines are deleted whatever the size is; only living
-// ones are counted.
-func decide(s seen) decision {
+// decide returns which Machines to delete and how many to create. Machines that are named for removal are deleted whatever the size; only
+// living ones count towards the size.
+func decide(s observed) decision {
 	var d decision
 	var living []rollout.MachineFacts
 	for _, f := range s.machines {
@@ -86,21 +86,21 @@ func decide(s seen) decision {
 		order := rollout.DeletionOrder(living, s.set.Spec.DeletePolicy, nil)
 		d.surplus = min(surplus, len(order))
 		d.remove = append(d.remove, order[:d.surplus]...)
-	case surplus < 0 && !makesNone(s.set):
+	case surplus < 0 && !creationStopped(s.set):
 		d.create = -surplus
 	}
-	d.create = min(d.create, maxPerPass)
-	d.remove = d.remove[:min(len(d.remove), maxPerPass)]
+	d.create = min(d.create, maxPerReconcile)
+	d.remove = d.remove[:min(len(d.remove), maxPerReconcile)]
 	return d
 }
 
-// makesNone reports whether a set makes no Machines although some are missing: it is an old one of an OnDelete deployment, or
+// creationStopped reports whether a set must not create Machines although some are missing: it is an old set of an OnDelete deployment, or
 // frozen (package machines/safety/freeze).
-func makesNone(set *v1alpha1.MachineSet) bool {
+func creationStopped(set *v1alpha1.MachineSet) bool {
 	return set.Annotations[v1alpha1.AnnotationNoCreate] == "true" || set.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen
 }
 
-// wanted returns the size to follow. A size that no writer sets is the number of Machines, and 1 for a new set.
+// wanted returns the size to keep. When no client sets spec.replicas, it is the number of Machines, and 1 for a new set.
 func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 	switch {
 	case set.Spec.Replicas != nil:
@@ -111,21 +111,21 @@ func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 	return living, true
 }
 
-// ceiling is how many living Machines a set of a size may have made: its own, and those that it released (MCM-35).
-// Something is wrong beyond it, such as a program that takes the labels off every new Machine. Machines that are deleting
-// do not count: after a large scale-down with slow drains a set must still be able to grow.
-func ceiling(wanted int) int {
+// runawayLimit returns how many living Machines and released Machines a set of a size may have together (MCM-35). More of them mean that
+// something is wrong, such as a program that removes the labels of every new Machine. Machines that are being deleted do not count, because
+// a set must be able to grow after a large scale-down with slow drains.
+func runawayLimit(wanted int) int {
 	const spare = 10
 	return 2*wanted + spare
 }
 
-// underCeiling returns how many of a number of Machines the ceiling allows to be made. The error describes why they are fewer.
-func underCeiling(create, wanted, released int) (int, error) {
+// withinRunawayLimit returns how many of a number of Machines may be created. The error describes why they are fewer.
+func withinRunawayLimit(create, wanted, released int) (int, error) {
 	living := wanted - create
-	left := max(0, ceiling(wanted)-living-released)
+	left := max(0, runawayLimit(wanted)-living-released)
 	if create <= left {
 		return create, nil
 	}
-	return left, fmt.Errorf("making %d of %d Machines: the set released %d whose labels no longer matched, and with %d living ones the ceiling is %d; a released one counts until it goes or loses the annotation %s",
-		left, create, released, living, ceiling(wanted), v1alpha1.AnnotationReleasedBy)
+	return left, fmt.Errorf("creating %d of %d Machines: the set has released %d Machines whose labels no longer matched, and with %d living ones the limit for its size is %d; a released Machine counts until it is deleted or its annotation %s is removed",
+		left, create, released, living, runawayLimit(wanted), v1alpha1.AnnotationReleasedBy)
 }

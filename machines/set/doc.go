@@ -1,16 +1,17 @@
-// Package set keeps MachineSets at their size: it adopts, makes and deletes Machines, and counts them.
+// Package set keeps MachineSets at their size: it adopts, creates and deletes Machines, and counts them.
 //
-// It never sees a cloud, nor a Node: a Machine's Ready condition follows its Node's, and a change of it wakes the set.
+// It has no access to a cloud or to Nodes. A Machine's Ready condition follows the condition of its Node, and a change of it enqueues the
+// set.
 //
-// The Reconciler brings one set a step further. Each of the types that it uses has its own dependencies and lock: machines (the
-// Machines of a set), expectations (what the cache does not show yet), specs and statuses. What is to be done is decided without
-// any of them, by decide.
+// The Reconciler compares one set with its Machines and acts. Each of the types that it uses has its own dependencies and lock: machines
+// (the Machines of a set), expectations (what the cache does not show yet), specs and statuses. The function decide makes the decision
+// without any of them.
 package set
 
 import "time"
 
-// FieldManager owns what this controller writes.
+// FieldManager is the field manager of this controller.
 const FieldManager = "drover-machineset"
 
-// gather is how long events of Machines are collected before their set is reconciled, so that all of them cause one status write.
+// gather is how long the queue collects events of Machines before their set is reconciled, so that they cause one write of the status.
 const gather = 200 * time.Millisecond

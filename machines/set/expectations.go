@@ -17,12 +17,12 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// overdue is when something that this process has done and the cache does not show is looked up live.
+// overdue is how long the cache may take to show a create or delete of this process. After that time the Machine is looked up live.
 const overdue = 10 * time.Second
 
-// expectations remembers what this process has done to the Machines of each set and what the cache does not show yet, so
-// that a stale cache never makes or deletes twice (MC-34). Names are chosen before the create call: a call whose outcome
-// is unknown is settled by looking the name up.
+// expectations records what this process has done to the Machines of each set, as far as the informer cache does not show it yet, so that a
+// stale cache never leads to a second create or delete (MC-34). Names are chosen before the create call, so that a call with an unknown
+// outcome is resolved by a lookup of the name.
 type expectations struct {
 	// live reads from the API server itself.
 	live  client.Reader
@@ -36,12 +36,12 @@ type expected struct {
 	uid     types.UID
 	created map[string]time.Time
 	deleted map[types.UID]deletion
-	// looked: the set and its Machines were read live once since this process began, because an earlier leader may have
-	// done something that the cache does not show.
-	looked bool
+	// readLive is true when this process has read the set and its Machines live once, because an earlier leader may have created or deleted
+	// Machines that the cache does not show yet.
+	readLive bool
 }
 
-// deletion is when a Machine was deleted.
+// deletion records when a Machine was deleted.
 type deletion struct {
 	name string
 	at   time.Time
@@ -51,7 +51,7 @@ func newExpectations(live client.Reader, now clock.PassiveClock) *expectations {
 	return &expectations{live: live, clock: now, sets: map[types.NamespacedName]*expected{}}
 }
 
-// entry returns the set's record; the mutex is held. A set that was made later under the same name has a new record.
+// entry returns the record of a set. A set that was created later under the same name has a new record. mu must be held.
 func (x *expectations) entry(set *v1alpha1.MachineSet) *expected {
 	key := client.ObjectKeyFromObject(set)
 	e := x.sets[key]
@@ -68,8 +68,8 @@ func (x *expectations) forget(set types.NamespacedName) {
 	delete(x.sets, set)
 }
 
-// unmet returns what the cache does not show yet.
-func (x *expectations) unmet(set *v1alpha1.MachineSet) unmet {
+// unconfirmed returns what the cache does not show yet.
+func (x *expectations) unconfirmed(set *v1alpha1.MachineSet) unconfirmed {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.entry(set)
@@ -77,7 +77,7 @@ func (x *expectations) unmet(set *v1alpha1.MachineSet) unmet {
 	for uid := range e.deleted {
 		deleted[uid] = true
 	}
-	return unmet{created: len(e.created), deleted: deleted}
+	return unconfirmed{created: len(e.created), deleted: deleted}
 }
 
 func (x *expectations) create(set *v1alpha1.MachineSet, name string, now time.Time) {
@@ -104,7 +104,7 @@ func (x *expectations) notDeleted(set *v1alpha1.MachineSet, uid types.UID) {
 	delete(x.entry(set).deleted, uid)
 }
 
-// gone drops what is expected of a Machine that the cache shows as deleted, or that the set released.
+// gone removes the expectations for a Machine that the cache shows as deleted, or that the set released.
 func (x *expectations) gone(set types.NamespacedName, m *v1alpha1.Machine) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -114,29 +114,28 @@ func (x *expectations) gone(set types.NamespacedName, m *v1alpha1.Machine) {
 	}
 }
 
-// hasLooked reports whether this process has read the set's Machines live.
-func (x *expectations) hasLooked(set *v1alpha1.MachineSet) bool {
+// hasReadLive reports whether this process has read the set's Machines live.
+func (x *expectations) hasReadLive(set *v1alpha1.MachineSet) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.entry(set).looked
+	return x.entry(set).readLive
 }
 
-// hasNowLooked records that this process has read the set's Machines live.
-func (x *expectations) hasNowLooked(set *v1alpha1.MachineSet) {
+// recordLiveRead records that this process has read the set's Machines live.
+func (x *expectations) recordLiveRead(set *v1alpha1.MachineSet) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.entry(set).looked = true
+	x.entry(set).readLive = true
 }
 
-// late is what the cache should have shown by now.
+// late holds what the cache should have shown by now.
 type late struct {
 	created []string
 	deleted map[types.UID]string
 }
 
-// settle drops what the cache shows by now, and returns what has been waited for too long and how long the next may
-// take.
-func (x *expectations) settle(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
+// prune removes the expectations that the cache has met. It returns those that are overdue, and when the next one will be.
+func (x *expectations) prune(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	e := x.entry(set)
@@ -166,9 +165,9 @@ func (x *expectations) settle(set *v1alpha1.MachineSet, machines []*v1alpha1.Mac
 	return l, wait
 }
 
-// verify compares what was done with what the cache shows, and looks up live what is overdue.
+// verify compares what this process has done with what the cache shows, and looks up live what is overdue.
 func (x *expectations) verify(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (time.Duration, error) {
-	l, wait := x.settle(set, machines, x.clock.Now())
+	l, wait := x.prune(set, machines, x.clock.Now())
 	for _, name := range l.created {
 		m, err := x.lookUp(ctx, set, name)
 		if err != nil {
@@ -196,7 +195,7 @@ func (x *expectations) verify(ctx context.Context, set *v1alpha1.MachineSet, mac
 	return wait, nil
 }
 
-// lookUp reads a Machine from the API server itself; nil when there is none.
+// lookUp reads a Machine from the API server itself. It returns nil when there is none.
 func (x *expectations) lookUp(ctx context.Context, set *v1alpha1.MachineSet, name string) (*v1alpha1.Machine, error) {
 	m := &v1alpha1.Machine{}
 	err := x.live.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: name}, m)
@@ -212,30 +211,30 @@ func (x *expectations) lookUp(ctx context.Context, set *v1alpha1.MachineSet, nam
 // errCacheOld ends a reconcile whose cache shows another spec of the set than the API server, or a set that is gone.
 var errCacheOld = errors.New("the cache shows an older MachineSet")
 
-// look reads the set from the API server before this process makes Machines of the set, or chooses some for deletion: by then
-// the set may be larger, smaller or deleted, and a late watch does not show it. It returns errCacheOld while the cache shows
-// another spec of the set, or a set that is being deleted or gone.
+// readSetLive reads the set from the API server before this process creates Machines of the set, or chooses some for deletion, because the
+// set may be larger, smaller or deleted by now although a late watch does not show it. It returns errCacheOld while the cache shows another
+// spec of the set, or when the set is being deleted or gone.
 //
-// Before the first of these decisions it reads the set's Machines too: an earlier leader may have made and deleted some, and the
-// cache does not show it yet. It records those Machines as pending and reports whether there are any.
-func (x *expectations) look(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
+// Before the first such decision it reads the set's Machines too, because an earlier leader may have created or deleted some that the cache
+// does not show yet. It records those as expectations, and reports whether there are any.
+func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
 	var now v1alpha1.MachineSet
 	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the MachineSet: %w", err)
 	}
-	// A deletion is a new generation as well.
+	// A deletion raises the generation as well.
 	if now.UID != set.UID || now.Generation != set.Generation {
 		return false, errCacheOld
 	}
-	if x.hasLooked(set) {
+	if x.hasReadLive(set) {
 		return false, nil
 	}
-	return x.lookAtMachines(ctx, set, machines)
+	return x.readMachinesLive(ctx, set, machines)
 }
 
-// lookAtMachines reads the set's Machines from the API server. It records those that the cache shows otherwise as pending, and
-// reports whether there are any.
-func (x *expectations) lookAtMachines(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
+// readMachinesLive reads the set's Machines from the API server. It records the differences from the cache as expectations, and reports
+// whether there are any.
+func (x *expectations) readMachinesLive(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
 	var list v1alpha1.MachineList
 	if err := x.live.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingLabels(set.Spec.Selector.MatchLabels)); err != nil {
 		return false, fmt.Errorf("listing Machines: %w", err)
@@ -262,6 +261,6 @@ func (x *expectations) lookAtMachines(ctx context.Context, set *v1alpha1.Machine
 			news = true
 		}
 	}
-	x.hasNowLooked(set)
+	x.recordLiveRead(set)
 	return news, nil
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Foresee returns what the controller would do with a set and the Machines that it controls: how many it would create, and which
-// it would delete. It changes nothing. Errors: the set cannot be followed, and nothing would be done.
+// Foresee returns what the controller would do with a set and the Machines that it controls: how many it would create, and which it would
+// delete. It changes nothing. It returns an error when the set is invalid, so that the controller would do nothing.
 func Foresee(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (create int, remove []*v1alpha1.Machine, err error) {
 	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {
 		return 0, nil, nil
@@ -15,6 +15,6 @@ func Foresee(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Ti
 	if _, err := check(set); err != nil {
 		return 0, nil, err
 	}
-	d := decide(observe(set, machines, set.Spec.Removals, unmet{}, now))
+	d := decide(observe(set, machines, set.Spec.Removals, unconfirmed{}, now))
 	return d.create, d.remove, nil
 }

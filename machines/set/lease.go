@@ -7,16 +7,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Lease reports whether this process may still be the only one that acts.
+// Lease reports whether this process may still be the only active controller.
 type Lease interface {
-	// Fresh reports whether it was renewed lately. It makes no call itself.
+	// Fresh reports whether the lease was renewed recently. It makes no API call.
 	Fresh(now time.Time) bool
 }
 
-// retryLease is how soon to look at the lease again: it is renewed every few seconds.
+// retryLease is how soon the lease is checked again. It is renewed every few seconds.
 const retryLease = time.Second
 
-// errLeaseOld ends a reconcile during which the lease has become too old.
+// errLeaseOld ends a reconcile when the lease has not been renewed in time.
 var errLeaseOld = errors.New("the lease was not renewed in time")
 
 // leaseCheck is a lease with its clock. A nil lease is always fresh.

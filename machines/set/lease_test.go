@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// leaseFor is a lease that is fresh for so many looks, which come from several goroutines.
+// leaseFor is a lease that is fresh for a number of checks. Checks may come from several goroutines.
 type leaseFor struct{ left atomic.Int64 }
 
 func newLeaseFor(looks int64) *leaseFor {
@@ -22,9 +22,9 @@ func newLeaseFor(looks int64) *leaseFor {
 
 func (l *leaseFor) Fresh(time.Time) bool { return l.left.Add(-1) >= 0 }
 
-// Design §3: a leader looks at its lease's age before each create.
-func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
-	t.Run("a pass is put off", func(t *testing.T) {
+// A leader checks the age of its lease before each create, so that it never creates Machines beside a new leader.
+func TestASetCreatesNothingUnderAnOldLease(t *testing.T) {
+	t.Run("postpones the reconcile", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(0) })
 		set := testSet(3)
@@ -34,10 +34,10 @@ func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 		*calls = 0
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
 		if err != nil || *calls != 0 || result.RequeueAfter != retryLease {
-			t.Errorf("%d calls, %+v, %v; want none, and another look after %v", *calls, result, err, retryLease)
+			t.Errorf("%d calls, %+v, %v; want none, and another reconcile after %v", *calls, result, err, retryLease)
 		}
 	})
-	t.Run("that a pass ended in the middle is not written on the set", func(t *testing.T) {
+	t.Run("does not report an interrupted reconcile as an error of the set", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(2) })
 		set := testSet(3)
@@ -48,23 +48,23 @@ func TestUnderAnOldLeaseASetMakesNothing(t *testing.T) {
 		*calls = 0
 		result, err := r.Reconcile(t.Context(), ctrl.Request{NamespacedName: client.ObjectKeyFromObject(set)})
 		if err != nil || *calls != 1 || result.RequeueAfter != retryLease {
-			t.Errorf("%d calls, %+v, %v; want one, and another look after %v", *calls, result, err, retryLease)
+			t.Errorf("%d calls, %+v, %v; want one, and another reconcile after %v", *calls, result, err, retryLease)
 		}
 		if err := r.client.Get(t.Context(), client.ObjectKeyFromObject(set), set); err != nil || set.Status.ErrorReason != nil {
-			t.Errorf("the set says %v, %v", set.Status.ErrorReason, err)
+			t.Errorf("the set's error is %v, %v", set.Status.ErrorReason, err)
 		}
 	})
-	t.Run("in the middle of a pass the rest is left", func(t *testing.T) {
+	t.Run("stops in the middle of a reconcile", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(1) })
 		if err := r.machines.create(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {
-			t.Errorf("%d calls, %v; want one, and that the lease is old", *calls, err)
+			t.Errorf("%d calls, %v; want one, and errLeaseOld", *calls, err)
 		}
-		if n := r.expected.unmet(testSet(100)).created; n != 1 {
-			t.Errorf("%d count as made, one was", n)
+		if n := r.expected.unconfirmed(testSet(100)).created; n != 1 {
+			t.Errorf("%d Machines are expected, want 1", n)
 		}
 	})
-	t.Run("without a lease it is always fresh", func(t *testing.T) {
+	t.Run("creates Machines without a configured lease", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		if err := r.machines.create(t.Context(), testSet(2), 2); err != nil || *calls != 2 {
 			t.Errorf("%d calls, %v", *calls, err)

@@ -28,7 +28,7 @@ func releasedBy(o client.Object) []string {
 	return nil
 }
 
-// machines finds, makes and deletes the Machines of sets.
+// machines finds, creates and deletes the Machines of sets.
 type machines struct {
 	client   client.Client
 	clock    clock.PassiveClock
@@ -40,7 +40,7 @@ type machines struct {
 	refs        ownership.RefManager[*v1alpha1.Machine]
 }
 
-// keepRefs sets up the keeping of controller references.
+// keepRefs configures refs, which writes controller references.
 func (ms *machines) keepRefs(w patch.Writer, live client.Reader) {
 	ms.refs = ownership.RefManager[*v1alpha1.Machine]{
 		Writer: w, Live: live, Owners: v1alpha1.MachineSetKind, Objects: v1alpha1.MachineKind, List: ms.controlledBy,
@@ -48,7 +48,7 @@ func (ms *machines) keepRefs(w patch.Writer, live client.Reader) {
 	}
 }
 
-// owned returns the Machines that the set controls. They belong to the cache and must not be changed.
+// owned returns the Machines that the set controls. They belong to the informer cache and must not be changed.
 func (ms *machines) owned(ctx context.Context, set *v1alpha1.MachineSet) ([]*v1alpha1.Machine, error) {
 	return ms.controlledBy(ctx, set.Namespace, string(set.UID))
 }
@@ -62,13 +62,13 @@ func (ms *machines) controlledBy(ctx context.Context, namespace, controller stri
 	return ownership.Pointers(list.Items), nil
 }
 
-// claim returns the Machines that belong to the set. It releases the set's Machines whose labels no longer match, and adopts
-// matching orphans (MC-30, MC-33).
+// claim returns the Machines that belong to the set. It releases Machines of the set whose labels no longer match, and adopts matching
+// Machines without a controller (MC-30, MC-33).
 func (ms *machines) claim(ctx context.Context, set *v1alpha1.MachineSet, selector labels.Selector) ([]*v1alpha1.Machine, error) {
 	return ms.refs.Claim(ctx, set, selector)
 }
 
-// released counts the Machines that the set released and that are still there.
+// released counts the Machines that the set released and that still exist.
 func (ms *machines) released(ctx context.Context, set *v1alpha1.MachineSet) (int, error) {
 	var list v1alpha1.MachineList
 	err := ms.client.List(ctx, &list, client.InNamespace(set.Namespace), client.MatchingFields{releasedIndex: string(set.UID)}, client.UnsafeDisableDeepCopy)

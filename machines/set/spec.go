@@ -22,14 +22,14 @@ type specs struct {
 	clock    clock.PassiveClock
 	events   events.EventRecorder
 	machines *machines
-	// named are the removals that sets without a deployment have named.
+	// named holds the removals that sets without a deployment have named.
 	named ownership.Removals
 }
 
-// heal writes the number of its living Machines as the size of a set whose stored size is negative. A set of a deployment gets its size from there.
-// Where the scale subresource is served, the API server refuses every other write to such a set, its status too; only
-// CRDs of old let such a size in.
-func (s *specs) heal(ctx context.Context, set *v1alpha1.MachineSet) error {
+// replaceNegativeSize writes the number of living Machines as the size of a set whose stored size is negative; for a set of a deployment it
+// leaves that to the deployment. Where the scale subresource is served, the API server refuses every other write to such a set, including
+// its status. Only CRDs of older versions accept such a size.
+func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSet) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
 	}
@@ -38,17 +38,17 @@ func (s *specs) heal(ctx context.Context, set *v1alpha1.MachineSet) error {
 		return err
 	}
 	living := slices.DeleteFunc(machines, func(m *v1alpha1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
-	s.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d: it must not be negative; %d is put there, as many as there are", *set.Spec.Replicas, len(living))
+	s.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d, which must not be negative; it is set to %d, the number of living Machines", *set.Spec.Replicas, len(living))
 	err = s.writer.Merge(ctx, set, map[string]any{
 		"metadata": patch.Metadata(set), "spec": map[string]any{"replicas": len(living)},
 	})
 	if err != nil {
-		return fmt.Errorf("writing a size in the place of a negative one: %w", err)
+		return fmt.Errorf("replacing a negative size: %w", err)
 	}
 	return nil
 }
 
-// removals returns the set's spec.removals, for a set without a deployment with the entries that a client dropped from it.
+// removals returns the set's spec.removals; for a set without a deployment also the entries that a client dropped from it.
 func (s *specs) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return set.Spec.Removals
@@ -57,10 +57,10 @@ func (s *specs) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
 	return v1alpha1.MergeRemovals(set.Spec.Removals, named)
 }
 
-// own writes the spec fields of a set without a deployment that the controller owns: the size when no client sets it, and
-// spec.removals without the entries that are over. It also restores fields that another client dropped because it does not know
+// writeOwned writes the spec fields of a set without a deployment that the controller owns: the size when no client sets it, and
+// spec.removals without the entries that are carried out. It also restores fields that another client dropped because it does not know
 // them.
-func (s *specs) own(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
+func (s *specs) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
 	}

@@ -25,11 +25,11 @@ const (
 	reasonInvalid = "InvalidConfiguration"
 	reasonSize    = rollout.ReasonSizeTooLarge
 	reasonCreate  = "CreateError"
-	reasonCeiling = "TooManyMachines"
+	reasonRunaway = "TooManyMachines"
 )
 
 // status counts the living Machines.
-func (s seen) status(selector labels.Selector) v1alpha1.MachineSetStatus {
+func (s observed) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 	st := v1alpha1.MachineSetStatus{ObservedGeneration: s.set.Generation, Selector: selector.String()}
 	template := labels.SelectorFromSet(s.set.Spec.Template.Metadata.Labels)
 	for _, f := range s.machines {
@@ -50,7 +50,7 @@ func (s seen) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 	return st
 }
 
-// failedStatus returns the stored numbers with an error that describes what is wrong with the spec.
+// failedStatus returns the stored numbers with an error that describes what is invalid in the spec.
 func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1.Time) v1alpha1.MachineSetStatus {
 	st := withoutOthers(*set.Status.DeepCopy())
 	st.ObservedGeneration = set.Generation
@@ -63,8 +63,7 @@ func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1
 	return st
 }
 
-// bounded returns a message of at most 4096 bytes, cut between two characters: the status of a set keeps what to do about an
-// error, which often stands at the end.
+// bounded cuts a message to 4096 bytes. That leaves room for what to do about an error, which often stands at the end.
 func bounded(message string) *string {
 	const limit, ellipsis = 4096, "…"
 	if len(message) > limit {
@@ -75,13 +74,13 @@ func bounded(message string) *string {
 
 // statuses writes the status of sets.
 type statuses struct {
-	writer patch.Writer
-	clock  clock.PassiveClock
-	pace   ownership.Pace
+	writer   patch.Writer
+	clock    clock.PassiveClock
+	throttle ownership.StatusThrottle
 }
 
-// write applies the status when it differs from what is stored. Template, back-offs and other conditions are not this
-// controller's.
+// write applies the status when it differs from what is stored. It leaves the template, the back-offs and the conditions of other
+// controllers alone.
 func (s *statuses) write(ctx context.Context, set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) error {
 	if equality.Semantic.DeepEqual(ownedStatus(set.Status), ownedStatus(st)) {
 		return nil
@@ -92,7 +91,7 @@ func (s *statuses) write(ctx context.Context, set *v1alpha1.MachineSet, st v1alp
 	return nil
 }
 
-// ours are the conditions that this controller writes.
+// ours lists the conditions that this controller writes.
 var ours = []string{v1alpha1.ConditionAvailable, v1alpha1.ConditionReplicaFailure}
 
 // withoutOthers returns a status without the fields that other controllers own.
@@ -101,7 +100,7 @@ func withoutOthers(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 	return st
 }
 
-// ownedStatus reduces a status to what this controller owns, as the API server stores it: times in whole seconds.
+// ownedStatus reduces a status to the fields that this controller owns, as the API server stores them: times in whole seconds.
 func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 	st = withoutOthers(st)
 	var conditions []metav1.Condition
@@ -116,7 +115,8 @@ func ownedStatus(st v1alpha1.MachineSetStatus) v1alpha1.MachineSetStatus {
 	return st
 }
 
-// conditions returns how the set stands: Available when all its Machines are, ReplicaFailure when it cannot make them.
+// conditions returns the conditions of a set: Available when all its Machines are available, ReplicaFailure when the set cannot create
+// Machines.
 func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, wanted int, now metav1.Time) []metav1.Condition {
 	available := metav1.Condition{Type: v1alpha1.ConditionAvailable, Status: metav1.ConditionTrue, Reason: "AllAvailable",
 		Message: fmt.Sprintf("%d of %d Machines are available", st.AvailableReplicas, wanted)}
@@ -140,31 +140,30 @@ func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, wanted i
 }
 
 const (
-	// statusPace is the least time between two writes of a set's numbers. The first change after a pause is written at once,
-	// and so are errors.
-	statusPace = 2 * time.Second
-	// ownedStatusPace is that of a set of a deployment, whose own status shows the numbers to people.
-	ownedStatusPace = 25 * time.Second
+	// statusInterval is the least time between two writes of a set's numbers. The first change after that time is written at once, and so
+	// are errors.
+	statusInterval = 2 * time.Second
+	// ownedStatusInterval is the interval for a set of a deployment, because the status of the deployment shows the numbers.
+	ownedStatusInterval = 25 * time.Second
 )
 
-// urgent reports whether a set's status must be written at once: a change of its error, and that the set is empty and is to
-// be, for which the planner waits. It decides nothing by the other numbers, and node groups count Machines themselves.
+// urgent reports whether a set's status must be written at once: its error has changed, or the set has become empty as wanted, because the
+// planner waits for that. No controller needs the other numbers at once; node groups count Machines themselves.
 func urgent(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) bool {
 	empty := st.Replicas == 0 && ptr.Deref(set.Spec.Replicas, 1) == 0
 	return empty || !ptr.Equal(set.Status.ErrorReason, st.ErrorReason)
 }
 
-// show writes the status when it differs from what is stored and is urgent or its time has come, and returns how long
-// it is until then.
-func (s *statuses) show(ctx context.Context, set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) (time.Duration, error) {
+// writeWhenDue writes the status when it differs from what is stored, and is urgent or due. It returns how long to wait until it is due.
+func (s *statuses) writeWhenDue(ctx context.Context, set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) (time.Duration, error) {
 	if equality.Semantic.DeepEqual(ownedStatus(set.Status), ownedStatus(st)) {
 		return 0, nil
 	}
-	every := statusPace
+	every := statusInterval
 	if metav1.GetControllerOfNoCopy(set) != nil {
-		every = ownedStatusPace
+		every = ownedStatusInterval
 	}
-	left := s.pace.Left(client.ObjectKeyFromObject(set), every, s.clock.Now())
+	left := s.throttle.Left(client.ObjectKeyFromObject(set), every, s.clock.Now())
 	if left > 0 && !urgent(set, st) {
 		return left, nil
 	}

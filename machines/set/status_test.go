@@ -3,11 +3,13 @@ package set
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
@@ -19,7 +21,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheNumbersOfASetAreWrittenNowAndThen(t *testing.T) {
+func TestTheNumbersOfASetAreWrittenAtIntervals(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -44,23 +46,23 @@ func TestTheNumbersOfASetAreWrittenNowAndThen(t *testing.T) {
 		written  int
 		inAWhile time.Duration
 	}{
-		{"the first is written at once", 0, replicas(1), 1, 0},
-		{"the next waits for the rest of the pace", 500 * time.Millisecond, replicas(2), 1, 1500 * time.Millisecond},
-		{"and so does the one after", 500 * time.Millisecond, replicas(3), 1, time.Second},
+		{"the first change is written at once", 0, replicas(1), 1, 0},
+		{"the second change waits for the rest of the interval", 500 * time.Millisecond, replicas(2), 1, 1500 * time.Millisecond},
+		{"the third change waits too", 500 * time.Millisecond, replicas(3), 1, time.Second},
 		{"an error is written at once", 0, failed, 2, 0},
-		{"what has come to be is written when it is time", time.Second, replicas(3), 3, 0},
-		{"what is stored already is no write", 10 * time.Second, replicas(0), 3, 0},
+		{"the last change is written when it is due", time.Second, replicas(3), 3, 0},
+		{"a stored status is not written again", 10 * time.Second, replicas(0), 3, 0},
 	} {
 		clock.SetTime(clock.Now().Add(step.after))
-		left, err := r.statuses.show(t.Context(), testSet(1), step.status)
+		left, err := r.statuses.writeWhenDue(t.Context(), testSet(1), step.status)
 		if err != nil || writes != step.written || left != step.inAWhile {
-			t.Errorf("%s: %d writes, %s left, %v", step.name, writes, left, err)
+			t.Errorf("%s: %d writes, due in %s, error %v", step.name, writes, left, err)
 		}
 	}
 }
 
-func TestTheNumbersOfASetOfADeploymentAreWrittenSeldom(t *testing.T) {
-	t.Run("at most every 25 s after the first, since its deployment shows them; an error, and that it is empty, at once (F-57)", func(t *testing.T) {
+func TestASetOfADeploymentWritesItsNumbersSeldom(t *testing.T) {
+	t.Run("writes every 25 s, but an error and an empty set at once (F-57)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		clock := clocktesting.NewFakePassiveClock(start)
 		r = with(r, func(o *Options) { o.Clock = clock })
@@ -74,7 +76,7 @@ func TestTheNumbersOfASetOfADeploymentAreWrittenSeldom(t *testing.T) {
 		set := testSet(1)
 		set.OwnerReferences = []metav1.OwnerReference{{Kind: "MachineDeployment", Name: "d", UID: "d", Controller: ptr.To(true)}}
 		for i := range 10 {
-			if _, err := r.statuses.show(t.Context(), set, v1alpha1.MachineSetStatus{Replicas: int32(i + 1)}); err != nil {
+			if _, err := r.statuses.writeWhenDue(t.Context(), set, v1alpha1.MachineSetStatus{Replicas: int32(i + 1)}); err != nil {
 				t.Fatal(err)
 			}
 			clock.SetTime(clock.Now().Add(5 * time.Second))
@@ -83,18 +85,18 @@ func TestTheNumbersOfASetOfADeploymentAreWrittenSeldom(t *testing.T) {
 			t.Errorf("%d writes in 45 s, want 2", writes)
 		}
 		failed := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(reasonCreate), ErrorMessage: ptr.To("no")}
-		if left, err := r.statuses.show(t.Context(), set, failed); err != nil || left != 0 || writes != 3 {
-			t.Errorf("%d writes, %v left, error %v; want the error at once", writes, left, err)
+		if left, err := r.statuses.writeWhenDue(t.Context(), set, failed); err != nil || left != 0 || writes != 3 {
+			t.Errorf("%d writes, due in %v, error %v; want a write at once", writes, left, err)
 		}
 		set.Status.ErrorReason, set.Status.Replicas, set.Spec.Replicas = failed.ErrorReason, 1, ptr.To(int32(0))
 		failed.Replicas = 0
-		if left, err := r.statuses.show(t.Context(), set, failed); err != nil || left != 0 || writes != 4 {
-			t.Errorf("%d writes, %v left, error %v; want at once that the set is empty", writes, left, err)
+		if left, err := r.statuses.writeWhenDue(t.Context(), set, failed); err != nil || left != 0 || writes != 4 {
+			t.Errorf("%d writes, due in %v, error %v; want a write at once", writes, left, err)
 		}
 	})
 }
 
-func TestAnErrorThatStaysIsNotWrittenWithEachName(t *testing.T) {
+func TestALastingErrorIsWrittenOnce(t *testing.T) {
 	r, _ := withClient(t, func(int) error { return nil })
 	writes, made := 0, 0
 	r = through(r, interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
@@ -112,13 +114,52 @@ func TestAnErrorThatStaysIsNotWrittenWithEachName(t *testing.T) {
 	for range looks {
 		err := r.machines.create(t.Context(), set, 1)
 		st := v1alpha1.MachineSetStatus{ErrorReason: ptr.To(reasonCreate), ErrorMessage: bounded(err.Error())}
-		if _, err := r.statuses.show(t.Context(), set, st); err != nil {
+		if _, err := r.statuses.writeWhenDue(t.Context(), set, st); err != nil {
 			t.Fatal(err)
 		}
-		// What was written comes back, and has the set looked at again at once.
+		// The stored status shows the error, as after the watch event that follows a write.
 		set.Status.ErrorReason, set.Status.ErrorMessage = st.ErrorReason, st.ErrorMessage
 	}
 	if writes != 1 || made != looks {
-		t.Errorf("%d writes for %d attempts, one is enough", writes, made)
+		t.Errorf("%d writes for %d attempts, want 1", writes, made)
+	}
+}
+
+func TestStatusCountsLivingMachines(t *testing.T) {
+	set := testSet(3)
+	set.Spec.MinReadySeconds = 60
+	set.Spec.Removals = []v1alpha1.Removal{{Name: "listed", UID: "listed"}}
+	labelled := machine("old", time.Hour)
+	labelled.Labels["c"] = "d"
+	all := []*v1alpha1.Machine{
+		labelled, machine("young", 20*time.Second), machine("none", -1), deleting(machine("dying", time.Hour)), machine("listed", time.Hour),
+	}
+	seen := observe(set, all, set.Spec.Removals, unconfirmed{}, start)
+	st := seen.status(labels.SelectorFromSet(labels.Set{"a": "b"}))
+	want := v1alpha1.MachineSetStatus{Replicas: 3, FullyLabeledReplicas: 1, ReadyReplicas: 2, AvailableReplicas: 1, ObservedGeneration: 4, Selector: "a=b"}
+	if fmt.Sprint(st) != fmt.Sprint(want) {
+		t.Errorf("status() = %+v, want %+v", st, want)
+	}
+	if seen.availableIn != 40*time.Second {
+		t.Errorf("availableIn = %s, want 40s", seen.availableIn)
+	}
+}
+
+func TestConditionsFollowTheNumbers_MC27(t *testing.T) {
+	set := testSet(3)
+	reason, message := "CreateError", "no"
+	now := metav1.NewTime(start)
+	healthy := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 3}, 3, now)
+	set.Status.Conditions = healthy
+	later := metav1.NewTime(start.Add(time.Hour))
+	failed := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 3, ErrorReason: &reason, ErrorMessage: &message}, 3, later)
+	if healthy[0].Status != "True" || healthy[1].Status != "False" || failed[1].Status != "True" || failed[1].Message != "no" {
+		t.Errorf("conditions() = %+v, then %+v", healthy, failed)
+	}
+	if !failed[0].LastTransitionTime.Equal(&now) || !failed[1].LastTransitionTime.Equal(&later) || failed[0].ObservedGeneration != 4 {
+		t.Errorf("transition times %+v", failed)
+	}
+	if few := conditions(set, v1alpha1.MachineSetStatus{AvailableReplicas: 2}, 3, now); few[0].Status != "False" {
+		t.Errorf("conditions() with 2 of 3 available = %+v", few[0])
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/handover"
 )
 
-// subjects of findings.
+// The subjects of findings.
 const (
 	aboutLease   = "lease"
 	aboutWebhook = "webhook"
@@ -28,7 +28,7 @@ const (
 	aboutRights  = "rights"
 )
 
-// cluster reports what is to be known of the cluster itself.
+// cluster adds to the report what an operator should know about the cluster itself.
 func (o *Options) cluster(ctx context.Context, report *adoption.Report, all *objects) {
 	for subject, find := range map[string]func(context.Context) ([]adoption.Finding, error){
 		aboutLease: o.lease, aboutWebhook: o.webhooks, aboutKinds: o.kinds, aboutGuards: o.guards,
@@ -44,7 +44,7 @@ func (o *Options) cluster(ctx context.Context, report *adoption.Report, all *obj
 	slices.Sort(report.Incomplete)
 }
 
-// lease reports who holds machine-controller's lease.
+// lease reports which program holds machine-controller's lease.
 func (o *Options) lease(ctx context.Context) ([]adoption.Finding, error) {
 	if o.Lease.Name == "" {
 		return nil, nil
@@ -87,12 +87,12 @@ func (o *Options) webhooks(ctx context.Context) ([]adoption.Finding, error) {
 		if err != nil {
 			return found, err
 		}
-		f := adoption.Finding{Subject: aboutWebhook, Message: fmt.Sprintf("%s is asked about writes of %s", hook, hook.Resources), Remedy: hook.Remedy()}
+		f := adoption.Finding{Subject: aboutWebhook, Message: fmt.Sprintf("%s intercepts writes of %s", hook, hook.Resources), Remedy: hook.Remedy()}
 		switch {
 		case why != "" && hook.Refuses:
 			f.Message = fmt.Sprintf("%s refuses every write of %s, since %s", hook, hook.Resources, why)
 		case why != "":
-			f.Message += ", and nobody answers, since " + why
+			f.Message += ", and does not answer: " + why
 		case hook.URL != "":
 			f.Message += "; whether " + hook.URL + " answers was not tried"
 		}
@@ -101,7 +101,7 @@ func (o *Options) webhooks(ctx context.Context) ([]adoption.Finding, error) {
 	return found, nil
 }
 
-// kinds reports which of the CRDs are not those of this version.
+// kinds reports which CRDs differ from those of this version.
 func (o *Options) kinds(ctx context.Context) ([]adoption.Finding, error) {
 	differing, err := o.differing(ctx, o.Kinds, schemaOf)
 	if err != nil || len(differing) == 0 {
@@ -112,30 +112,30 @@ func (o *Options) kinds(ctx context.Context) ([]adoption.Finding, error) {
 	}}, nil
 }
 
-// schemaOf returns the part of a CRD that says which objects it stores. Numbers are of one type in it, whether they were read from a
+// schemaOf returns the part of a CRD that describes its versions and schemas. All its numbers have one type, whether they were read from a
 // file or from the API server.
 func schemaOf(crd *unstructured.Unstructured) *unstructured.Unstructured {
 	spec, _ := crd.Object["spec"].(map[string]any)
 	var versions any
 	if raw, err := json.Marshal(spec["versions"]); err == nil {
-		_ = json.Unmarshal(raw, &versions) // it was just encoded
+		_ = json.Unmarshal(raw, &versions) // the document was encoded two lines above
 	}
 	return &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"versions": versions}}}
 }
 
-// guards reports which of the policies are not those of this version.
+// guards reports which admission policies differ from those of this version.
 func (o *Options) guards(ctx context.Context) ([]adoption.Finding, error) {
 	differing, err := o.differing(ctx, o.Policies, func(u *unstructured.Unstructured) *unstructured.Unstructured { return u })
 	if err != nil || len(differing) == 0 {
 		return nil, err
 	}
 	return []adoption.Finding{{
-		Subject: aboutGuards, Message: fmt.Sprintf("%d of %d policies and bindings are missing or altered, so that nothing is believed that authors could have written", len(differing), len(o.Policies)),
+		Subject: aboutGuards, Message: fmt.Sprintf("%d of %d policies and bindings are missing or altered, so drover trusts no value that the authors of objects could have written", len(differing), len(o.Policies)),
 		Remedy: "kubectl apply --server-side -k deploy",
 	}}, nil
 }
 
-// differing returns which of the shipped objects are missing, or differ in the part that counts.
+// differing returns which of the shipped objects are missing in the cluster, or differ from it in the part that part returns.
 func (o *Options) differing(ctx context.Context, shipped []*unstructured.Unstructured, part func(*unstructured.Unstructured) *unstructured.Unstructured) ([]string, error) {
 	var out []string
 	for _, want := range shipped {
@@ -144,11 +144,11 @@ func (o *Options) differing(ctx context.Context, shipped []*unstructured.Unstruc
 		err := o.Client.Get(ctx, client.ObjectKeyFromObject(want), have)
 		switch {
 		case apierrors.IsNotFound(err):
-			out = append(out, want.GetName()+" is not there")
+			out = append(out, want.GetName()+" does not exist")
 		case err != nil:
 			return nil, fmt.Errorf("reading %s %s: %w", want.GetKind(), want.GetName(), err)
 		case guard.Altered(part(want), part(have)) != "":
-			out = append(out, want.GetName()+" is not as this version ships it")
+			out = append(out, want.GetName()+" differs from the one of this version")
 		}
 	}
 	return out, nil

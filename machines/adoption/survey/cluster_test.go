@@ -32,7 +32,7 @@ func TestTheFindingAboutTheLeaseNamesTheProgramThatLeads(t *testing.T) {
 		}
 		found, err := o.lease(t.Context())
 		if err != nil || len(found) != 1 || !strings.HasPrefix(found[0].Message, want) {
-			t.Errorf("%s leads: %+v, %v; want %q", holder, found, err, want)
+			t.Errorf("lease() with the leader %s = %+v, %v; want %q", holder, found, err, want)
 		}
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// rights reports what drover's account may not do of what its shipped roles allow, and in which namespaces with Machines it may not
-// read the Secrets that Machines refer to.
+// rights reports which rights of the shipped roles drover's account lacks, and in which namespaces with Machines it may not read the
+// Secrets that Machines refer to.
 func (o *Options) rights(ctx context.Context, all *objects) ([]adoption.Finding, error) {
 	missing, asked, err := missingRights(ctx, o.Client, o.Account, o.Roles)
 	if err != nil {
@@ -66,8 +66,8 @@ func (o *Options) unreadable(ctx context.Context, all *objects) ([]string, error
 	return out, nil
 }
 
-// missingRights returns what an account may not do of what roles allow, and how many rights they have. The ClusterRoles among them
-// that no ClusterRoleBinding grants everywhere are passed over.
+// missingRights returns which of the rights in the given roles an account lacks, and how many rights the roles have. It skips a ClusterRole
+// that no ClusterRoleBinding grants in the whole cluster.
 func missingRights(ctx context.Context, c client.Client, account string, roles []*unstructured.Unstructured) (missing []string, asked int, err error) {
 	everywhere := map[string]bool{}
 	for _, o := range roles {
@@ -98,7 +98,7 @@ func missingRights(ctx context.Context, c client.Client, account string, roles [
 	return missing, asked, nil
 }
 
-// rightsOf returns the single rights of rules.
+// rightsOf splits rules into single rights.
 func rightsOf(rules []rbacv1.PolicyRule, namespace string) (all []authorizationv1.ResourceAttributes) {
 	for _, r := range rules {
 		names := r.ResourceNames
@@ -123,7 +123,7 @@ func right(namespace, group, resource, verb, name string) authorizationv1.Resour
 	return authorizationv1.ResourceAttributes{Namespace: namespace, Group: group, Resource: resource, Subresource: part, Verb: verb, Name: name}
 }
 
-// describe names a right for people.
+// describe returns a right as text.
 func describe(r authorizationv1.ResourceAttributes) string {
 	text := r.Verb + " " + r.Resource
 	for _, part := range []struct{ before, value string }{{".", r.Group}, {"/", r.Subresource}, {" ", r.Name}, {" in namespace ", r.Namespace}} {
@@ -134,7 +134,7 @@ func describe(r authorizationv1.ResourceAttributes) string {
 	return text
 }
 
-// allowed asks the API server whether a user may do something.
+// allowed asks the API server whether a user has a right.
 func allowed(ctx context.Context, c client.Client, user string, what authorizationv1.ResourceAttributes) (bool, error) {
 	groups := []string{"system:serviceaccounts", "system:authenticated"}
 	if parts := strings.Split(user, ":"); len(parts) == 4 {

@@ -20,46 +20,46 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// askEvery is how often the cloud's inventory is asked whether it is complete.
+// askEvery is the interval at which the survey asks whether the cloud's inventory is complete.
 const askEvery = 200 * time.Millisecond
 
-// Forecaster says what the Machine controller would do with a Machine.
+// Forecaster predicts what the Machine controller would do with a Machine.
 type Forecaster interface {
 	Of(ctx context.Context, m *v1alpha1.Machine) (machine.Forecast, error)
 }
 
-// Options are what a survey works with.
+// Options configure a survey.
 type Options struct {
-	// Client reads the cluster with the Machines from the API server itself, and asks who may do what. Target does the same in
-	// the cluster with the Nodes.
+	// Client reads the cluster with the Machines from the API server itself, without a cache, and creates access reviews. Target does the
+	// same in the cluster with the Nodes.
 	Client, Target client.Client
-	// Forecaster and Inventory are those of a drover that only observes.
+	// Forecaster and Inventory belong to a drover in observe mode.
 	Forecaster Forecaster
 	Inventory  cloud.Inventory
 	Clock      clock.PassiveClock
-	// Patience is how long the clouds have to list their servers.
+	// Patience limits how long the survey waits for the clouds to list their servers.
 	Patience time.Duration
-	// Deletes: the collector of orphans is to delete what it finds.
+	// Deletes reports whether the orphan collector is configured to delete what it finds.
 	Deletes bool
-	// Lease is machine-controller's; empty: drover does not take it. Holder is the name under which drover holds it.
+	// Lease is the lease of machine-controller. Empty: drover does not acquire it. Holder is the identity under which drover holds it.
 	Lease  types.NamespacedName
 	Holder string
-	// Kinds, Policies and Roles are the manifests as they are shipped.
+	// Kinds, Policies and Roles are the shipped manifests.
 	Kinds, Policies, Roles []*unstructured.Unstructured
-	// TargetRoles are those that drover needs in the cluster with the Nodes, where that is another one.
+	// TargetRoles are the roles that drover needs in the cluster with the Nodes, when that is another cluster.
 	TargetRoles []*unstructured.Unstructured
-	// Account is drover's user.
+	// Account is the user name of drover's service account.
 	Account string
 }
 
-// objects are what a cluster has.
+// objects holds the objects of a cluster.
 type objects struct {
 	machines    v1alpha1.MachineList
 	sets        v1alpha1.MachineSetList
 	deployments v1alpha1.MachineDeploymentList
 }
 
-// Run reads everything and returns what drover would do. Errors: the Machines, sets or deployments cannot be read.
+// Run reads everything and returns what drover would do. It returns an error when the Machines, sets or deployments cannot be read.
 func Run(ctx context.Context, o Options) (*adoption.Report, error) {
 	var all objects
 	for _, list := range []client.ObjectList{&all.machines, &all.sets, &all.deployments} {
@@ -78,7 +78,7 @@ func Run(ctx context.Context, o Options) (*adoption.Report, error) {
 	return report, nil
 }
 
-// groups reports deployments and sets.
+// groups reports the deployments and sets.
 func (o *Options) groups(report *adoption.Report, all *objects) {
 	now := o.Clock.Now()
 	machines := map[types.UID][]*v1alpha1.Machine{}
@@ -98,13 +98,13 @@ func (o *Options) groups(report *adoption.Report, all *objects) {
 	}
 	for i := range all.deployments.Items {
 		d := &all.deployments.Items[i]
-		// Bounds that cannot be read are none: a group that is not listed keeps its size.
+		// Unreadable bounds count as none, which leaves the group at its size.
 		bounds, _ := v1alpha1.ParseBounds(d.Annotations)
 		report.Entries = append(report.Entries, adoption.OfDeployment(rollout.Snapshot{Deployment: d, Bounds: bounds, Sets: sets[d.UID], Now: now}))
 	}
 }
 
-// machines reports Machines, once the clouds have listed their servers.
+// machines reports the Machines, once the clouds have listed their servers.
 func (o *Options) machines(ctx context.Context, report *adoption.Report, all *objects) error {
 	forecasts := make([]machine.Forecast, len(all.machines.Items))
 	var failed error
@@ -141,7 +141,7 @@ func pending(f machine.Forecast) bool {
 	return f.Reason == lifecycle.ReasonNotSynced || f.Unsettled
 }
 
-// orphans reports what in the clouds has this cluster's marks and no Machine.
+// orphans reports the cloud resources that have the owner tags of this cluster and no Machine.
 func (o *Options) orphans(ctx context.Context, report *adoption.Report, all *objects) {
 	living := map[types.UID]bool{}
 	for i := range all.machines.Items {
@@ -149,7 +149,7 @@ func (o *Options) orphans(ctx context.Context, report *adoption.Report, all *obj
 	}
 	for _, project := range o.Inventory.Tagged(ctx) {
 		if project.Rest {
-			// Every Machine was looked at: a project that is not known has none.
+			// Every Machine was forecast, so a project that is still unknown has no Machines.
 			continue
 		}
 		if project.Unknown != "" {

@@ -7,18 +7,18 @@ import (
 
 // Bounds are the limits that annotations set to the size of a node group.
 type Bounds struct {
-	// Min and Max are counts of Machines. They mean something only when Listed is true.
+	// Min and Max are numbers of Machines. They are valid only when Listed is true.
 	Min, Max int32
-	// Listed says that the object is a node group: its maximum is given, and at least 1.
+	// Listed reports whether the object is a node group: it has a maximum of at least 1.
 	Listed bool
-	// MinMissing says that no annotation gives a minimum, which then is 0. It deserves a warning.
+	// MinMissing reports whether no annotation sets a minimum, which then is 0. The caller should warn about it.
 	MinMissing bool
-	// MaxLowered reports that the annotation asks for more than [MaxReplicas], so that Max is MaxReplicas. It deserves a
-	// warning.
+	// MaxLowered reports whether the annotation asks for more than [MaxReplicas], so that Max is MaxReplicas. The caller should warn about
+	// it.
 	MaxLowered bool
 }
 
-// Clamp returns the size inside the bounds that is nearest to size; size itself when the object is not a node group.
+// Clamp returns the size within the bounds that is nearest to size. It returns size itself when the object is not a node group.
 func (b Bounds) Clamp(size int32) int32 {
 	if !b.Listed {
 		return size
@@ -26,11 +26,10 @@ func (b Bounds) Clamp(size int32) int32 {
 	return min(max(size, b.Min), b.Max)
 }
 
-// ParseBounds reads the limits from an object's annotations. Of several spellings the first one of AnnotationsMinSize
-// and AnnotationsMaxSize that is present counts. Without a maximum, or with a maximum of 0, the object is not a node
-// group, which is no error. A value that is not a whole number ≥ 0, or a minimum above the maximum, is an error that
-// names the annotation and the value; the object then is not a node group: nobody guesses. A maximum above [MaxReplicas]
-// counts as MaxReplicas; a minimum above it is an error.
+// ParseBounds reads the limits from an object's annotations. Of several spellings, the first one of AnnotationsMinSize and
+// AnnotationsMaxSize that is present counts. Without a maximum, or with a maximum of 0, the object is not a node group, which is not an
+// error. A value that is not a whole number ≥ 0, or a minimum above the maximum, is an error that names the annotation and the value; the
+// object is then not a node group. A maximum above [MaxReplicas] counts as MaxReplicas; a minimum above it is an error.
 func ParseBounds(annotations map[string]string) (Bounds, error) {
 	maxKey, maxValue, ok := firstOf(annotations, AnnotationsMaxSize)
 	if !ok {

@@ -5,11 +5,11 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ClusterNameLabel names, on a Machine, the Cluster of its namespace that it belongs to.
+// ClusterNameLabel, on a Machine, is the name of the Cluster in its namespace that it belongs to.
 const ClusterNameLabel = "cluster.k8s.io/cluster-name"
 
-// Cluster holds what the machines of a cluster have in common. Its provider spec fills what a Machine's leaves empty; a
-// change touches new servers only.
+// Cluster holds what the machines of a cluster have in common. Its provider spec fills the fields that a Machine's provider spec leaves
+// empty. A change affects new servers only.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -29,17 +29,17 @@ type Cluster struct {
 	Status ClusterStatus `json:"status,omitempty"`
 }
 
-// ClusterSpec is what a cluster's machines have in common.
+// ClusterSpec holds what a cluster's machines have in common.
 type ClusterSpec struct {
-	// ClusterNetwork names the cluster's address ranges.
+	// ClusterNetwork holds the address ranges of the cluster.
 	// +optional
 	ClusterNetwork ClusterNetworkingConfig `json:"clusterNetwork,omitempty,omitzero"`
-	// ProviderSpec fills what a Machine's own provider spec, and its class, leave empty.
+	// ProviderSpec fills the fields that a Machine's own provider spec, and its class, leave empty.
 	// +optional
 	ProviderSpec ProviderSpec `json:"providerSpec,omitempty,omitzero"`
 }
 
-// ClusterNetworkingConfig names the cluster's address ranges.
+// ClusterNetworkingConfig holds the address ranges of a cluster.
 type ClusterNetworkingConfig struct {
 	// Services are the ranges of service addresses; the kubelet's cluster DNS address is the tenth of the first.
 	// +optional
@@ -64,18 +64,18 @@ type NetworkRanges struct {
 	CIDRBlocks []string `json:"cidrBlocks,omitempty"`
 }
 
-// ClusterStatus is what is known of a cluster.
+// ClusterStatus is the observed state of a cluster.
 type ClusterStatus struct {
-	// APIEndpoints are where API servers of the cluster listen.
+	// APIEndpoints are the addresses of the cluster's API servers.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	APIEndpoints []APIEndpoint `json:"apiEndpoints,omitempty"`
-	// ErrorReason is the stable code of what is wrong; empty when nothing is.
+	// ErrorReason is the stable code of an error; empty when there is none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ErrorReason *string `json:"errorReason,omitempty"`
-	// ErrorMessage says what is wrong.
+	// ErrorMessage describes the error.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	ErrorMessage *string `json:"errorMessage,omitempty"`
@@ -85,7 +85,7 @@ type ClusterStatus struct {
 	ProviderStatus *runtime.RawExtension `json:"providerStatus,omitempty"`
 }
 
-// APIEndpoint is where an API server of the cluster listens.
+// APIEndpoint is the address of an API server of the cluster.
 type APIEndpoint struct {
 	// Host is a name or an address.
 	// +kubebuilder:validation:MaxLength=253

@@ -7,20 +7,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// EmbeddedMetadata is the metadata of an object described inside another one. It has a schema of its own, because the
-// API server prunes an embedded ObjectMeta to nothing. Name, labels and annotations mean something; the rest is kept as
-// it is found, because older writers could store a whole ObjectMeta.
+// EmbeddedMetadata is the metadata of an object that is described inside another one. It has its own schema, because the API server removes
+// all fields of an embedded ObjectMeta. Name, labels and annotations have an effect. Other fields are kept unchanged, because older writers
+// could store a whole ObjectMeta.
 type EmbeddedMetadata struct {
-	// Name is the server's, the host's and the node's name. Empty means the Machine's own name. Only a Machine's
-	// spec.metadata has use for it.
+	// Name is the name of the server, the host and the Node. Empty means the Machine's own name. It has an effect only in a Machine's
+	// spec.metadata.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name,omitempty"`
-	// Labels for the object described.
+	// Labels of the described object.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=256
 	Labels map[string]string `json:"labels,omitempty"`
-	// Annotations for the object described.
+	// Annotations of the described object.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=1024
 	Annotations map[string]string `json:"annotations,omitempty"`
@@ -38,7 +38,7 @@ type EmbeddedMetadata struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Finalizers []string `json:"finalizers,omitempty"`
-	// CreationTimestamp has no meaning here; older writers leave a null behind, which is kept.
+	// CreationTimestamp has no meaning here. Older writers store a null, which is kept.
 	// +optional
 	// +nullable
 	CreationTimestamp *metav1.Time `json:"creationTimestamp,omitempty"`
@@ -46,8 +46,8 @@ type EmbeddedMetadata struct {
 	ForeignMetadata `json:",inline"`
 }
 
-// ForeignMetadata are the fields of an ObjectMeta that say nothing about an object that does not exist yet. They are
-// declared only so that they survive: what machine-controller could store must read back unchanged.
+// ForeignMetadata holds fields of an ObjectMeta that have no meaning for an object that does not exist yet. They are declared only so that
+// the API server keeps them: what machine-controller could store must read back unchanged.
 type ForeignMetadata struct {
 	// SelfLink has no meaning here.
 	// +optional
@@ -83,9 +83,9 @@ type ForeignMetadata struct {
 	ManagedFields []runtime.RawExtension `json:"managedFields,omitempty"`
 }
 
-// MachineTemplateSpec describes the Machines that a set or deployment makes.
+// MachineTemplateSpec describes the Machines that a set or deployment creates.
 type MachineTemplateSpec struct {
-	// Metadata is put on each Machine: labels and annotations only.
+	// Metadata holds the labels and annotations of each Machine.
 	// +optional
 	Metadata EmbeddedMetadata `json:"metadata,omitempty,omitzero"`
 	// Spec is each Machine's spec.
@@ -93,19 +93,19 @@ type MachineTemplateSpec struct {
 	Spec MachineSpec `json:"spec,omitempty,omitzero"`
 }
 
-// ProviderSpec says what the cloud is asked for: inline, or through a MachineClass.
+// ProviderSpec describes the server to create in the cloud: inline, or through a MachineClass.
 type ProviderSpec struct {
-	// Value is the provider's own document (cloudProvider, cloudProviderSpec, operatingSystem, …). Fields that are
-	// declared here can be explained; others are kept.
+	// Value is the provider's own document (cloudProvider, cloudProviderSpec, operatingSystem, …). kubectl explain describes the fields
+	// that are declared here; other fields are kept.
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Value *runtime.RawExtension `json:"value,omitempty"`
-	// ValueFrom names where the document stands instead.
+	// ValueFrom refers to the document instead.
 	// +optional
 	ValueFrom *ProviderSpecSource `json:"valueFrom,omitempty"`
 }
 
-// ProviderSpecSource names the source of a provider spec.
+// ProviderSpecSource refers to a provider spec.
 type ProviderSpecSource struct {
 	// MachineClass names a MachineClass of the Machine's namespace.
 	// +optional
@@ -121,45 +121,44 @@ type MachineClassRef struct {
 	Provider string `json:"provider,omitempty"`
 }
 
-// MachineVersionInfo holds versions of what runs on a machine.
+// MachineVersionInfo holds the versions of the software on a machine.
 type MachineVersionInfo struct {
 	// Kubelet is the kubelet's semantic version, with or without a leading v.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self == '' || self.matches('^v?[0-9]+[.][0-9]+[.][0-9]+([-+].*)?$')",message="must be a version like 1.36.2"
 	Kubelet string `json:"kubelet,omitempty"`
-	// ControlPlane is not used; it is kept for older writers.
+	// ControlPlane is not used. It is kept for older writers.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	ControlPlane string `json:"controlPlane,omitempty"`
 }
 
-// Removal names a Machine that is to go, whatever the delete policy would choose. A listed Machine counts as not living
-// everywhere, from the write that lists it on.
+// Removal names a Machine to delete, whatever the delete policy would choose. From the write that adds the entry on, the Machine does not
+// count as living.
 type Removal struct {
 	// Name is the Machine's name.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	Name string `json:"name"`
-	// UID is the Machine's UID: a Machine of the same name that came later is not meant.
+	// UID is the Machine's UID. A later Machine of the same name is not affected.
 	UID types.UID `json:"uid"`
-	// Time is when the removal was asked for. An entry of spec.removals stays until the Machine is gone and 15 minutes have
-	// passed.
+	// Time is when the removal was requested. An entry of spec.removals stays until the Machine is gone and 15 minutes have passed.
 	// +optional
 	// +nullable
 	Time metav1.Time `json:"time,omitempty"`
 }
 
-// MaxReplicas bounds spec.replicas of sets and deployments. The schema and an admission policy hold it; an object that was
-// stored with a larger size before they did is not followed until its size is corrected.
+// MaxReplicas limits spec.replicas of sets and deployments. The schema and an admission policy enforce it. An object that was stored with a
+// larger size before is not reconciled until its size is corrected.
 const MaxReplicas = 100_000
 
-// MaxRemovals bounds spec.removals of sets and deployments, and spec.rolloutRemovals of sets.
+// MaxRemovals limits the length of spec.removals of sets and deployments, and of spec.rolloutRemovals of sets.
 const MaxRemovals = 2000
 
-// HealthReplacement is a Machine that drover deletes because it is unhealthy, so that its set makes another. It counts against
-// the number of Machines that are replaced at once until the Machine is gone and its successor is Ready, or the successor
-// has had the time to become so.
+// HealthReplacement records a Machine that drover deletes because it is unhealthy, so that its set creates another one. It counts towards
+// the number of Machines that are replaced at the same time until the Machine is gone and its successor is Ready, or the successor has had
+// enough time to become Ready.
 type HealthReplacement struct {
 	// Name is the Machine's name.
 	// +kubebuilder:validation:MinLength=1
@@ -167,14 +166,14 @@ type HealthReplacement struct {
 	Name string `json:"name"`
 	// UID is the Machine's UID.
 	UID types.UID `json:"uid"`
-	// Started is when drover began to replace the Machine. It is written before the Machine is deleted.
+	// Started is when drover began to replace the Machine. drover writes it before it deletes the Machine.
 	Started metav1.Time `json:"started"`
-	// Host is the physical host whose failure the Machine is replaced for; empty when others on its host are well. All Machines of
-	// one failed host count once.
+	// Host is the physical host whose failure is the reason for the replacement; empty when other Machines on the host are healthy. All
+	// Machines of one failed host count once.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`
 }
 
-// MaxHealthReplacements bounds status.healthReplacements of sets and deployments.
+// MaxHealthReplacements limits the length of status.healthReplacements of sets and deployments.
 const MaxHealthReplacements = 100

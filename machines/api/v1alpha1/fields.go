@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// UnknownFieldError says that a document has a key that it may not have.
+// UnknownFieldError reports a key that a document may not have.
 //
 // +kubebuilder:object:generate=false
 type UnknownFieldError struct {
-	// Path is the document, Key the key as it was written.
+	// Path is the path of the document, Key the key as it was written.
 	Path, Key string
-	// Nearest is the known key that looks most like it; empty when none does.
+	// Nearest is the most similar known key; empty when none is similar.
 	Nearest string
 }
 
@@ -28,10 +28,10 @@ func (e *UnknownFieldError) Error() string {
 	return fmt.Sprintf("%s.%s: unknown field; did you mean %s?", e.Path, e.Key, e.Nearest)
 }
 
-// Fields splits a JSON object into its fields under their known spelling. Keys are matched without regard to case, as
-// Go's own decoder does it; fields that are null, and those in ignored, are left out. A key that is in neither list is
-// an *[UnknownFieldError] (the first one in the order of the alphabet); a document that is no object is an error. Both
-// name path. Nothing, or null, is an empty object.
+// Fields splits a JSON object into its fields under their known spelling. Keys are matched without regard to case, as Go's own decoder
+// does. Fields that are null, and those in ignored, are left out. It returns an *[UnknownFieldError] for the first key, by name, that is in
+// neither list, and an error for a document that is not an object. Both errors contain path. An empty document, and null, is an empty
+// object.
 func Fields(path string, raw []byte, known, ignored []string) (map[string]json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -62,7 +62,7 @@ func Fields(path string, raw []byte, known, ignored []string) (map[string]json.R
 	return fields, nil
 }
 
-// Spelling returns the known form of a key, which is found without regard to case; empty when it is not known.
+// Spelling returns the known form of a key, which it finds without regard to case. It returns "" when the key is unknown.
 func Spelling(key string, known []string) string {
 	i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) })
 	if i < 0 {
@@ -71,8 +71,8 @@ func Spelling(key string, known []string) string {
 	return known[i]
 }
 
-// Nearest returns at most so many of the known names that look like a name, without repetition, the most alike first. A name
-// is alike when at most a third of its letters must be changed; case does not count.
+// Nearest returns the known names that are similar to a name, at most most of them, without repetition, the most similar first. A name is
+// similar when at most a third of its letters differ; case does not count.
 func Nearest(name string, known []string, most int) []string {
 	changes := map[string]int{}
 	for _, k := range known {
@@ -86,7 +86,7 @@ func Nearest(name string, known []string, most int) []string {
 	return alike[:min(len(alike), most)]
 }
 
-// distance counts the letters to insert, delete or replace (Levenshtein).
+// distance returns how many letters must be inserted, deleted or replaced (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -5,18 +5,18 @@ import (
 	"testing"
 )
 
-func TestNearest(t *testing.T) {
+func TestNearestReturnsSimilarNames(t *testing.T) {
 	for _, tt := range []struct {
 		what, name  string
 		known, want []string
 	}{
-		{"at most three, the most alike first", "m1.smal", []string{"m1.tall", "m2.small", "m1.small", "m1.smalls", "m1.small"}, []string{"m1.small", "m1.smalls", "m2.small"}},
-		{"case does not count", "M1.SMALL", []string{"m1.small"}, []string{"m1.small"}},
-		{"none that is too different", "large", []string{"m1.small"}, nil},
+		{"returns at most three, the most similar first", "m1.smal", []string{"m1.tall", "m2.small", "m1.small", "m1.smalls", "m1.small"}, []string{"m1.small", "m1.smalls", "m2.small"}},
+		{"ignores case", "M1.SMALL", []string{"m1.small"}, []string{"m1.small"}},
+		{"returns none that differs too much", "large", []string{"m1.small"}, nil},
 	} {
 		t.Run(tt.what+" (F-55)", func(t *testing.T) {
 			if got := Nearest(tt.name, tt.known, 3); !slices.Equal(got, tt.want) {
-				t.Errorf("got %q, want %q", got, tt.want)
+				t.Errorf("Nearest() = %q, want %q", got, tt.want)
 			}
 		})
 	}

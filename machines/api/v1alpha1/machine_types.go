@@ -10,9 +10,9 @@ import (
 
 // Machine is one server that becomes one node.
 //
-// It has no status subresource, as it never had one: machine-controller writes the status with an update of the whole
-// object, and a subresource would drop those writes without an error (docs/decisions/0001). Who writes a Machine's
-// status patches the Machine itself; an apply must name its UID, or it makes a deleted Machine anew.
+// It has no status subresource: machine-controller writes the status with an update of the whole object, and a subresource would drop those
+// writes without an error (docs/decisions/0001). A client that writes a Machine's status patches the Machine itself. A server-side apply
+// must contain the UID, or it would create a deleted Machine again.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=ma,categories=drover
@@ -40,13 +40,12 @@ type Machine struct {
 	Status MachineStatus `json:"status,omitempty"`
 }
 
-// MachineSpec is what a machine should be. It does not change after creation, apart from Metadata.Name (filled with the
-// Machine's name) and ProviderID (set once).
+// MachineSpec describes a machine. It does not change after creation, apart from Metadata.Name (filled with the Machine's name) and
+// ProviderID (set once).
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.providerConfig) || !(has(self.providerSpec) && (has(self.providerSpec.value) || has(self.providerSpec.valueFrom))) || (oldSelf.hasValue() && has(oldSelf.value().providerConfig) && has(oldSelf.value().providerSpec) && (has(oldSelf.value().providerSpec.value) || has(oldSelf.value().providerSpec.valueFrom)))",message="providerSpec and its old spelling providerConfig are both set: keep providerSpec and remove providerConfig",optionalOldSelf=true
 type MachineSpec struct {
-	// Metadata goes to the Node: its labels and annotations. Name is the server's and the node's name; default: the
-	// Machine's name.
+	// Metadata holds the labels and annotations of the Node. Name is the name of the server and the Node; default: the Machine's name.
 	// +optional
 	Metadata EmbeddedMetadata `json:"metadata,omitempty,omitzero"`
 	// Taints are on the Node from its registration.
@@ -55,30 +54,29 @@ type MachineSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(t, t.key != '' && t.effect in ['NoSchedule', 'PreferNoSchedule', 'NoExecute'])",message="each taint needs a key, and NoSchedule, PreferNoSchedule or NoExecute as effect"
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// ProviderSpec says what the cloud is asked for.
+	// ProviderSpec describes the server to create in the cloud.
 	// +optional
 	ProviderSpec ProviderSpec `json:"providerSpec,omitempty,omitzero"`
-	// ProviderConfig is the old spelling of ProviderSpec, understood and kept as it is. Deprecated; both at once is an
-	// error.
+	// ProviderConfig is the old name of ProviderSpec. It is read, and kept as it is. Deprecated; setting both is an error.
 	// +optional
 	ProviderConfig *ProviderSpec `json:"providerConfig,omitempty"`
-	// Versions names the kubelet to run.
+	// Versions holds the version of the kubelet to run.
 	// +optional
 	Versions MachineVersionInfo `json:"versions,omitempty,omitzero"`
 	// ConfigSource is deprecated and has no effect.
 	// +optional
 	ConfigSource *corev1.NodeConfigSource `json:"configSource,omitempty"`
-	// ProviderID is the server's identity as the Node bears it in spec.providerID. Set once, by drover.
+	// ProviderID is the server's identity, as in spec.providerID of the Node. drover sets it once.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	ProviderID *string `json:"providerID,omitempty"`
 }
 
-// ErrBothSpellings is what [MachineSpec.Provider] answers when the provider spec stands under both of its names.
+// ErrBothSpellings is returned by [MachineSpec.Provider] when the provider spec is set under both of its names.
 var ErrBothSpellings = errors.New("providerSpec and its old spelling providerConfig are both set: keep providerSpec and remove providerConfig")
 
-// Provider gives the provider spec under whichever name it stands, ProviderSpec or the older ProviderConfig. The error is
-// ErrBothSpellings; a spec under neither name is empty.
+// Provider returns the provider spec under either of its names, ProviderSpec or the older ProviderConfig. It returns ErrBothSpellings when
+// both are set, and an empty spec when neither is.
 func (s *MachineSpec) Provider() (ProviderSpec, error) {
 	switch {
 	case s.ProviderConfig == nil:
@@ -89,26 +87,26 @@ func (s *MachineSpec) Provider() (ProviderSpec, error) {
 	return *s.ProviderConfig, nil
 }
 
-// MachinePhase sums up where a Machine is in its life.
+// MachinePhase summarises the state of a Machine.
 type MachinePhase string
 
 // The phases of a Machine.
 const (
-	// PhasePending: no server yet.
+	// PhasePending means that there is no server yet.
 	PhasePending MachinePhase = "Pending"
-	// PhaseProvisioning: the server exists, or nothing proves that it is gone; its node is not registered.
+	// PhaseProvisioning means that the server exists, or that nothing proves that it is gone. Its Node is not registered.
 	PhaseProvisioning MachinePhase = "Provisioning"
-	// PhaseJoined: the node is registered, and its first start is not complete.
+	// PhaseJoined means that the Node is registered, and its first start is not complete.
 	PhaseJoined MachinePhase = "Joined"
-	// PhaseRunning: the first start of the node was completed; the node may have become not Ready since.
+	// PhaseRunning means that the first start of the Node was complete. The Node may have become not Ready since.
 	PhaseRunning MachinePhase = "Running"
-	// PhaseDeleting: the Machine is going.
+	// PhaseDeleting means that the Machine is being deleted.
 	PhaseDeleting MachinePhase = "Deleting"
-	// PhaseFailed: the Machine has an error that waiting alone will not cure.
+	// PhaseFailed means that the Machine has an error that does not end by waiting.
 	PhaseFailed MachinePhase = "Failed"
 )
 
-// MachineStatus is what is known of a machine.
+// MachineStatus is the observed state of a Machine.
 type MachineStatus struct {
 	// NodeRef names the Node, once it has registered.
 	// +optional
@@ -123,7 +121,7 @@ type MachineStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ErrorReason *string `json:"errorReason,omitempty"`
-	// ErrorMessage says what went wrong, in the cloud's own words where it was the cloud, and what to do; at most 4096 bytes
+	// ErrorMessage describes what went wrong, including the text of the cloud if the cloud reported it, and what to do; at most 4096 bytes
 	// (older writers wrote more).
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
@@ -137,19 +135,20 @@ type MachineStatus struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Addresses []corev1.NodeAddress `json:"addresses,omitempty"`
-	// Conditions, in the order in which they came; a type stands once.
+	// Conditions, in the order in which they were added. Each type occurs once.
 	// +optional
 	// +kubebuilder:validation:MaxItems=128
 	// +listType=atomic
 	Conditions []MachineCondition `json:"conditions,omitempty"`
-	// LastOperation is the last thing that was done to the server.
+	// LastOperation is the last operation on the server.
 	// +optional
 	LastOperation *LastOperation `json:"lastOperation,omitempty"`
 	// Phase is Pending, Provisioning, Joined, Running, Deleting or Failed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Phase *MachinePhase `json:"phase,omitempty"`
-	// Backoffs are the shortages that the cloud has answered with, where no deployment or set remembers them.
+	// Backoffs are the failures, such as lack of quota or capacity, for which the Machine waits, when it belongs to no deployment or set
+	// that records them.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -157,33 +156,32 @@ type MachineStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
-	// NodeMarks records which labels, annotations and taints of the template drover keeps on the Node. drover removes only
-	// what is recorded here, and nothing while this is missing. The Node has no such record, because a kubelet can edit its
-	// own Node.
+	// NodeMarks records which labels, annotations and taints of the template drover keeps on the Node. drover removes only what is recorded
+	// here, and nothing while this is missing. The record is not on the Node, because a kubelet can edit its own Node.
 	// +optional
 	NodeMarks *NodeMarks `json:"nodeMarks,omitempty"`
-	// ServerStart records that drover has asked the cloud to start the Machine's server, which somebody else had shut down. While
-	// it is there drover does not ask again. It is removed once the Node has been Ready for an hour.
+	// ServerStart records that drover has asked the cloud to start the Machine's server, which another client had shut down. While it is
+	// present, drover does not ask again. It is removed once the Node has been Ready for an hour.
 	// +optional
 	ServerStart *ServerStart `json:"serverStart,omitempty"`
 }
 
-// ServerStart is the one start of a server that drover asks the cloud for.
+// ServerStart records the one start of a server that drover requests.
 type ServerStart struct {
 	// Server is the ID of the server, as the cloud writes it.
 	// +kubebuilder:validation:MaxLength=253
 	Server string `json:"server"`
-	// Time is right before the cloud was asked.
+	// Time is the time right before the request to the cloud.
 	Time metav1.Time `json:"time"`
-	// Failure says why the server does not run although it was to be started; empty while it is not known to have failed. A
-	// start that has failed is never tried again.
+	// Failure describes why the server does not run although a start was requested; empty while no failure is known. A failed start is not
+	// repeated.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Failure string `json:"failure,omitempty"`
 }
 
-// NodeMarks are the labels, annotations and taints that drover keeps on a Node. For a moment they are those of two templates,
-// so the bounds are wider than a template's.
+// NodeMarks holds the labels, annotations and taints that drover keeps on a Node. While the template changes, they are those of two
+// templates, so the limits are wider than a template's.
 type NodeMarks struct {
 	// Labels of the Node.
 	// +optional
@@ -203,15 +201,15 @@ type NodeMarks struct {
 	Started bool `json:"started,omitempty"`
 }
 
-// MachineCondition has the shape of a Node's condition; drover always writes reason and time, older writers did not.
+// MachineCondition has the form of a Node's condition. drover always writes reason and time; older writers did not.
 type MachineCondition struct {
-	// Type names what the condition is about.
+	// Type is the type of the condition.
 	// +kubebuilder:validation:MaxLength=316
 	Type string `json:"type"`
 	// Status is True, False or Unknown.
 	Status corev1.ConditionStatus `json:"status"`
-	// LastHeartbeatTime is when a server's console was read, of the condition that holds it. Other conditions do not use
-	// it; older writers leave a null behind, which is kept.
+	// LastHeartbeatTime is when a server's console was read, in the condition with the console output. Other conditions do not use it.
+	// Older writers store a null, which is kept.
 	// +optional
 	// +nullable
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
@@ -219,19 +217,19 @@ type MachineCondition struct {
 	// +optional
 	// +nullable
 	LastTransitionTime *metav1.Time `json:"lastTransitionTime,omitempty"`
-	// Reason is one word for programs.
+	// Reason is one word, for programs.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Reason string `json:"reason,omitempty"`
-	// Message is a sentence for people.
+	// Message is a sentence, for users.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Message string `json:"message,omitempty"`
 }
 
-// LastOperation describes the last thing done to a machine's server.
+// LastOperation describes the last operation on a machine's server.
 type LastOperation struct {
-	// Description is a sentence for people.
+	// Description is a sentence, for users.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Description *string `json:"description,omitempty"`
@@ -251,7 +249,7 @@ type LastOperation struct {
 // OperationFailed is the state of an operation that failed.
 const OperationFailed = "Failed"
 
-// ServerName is the name that the server, the host and the Node bear: spec.metadata.name, else the Machine's own name.
+// ServerName returns the name of the server, the host and the Node: spec.metadata.name, else the Machine's own name.
 func (m *Machine) ServerName() string {
 	if m.Spec.Metadata.Name != "" {
 		return m.Spec.Metadata.Name

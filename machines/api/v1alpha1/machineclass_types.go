@@ -6,7 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// MachineClass is a provider spec with a name. It is immutable: a new spec is a new class, and naming that rolls.
+// MachineClass is a provider spec with a name. It is immutable: for a new spec, create a new class and refer to it, which rolls the
+// Machines.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,shortName=mc,path=machineclasses,categories=drover
@@ -30,21 +31,21 @@ type MachineClass struct {
 	// SecretRef names a Secret with user data (key userData or cloudConfig).
 	// +optional
 	SecretRef *corev1.SecretReference `json:"secretRef,omitempty"`
-	// CredentialsSecretRef names a Secret with credentials; its keys lie over those of SecretRef.
+	// CredentialsSecretRef names a Secret with credentials. Its keys take precedence over those of SecretRef.
 	// +optional
 	CredentialsSecretRef *corev1.SecretReference `json:"credentialsSecretRef,omitempty"`
-	// NodeTemplate overrides what the flavor says, for the autoscaler.
+	// NodeTemplate overrides the values of the flavor, for the autoscaler.
 	// +optional
 	NodeTemplate *ClassNodeTemplate `json:"nodeTemplate,omitempty"`
 }
 
-// ClassNodeTemplate is what a class says of the nodes it makes.
+// ClassNodeTemplate describes the nodes of a class.
 type ClassNodeTemplate struct {
-	// Capacity replaces what the flavor says, resource by resource.
+	// Capacity replaces the values of the flavor, resource by resource.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// VirtualCapacity are resources that a server does not have from its flavor.
+	// VirtualCapacity holds resources that a server does not have from its flavor.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	VirtualCapacity corev1.ResourceList `json:"virtualCapacity,omitempty"`

@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// MachineDeployment keeps a number of Machines of one template and rolls them when the template changes. It is what
-// people and the cluster-autoscaler size: a node group.
+// MachineDeployment keeps a number of Machines of one template and replaces them when the template changes. Users and the
+// cluster-autoscaler set its size: it is a node group.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -42,31 +42,31 @@ type MachineDeployment struct {
 	Status MachineDeploymentStatus `json:"status,omitempty"`
 }
 
-// StrategyType says how Machines of an old template are replaced.
+// StrategyType is how Machines of an old template are replaced.
 type StrategyType string
 
 // The strategies.
 const (
 	// RollingUpdate replaces a few at a time, within MaxSurge and MaxUnavailable.
 	RollingUpdate StrategyType = "RollingUpdate"
-	// OnDelete replaces a Machine only once somebody has deleted it.
+	// OnDelete replaces a Machine only when a user has deleted it.
 	OnDelete StrategyType = "OnDelete"
-	// Recreate removes all old Machines before it makes new ones.
+	// Recreate removes all old Machines before it creates new ones.
 	Recreate StrategyType = "Recreate"
 )
 
-// MachineDeploymentStrategy says how Machines of an old template are replaced.
+// MachineDeploymentStrategy is how Machines of an old template are replaced.
 type MachineDeploymentStrategy struct {
 	// Type is RollingUpdate (default), OnDelete or Recreate.
 	// +optional
 	// +kubebuilder:validation:Enum="";RollingUpdate;OnDelete;Recreate
 	Type StrategyType `json:"type,omitempty"`
-	// RollingUpdate bounds a rolling update; the other strategies do not look at it.
+	// RollingUpdate limits a rolling update. The other strategies ignore it.
 	// +optional
 	RollingUpdate *MachineRollingUpdate `json:"rollingUpdate,omitempty"`
 }
 
-// MachineRollingUpdate bounds a rolling update.
+// MachineRollingUpdate limits a rolling update.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSurge) || !(self.maxSurge == 0 || self.maxSurge == '0%') || (has(self.maxUnavailable) && !(self.maxUnavailable == 0 || self.maxUnavailable == '0%'))",message="maxSurge and maxUnavailable must not both be 0: nothing could ever be replaced"
 type MachineRollingUpdate struct {
@@ -74,23 +74,23 @@ type MachineRollingUpdate struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^([0-9]{1,2}|100)%$')",message="must be a number, at least 0, or a percentage from 0% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MaxSurge is how many Machines there may be beyond replicas, as a number or a percentage (rounded up). Default: 1.
+	// MaxSurge is how many Machines may exist beyond replicas, as a number or a percentage (rounded up). Default: 1.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 0 : self.matches('^[0-9]+%$')",message="must be a number, at least 0, or a percentage like 25%"
 	MaxSurge *intstr.IntOrString `json:"maxSurge,omitempty"`
 }
 
-// MachineDeploymentSpec is what a deployment should be.
+// MachineDeploymentSpec is the desired state of a deployment.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.selector) || (oldSelf.hasValue() && !has(oldSelf.value().selector))",message="spec.selector must not be empty: it would take every Machine of the namespace",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchLabels) || (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) ? self.selector.matchLabels.all(k, k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k]) : size(self.selector.matchLabels) == 0) || (oldSelf.hasValue() && has(oldSelf.value().selector) && self.selector == oldSelf.value().selector && (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) ? has(oldSelf.value().template) && has(oldSelf.value().template.metadata) && has(oldSelf.value().template.metadata.labels) && self.template.metadata.labels == oldSelf.value().template.metadata.labels : !(has(oldSelf.value().template) && has(oldSelf.value().template.metadata) && has(oldSelf.value().template.metadata.labels))))",message="spec.template.metadata.labels must hold every label of spec.selector.matchLabels",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchExpressions) || (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) ? self.selector.matchExpressions.all(e, e.operator == 'In' ? e.key in self.template.metadata.labels && has(e.values) && self.template.metadata.labels[e.key] in e.values : e.operator == 'Exists' ? e.key in self.template.metadata.labels : e.operator == 'NotIn' ? !(e.key in self.template.metadata.labels && has(e.values) && self.template.metadata.labels[e.key] in e.values) : e.operator == 'DoesNotExist' && !(e.key in self.template.metadata.labels)) : self.selector.matchExpressions.all(e, e.operator in ['NotIn', 'DoesNotExist'])) || (oldSelf.hasValue() && has(oldSelf.value().selector) && self.selector == oldSelf.value().selector && (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) ? has(oldSelf.value().template) && has(oldSelf.value().template.metadata) && has(oldSelf.value().template.metadata.labels) && self.template.metadata.labels == oldSelf.value().template.metadata.labels : !(has(oldSelf.value().template) && has(oldSelf.value().template.metadata) && has(oldSelf.value().template.metadata.labels))))",message="spec.template.metadata.labels must match spec.selector.matchExpressions, whose operators are In, NotIn, Exists and DoesNotExist",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.selector) || ((!has(oldSelf.selector.matchLabels) || size(oldSelf.selector.matchLabels) == 0) && (!has(oldSelf.selector.matchExpressions) || size(oldSelf.selector.matchExpressions) == 0)) || (has(self.selector) && self.selector == oldSelf.selector)",message="spec.selector does not change: make a new object instead"
 type MachineDeploymentSpec struct {
-	// Replicas is the number of living Machines wanted. The schema gives no default: nil means that the writer does
-	// not manage the size, and the controller puts the last size back, clamped to the bounds. A new object without it
-	// gets the minimum when it has bounds, else 1. At most 100000: with a larger size, stored before there was this
-	// bound, nothing is done for the object, and its condition Progressing says SizeTooLarge.
+	// Replicas is the desired number of living Machines. The schema has no default: nil means that the writer does not manage the size, and
+	// the controller restores the last size, within the bounds. A new object without it gets the minimum when it has bounds, else 1. At
+	// most 100000: drover does nothing for an object with a larger size, which may have been stored by an older version, and reports
+	// SizeTooLarge in its condition Progressing.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
@@ -102,7 +102,7 @@ type MachineDeploymentSpec struct {
 	// Template describes the Machines. Any change to it rolls them.
 	// +optional
 	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
-	// Strategy says how Machines of an old template are replaced.
+	// Strategy is how Machines of an old template are replaced.
 	// +optional
 	Strategy *MachineDeploymentStrategy `json:"strategy,omitempty"`
 	// MinReadySeconds is how long a node must have been Ready to count as available. Default: 0.
@@ -120,58 +120,57 @@ type MachineDeploymentSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	ProgressDeadlineSeconds *int32 `json:"progressDeadlineSeconds,omitempty"`
-	// Removals are Machines that go, written in the same update that lowers Replicas.
+	// Removals names Machines to delete. It is written in the same update that lowers Replicas.
 	// +optional
 	// +kubebuilder:validation:MaxItems=2000
 	// +listType=map
 	// +listMapKey=name
 	Removals []Removal `json:"removals,omitempty"`
-	// PlaceholderSeries renames the placeholders of units without a Machine, so that the autoscaler's clock for them
-	// starts anew. Default: 0.
+	// PlaceholderSeries renames the placeholders of replicas without a Machine, so that the autoscaler's timeout for them starts again.
+	// Default: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
 }
 
-// MachineDeploymentStatus is what is known of a deployment. A Machine that is deleting or listed in spec.removals is
-// counted nowhere.
+// MachineDeploymentStatus is the observed state of a deployment. A Machine that is being deleted or named in spec.removals is not counted.
 type MachineDeploymentStatus struct {
-	// ObservedGeneration is the generation of the spec that the other fields speak of.
+	// ObservedGeneration is the generation of the spec that the other fields describe.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 	// Replicas is the number of living Machines.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// UpdatedReplicas are those of the present template.
+	// UpdatedReplicas is the number of living Machines of the current template.
 	// +optional
 	UpdatedReplicas int32 `json:"updatedReplicas"`
-	// ReadyReplicas are those whose node is Ready.
+	// ReadyReplicas is the number of living Machines whose Node is Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// AvailableReplicas are those whose node has been Ready for minReadySeconds.
+	// AvailableReplicas is the number of living Machines whose Node has been Ready for minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// UnavailableReplicas are those missing for all wanted to be available.
+	// UnavailableReplicas is how many Machines are missing until all desired ones are available.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
 	// Selector is the label selector in string form, for the scale subresource.
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Selector string `json:"selector,omitempty"`
-	// LastReplicas is the last size that spec.replicas named; it is put back when a writer drops the field.
+	// LastReplicas is the last value of spec.replicas. It is restored when a writer drops the field.
 	// +optional
 	LastReplicas *int32 `json:"lastReplicas,omitempty"`
-	// LastPlaceholderSeries is the last value of spec.placeholderSeries; it is put back when a writer drops the field.
+	// LastPlaceholderSeries is the last value of spec.placeholderSeries. It is restored when a writer drops the field.
 	// +optional
 	LastPlaceholderSeries *int32 `json:"lastPlaceholderSeries,omitempty"`
 	// CollisionCount makes the name of a new set unique when another template had the same hash.
 	// +optional
 	CollisionCount *int32 `json:"collisionCount,omitempty"`
-	// NodeTemplate is the node that a new Machine of this deployment will become, as the autoscaler is told.
+	// NodeTemplate is the node that a new Machine of this deployment will become, for the autoscaler.
 	// +optional
 	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`
-	// Backoffs are the shortages that the cloud has answered with: while one runs, no Machine of the deployment asks the
-	// cloud for that flavor in that zone.
+	// Backoffs are the failures, such as lack of quota or capacity, for which Machines of the deployment wait: while one runs, none of them
+	// requests that flavor in that zone.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -179,14 +178,14 @@ type MachineDeploymentStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
-	// JoinOutcomes are the outcomes of the last ten servers that were to become nodes, the newest last. Empty while none has
-	// failed. Package machines/backoff says how it and RecentJoins are read together.
+	// JoinOutcomes are the outcomes of the last ten servers that should have become nodes, the newest last. Empty while none has failed.
+	// Package machines/backoff describes how it and RecentJoins are read together.
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=atomic
 	JoinOutcomes []JoinOutcome `json:"joinOutcomes,omitempty"`
-	// RecentJoins holds the same as JoinOutcomes, as one letter for each: j joined, f failed. Releases before JoinOutcomes
-	// read only this field.
+	// RecentJoins holds the same as JoinOutcomes, one letter for each: j joined, f failed. Releases before JoinOutcomes read only this
+	// field.
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	RecentJoins string `json:"recentJoins,omitempty"`
@@ -210,22 +209,22 @@ type JoinOutcome string
 
 // The outcomes of a join.
 const (
-	// JoinSucceeded: the server has become a node.
+	// JoinSucceeded means that the server became a node.
 	JoinSucceeded JoinOutcome = "Joined"
-	// JoinFailed: it has not, within the join timeout.
+	// JoinFailed means that the server did not become a node within the join timeout.
 	JoinFailed JoinOutcome = "Failed"
 )
 
-// GroupBackoff is what is remembered of a failure that all Machines of one flavor and zone would meet: quota, capacity, a
-// spec that cannot be. It outlives the Machine that met it.
+// GroupBackoff records a failure that affects all Machines of one flavor and zone: quota, capacity, an invalid spec. It outlives the
+// Machine that had the failure.
 type GroupBackoff struct {
 	// Class of the failure (package machines/fault).
 	// +kubebuilder:validation:MaxLength=64
 	Class string `json:"class"`
-	// Flavor that was asked for; empty when the failure is not about one.
+	// Flavor is the requested flavor; empty when the failure is not about one.
 	// +kubebuilder:validation:MaxLength=253
 	Flavor string `json:"flavor"`
-	// Zone that was asked for; empty when the cloud was to choose.
+	// Zone is the requested zone; empty when the cloud was to choose.
 	// +kubebuilder:validation:MaxLength=253
 	Zone string `json:"zone"`
 	// Code is the stable name of the cause (package machines/fault).
@@ -240,17 +239,17 @@ type GroupBackoff struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Machine string `json:"machine,omitempty"`
-	// Since is when the first failure of this row of failures was.
+	// Since is the time of the first of these consecutive failures.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
 	// Until is when the cloud may be asked again.
 	Until metav1.Time `json:"until"`
-	// Step counts the failures in a row; the wait doubles with each, from 30 seconds to 5 minutes. Of servers that went to
-	// ERROR for a reason that is not known to concern all (class Unknown) the first one begins no wait.
+	// Step counts the consecutive failures. The wait doubles with each, from 30 seconds to 5 minutes. For servers in ERROR for a reason
+	// that may concern one server only (class Unknown), the first failure starts no wait.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Step int32 `json:"step,omitempty"`
-	// Revision is that of the template that met the failure: a newer one does not wait for it.
+	// Revision is the revision of the template that had the failure. A newer template does not wait for it.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Revision int64 `json:"revision,omitempty"`
@@ -261,8 +260,8 @@ type GroupBackoff struct {
 	Server string `json:"server,omitempty"`
 }
 
-// MessageFor returns the message for a Machine that waits for the back-off: when another Machine reported it, it says which,
-// since the message names that one's server and ports.
+// MessageFor returns the message for a Machine that waits for the back-off. When another Machine reported it, the text names that Machine,
+// because the message contains names of its server and ports.
 func (b *GroupBackoff) MessageFor(machine string) string {
 	if b.Machine == "" || b.Machine == machine {
 		return b.Message
@@ -276,7 +275,7 @@ type NodeTemplate struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// Allocatable is what pods can have of it.
+	// Allocatable is the part of it that pods can use.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
@@ -289,12 +288,12 @@ type NodeTemplate struct {
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// ResolvedFor is a hash of the Machine template that this was resolved from.
+	// ResolvedFor is a hash of the Machine template that this was computed from.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ResolvedFor string `json:"resolvedFor,omitempty"`
-	// LearnedFor is a hash of the flavor, image, kubelet and reservations of the real nodes that capacity and allocatable
-	// were learned from; empty while they are computed from the flavor.
+	// LearnedFor is a hash of the flavor, image, kubelet and reservations of the real nodes that capacity and allocatable come from; empty
+	// while they are computed from the flavor.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LearnedFor string `json:"learnedFor,omitempty"`

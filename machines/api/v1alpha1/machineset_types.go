@@ -34,7 +34,7 @@ type MachineSet struct {
 	Status MachineSetStatus `json:"status,omitempty"`
 }
 
-// DeletePolicy ranks the Machines of a set for removal, after those that are marked, failed or not ready.
+// DeletePolicy is the order in which a set deletes its Machines, after those that are annotated for deletion, failed or not ready.
 type DeletePolicy string
 
 // The delete policies.
@@ -49,16 +49,16 @@ const (
 	DeleteDefault DeletePolicy = "Default"
 )
 
-// MachineSetSpec is what a set should be.
+// MachineSetSpec is the desired state of a set.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.selector) || (oldSelf.hasValue() && !has(oldSelf.value().selector))",message="spec.selector must not be empty: it would take every Machine of the namespace",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchLabels) || (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) ? self.selector.matchLabels.all(k, k in self.template.metadata.labels && self.template.metadata.labels[k] == self.selector.matchLabels[k]) : size(self.selector.matchLabels) == 0) || (oldSelf.hasValue() && has(oldSelf.value().selector) && self.selector == oldSelf.value().selector && (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) ? has(oldSelf.value().template) && has(oldSelf.value().template.metadata) && has(oldSelf.value().template.metadata.labels) && self.template.metadata.labels == oldSelf.value().template.metadata.labels : !(has(oldSelf.value().template) && has(oldSelf.value().template.metadata) && has(oldSelf.value().template.metadata.labels))))",message="spec.template.metadata.labels must hold every label of spec.selector.matchLabels",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="!has(self.selector) || !has(self.selector.matchExpressions) || (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) ? self.selector.matchExpressions.all(e, e.operator == 'In' ? e.key in self.template.metadata.labels && has(e.values) && self.template.metadata.labels[e.key] in e.values : e.operator == 'Exists' ? e.key in self.template.metadata.labels : e.operator == 'NotIn' ? !(e.key in self.template.metadata.labels && has(e.values) && self.template.metadata.labels[e.key] in e.values) : e.operator == 'DoesNotExist' && !(e.key in self.template.metadata.labels)) : self.selector.matchExpressions.all(e, e.operator in ['NotIn', 'DoesNotExist'])) || (oldSelf.hasValue() && has(oldSelf.value().selector) && self.selector == oldSelf.value().selector && (has(self.template) && has(self.template.metadata) && has(self.template.metadata.labels) ? has(oldSelf.value().template) && has(oldSelf.value().template.metadata) && has(oldSelf.value().template.metadata.labels) && self.template.metadata.labels == oldSelf.value().template.metadata.labels : !(has(oldSelf.value().template) && has(oldSelf.value().template.metadata) && has(oldSelf.value().template.metadata.labels))))",message="spec.template.metadata.labels must match spec.selector.matchExpressions, whose operators are In, NotIn, Exists and DoesNotExist",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.selector) || ((!has(oldSelf.selector.matchLabels) || size(oldSelf.selector.matchLabels) == 0) && (!has(oldSelf.selector.matchExpressions) || size(oldSelf.selector.matchExpressions) == 0)) || (has(self.selector) && self.selector == oldSelf.selector)",message="spec.selector does not change: make a new object instead"
 type MachineSetSpec struct {
-	// Replicas is the number of living Machines wanted. The schema gives no default: nil means that the last known
-	// size stays (1 for a new set). At most 100000: with a larger size, stored before there was this bound, no Machine
-	// is made or deleted, and the condition ReplicaFailure says SizeTooLarge.
+	// Replicas is the desired number of living Machines. The schema has no default: nil means that the last known size stays (1 for a new
+	// set). At most 100000: with a larger size, which may have been stored by an older version, no Machine is created or deleted, and the
+	// condition ReplicaFailure reports SizeTooLarge.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
@@ -78,52 +78,50 @@ type MachineSetSpec struct {
 	// Template describes the Machines.
 	// +optional
 	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
-	// Removals are Machines that go first. For a set of a deployment they are its share of the deployment's list, in
-	// the same write that changes Replicas.
+	// Removals names Machines to delete first. For a set of a deployment they are its share of the deployment's list, in the same write
+	// that changes Replicas.
 	// +optional
 	// +kubebuilder:validation:MaxItems=2000
 	// +listType=map
 	// +listMapKey=name
 	Removals []Removal `json:"removals,omitempty"`
-	// RolloutRemovals are Machines that a rollout of the set's deployment removes, in the same write that lowers Replicas
-	// by them. The set deletes them as it deletes Removals. A Machine that has an entry counts against the deployment's
-	// replicas and maxSurge until its server is gone. Entries of Machines that are gone are dropped with the next write
-	// of the set.
+	// RolloutRemovals names Machines that a rollout of the set's deployment removes, in the same write that lowers Replicas by their
+	// number. The set deletes them as it deletes Removals. A Machine with an entry counts towards the deployment's replicas plus maxSurge
+	// until its server is gone. Entries of Machines that are gone are dropped with the next write of the set.
 	// +optional
 	// +kubebuilder:validation:MaxItems=2000
 	// +listType=map
 	// +listMapKey=name
 	RolloutRemovals []Removal `json:"rolloutRemovals,omitempty"`
-	// PlaceholderSeries renames the placeholders of units without a Machine, where the set is a node group of its own.
-	// Default: 0.
+	// PlaceholderSeries renames the placeholders of replicas without a Machine, when the set is a node group of its own. Default: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
 }
 
-// MachineSetStatus is what is known of a set. A Machine that is deleting, or listed in spec.removals or
-// spec.rolloutRemovals, is counted nowhere.
+// MachineSetStatus is the observed state of a set. A Machine that is being deleted, or named in spec.removals or spec.rolloutRemovals, is
+// not counted.
 type MachineSetStatus struct {
 	// Replicas is the number of living Machines.
 	// +optional
 	Replicas int32 `json:"replicas"`
-	// FullyLabeledReplicas are those that bear all labels of the template.
+	// FullyLabeledReplicas is the number of living Machines with all labels of the template.
 	// +optional
 	FullyLabeledReplicas int32 `json:"fullyLabeledReplicas"`
-	// ReadyReplicas are those whose node is Ready.
+	// ReadyReplicas is the number of living Machines whose Node is Ready.
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
-	// AvailableReplicas are those whose node has been Ready for minReadySeconds.
+	// AvailableReplicas is the number of living Machines whose Node has been Ready for minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// ObservedGeneration is the generation of the spec that the other fields speak of.
+	// ObservedGeneration is the generation of the spec that the other fields describe.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// ErrorReason is not used; it is kept for older writers.
+	// ErrorReason is the stable code of an error; empty when there is none.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ErrorReason *string `json:"errorReason,omitempty"`
-	// ErrorMessage is not used; it is kept for older writers.
+	// ErrorMessage describes the error, and what to do.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	ErrorMessage *string `json:"errorMessage,omitempty"`
@@ -137,7 +135,8 @@ type MachineSetStatus struct {
 	// NodeTemplate is the node that a new Machine of this set will become, where the set is a node group of its own.
 	// +optional
 	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`
-	// Backoffs are the shortages that the cloud has answered with, where the set belongs to no deployment.
+	// Backoffs are the failures, such as lack of quota or capacity, for which Machines of the set wait, when the set belongs to no
+	// deployment.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map

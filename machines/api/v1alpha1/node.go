@@ -10,8 +10,8 @@ import (
 // used the second one before 1.24.
 var controlPlaneRoles = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
-// ControlPlaneRole names the label or taint that makes a Node one of the control plane. It returns an empty string when the
-// Node has none.
+// ControlPlaneRole returns a text that names the label or taint by which a Node belongs to the control plane. It returns "" when the Node
+// has none.
 func ControlPlaneRole(labels map[string]string, taints []corev1.Taint) string {
 	for _, key := range controlPlaneRoles {
 		if _, there := labels[key]; there {
@@ -24,7 +24,7 @@ func ControlPlaneRole(labels map[string]string, taints []corev1.Taint) string {
 	return ""
 }
 
-// NodeReady returns the Node's condition Ready; a zero one when the Node reports none.
+// NodeReady returns the Node's condition Ready, or a zero condition when the Node reports none.
 func NodeReady(n *corev1.Node) corev1.NodeCondition {
 	for i := range n.Status.Conditions {
 		if n.Status.Conditions[i].Type == corev1.NodeReady {

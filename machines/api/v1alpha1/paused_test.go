@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestPaused(t *testing.T) {
+func TestAnyValueOfTheAnnotationPauses(t *testing.T) {
 	for _, row := range []struct {
 		name        string
 		annotations map[string]string
@@ -19,7 +19,7 @@ func TestPaused(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if got := v1alpha1.Paused(row.annotations); got != row.want {
-				t.Errorf("got %v, want %v", got, row.want)
+				t.Errorf("Paused() = %v, want %v", got, row.want)
 			}
 		})
 	}

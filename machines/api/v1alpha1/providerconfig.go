@@ -8,12 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ProviderConfig is the envelope of providerSpec.value: what every provider and operating system has in common.
+// ProviderConfig is the common part of providerSpec.value, which is the same for every provider and operating system.
 type ProviderConfig struct {
-	// SSHPublicKeys are authorised at first boot and not reconciled afterwards.
+	// SSHPublicKeys are installed at the first boot, and not reconciled afterwards.
 	SSHPublicKeys []string `json:"sshPublicKeys,omitempty"`
 	CAPublicKey   string   `json:"caPublicKey,omitempty"`
-	// CloudProvider names the provider; openstack is the one there is.
+	// CloudProvider is the name of the provider; openstack is the only one.
 	CloudProvider string `json:"cloudProvider,omitempty"`
 	// CloudProviderSpec is the provider's own part.
 	CloudProviderSpec runtime.RawExtension `json:"cloudProviderSpec,omitempty"`
@@ -22,7 +22,7 @@ type ProviderConfig struct {
 	// OperatingSystemSpec is the operating system's own part.
 	OperatingSystemSpec runtime.RawExtension `json:"operatingSystemSpec,omitempty"`
 	Network             *NetworkConfig       `json:"network,omitempty"`
-	// OverwriteCloudConfig replaces the user data that drover would make.
+	// OverwriteCloudConfig replaces the user data that drover would create.
 	OverwriteCloudConfig *string `json:"overwriteCloudConfig,omitempty"`
 }
 
@@ -39,15 +39,15 @@ type DNSConfig struct {
 	Servers []string `json:"servers,omitempty"`
 }
 
-// providerConfigFields are the keys of the envelope as they are spelled.
+// providerConfigFields holds the keys of the common part in their known spelling.
 var providerConfigFields = []string{
 	"sshPublicKeys", "caPublicKey", "cloudProvider", "cloudProviderSpec", "operatingSystem", "operatingSystemSpec",
 	"network", "overwriteCloudConfig",
 }
 
-// ParseProviderConfig reads the envelope of a providerSpec.value strictly: keys are matched without regard to case, null
-// means unset, and a key that it does not have is an *[UnknownFieldError]. An empty document gives an empty config.
-// Whatever is wrong, the error begins with path and the field, for people.
+// ParseProviderConfig reads the common part of a providerSpec.value strictly: keys are matched without regard to case, null means unset,
+// and an unknown key is an *[UnknownFieldError]. It returns an empty config for an empty document. Every error begins with path and the
+// field, for the user.
 func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, error) {
 	fields, err := Fields(path, raw, providerConfigFields, nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, error) {
 	return c, nil
 }
 
-// strictly decodes into a type, and refuses keys that the type does not have.
+// strictly decodes into a type, and returns an error for keys that the type does not have.
 func strictly(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

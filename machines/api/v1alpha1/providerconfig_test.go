@@ -6,35 +6,35 @@ import (
 	"testing"
 )
 
-func TestParseProviderConfig(t *testing.T) {
+func TestParseProviderConfigIsStrict(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw  string
 		want string // part of the error; empty: none
 	}{
-		"the manifest of the documentation is read":            {`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small"},"operatingSystem":"ubuntu","operatingSystemSpec":{}}`, ""},
-		"keys are matched without regard to case":              {`{"CLOUDPROVIDER":"openstack","OperatingsystemSpec":{}}`, ""},
-		"nothing is an empty config":                           {``, ""},
-		"MC-9 an unknown key is named with its nearest":        {`{"operatingSytem":"ubuntu"}`, "value.operatingSytem: unknown field; did you mean operatingSystem?"},
-		"MC-9 an unknown key that looks like nothing is named": {`{"zzz":1}`, "value.zzz: unknown field; remove it"},
-		"MC-9 an unknown key of the network is named":          {`{"network":{"gatway":"1"}}`, "value.network: json: unknown field \"gatway\""},
-		"MC-13 null is unset":                                  {`{"network":null,"sshPublicKeys":null,"overwriteCloudConfig":null}`, ""},
-		"a key given in two spellings is an error":             {`{"network":{},"Network":{}}`, "value.network: given twice"},
-		"a list is no object":                                  {`[]`, "value: not a JSON object"},
-		"a wrong type names the field":                         {`{"sshPublicKeys":"a"}`, "value.sshPublicKeys: "},
+		"reads the manifest of the documentation":                {`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small"},"operatingSystem":"ubuntu","operatingSystemSpec":{}}`, ""},
+		"matches keys without regard to case":                    {`{"CLOUDPROVIDER":"openstack","OperatingsystemSpec":{}}`, ""},
+		"returns an empty config for an empty document":          {``, ""},
+		"names an unknown key with the nearest known one (MC-9)": {`{"operatingSytem":"ubuntu"}`, "value.operatingSytem: unknown field; did you mean operatingSystem?"},
+		"names an unknown key that is like no other (MC-9)":      {`{"zzz":1}`, "value.zzz: unknown field; remove it"},
+		"names an unknown key of the network (MC-9)":             {`{"network":{"gatway":"1"}}`, "value.network: json: unknown field \"gatway\""},
+		"takes null as unset (MC-13)":                            {`{"network":null,"sshPublicKeys":null,"overwriteCloudConfig":null}`, ""},
+		"refuses a key in two spellings":                         {`{"network":{},"Network":{}}`, "value.network: given twice"},
+		"refuses a list":                                         {`[]`, "value: not a JSON object"},
+		"names the field with a wrong type":                      {`{"sshPublicKeys":"a"}`, "value.sshPublicKeys: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseProviderConfig("value", []byte(tc.raw))
 			switch {
 			case tc.want == "" && err != nil:
-				t.Fatalf("refused: %v", err)
+				t.Fatalf("ParseProviderConfig() returned error %v", err)
 			case tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)):
-				t.Fatalf("got %v, want %q", err, tc.want)
+				t.Fatalf("ParseProviderConfig() returned error %v, want %q", err, tc.want)
 			}
 		})
 	}
 }
 
-func TestFieldsNamesTheUnknownKeyByType(t *testing.T) {
+func TestFieldsReturnsAnErrorForAnUnknownKey(t *testing.T) {
 	_, err := Fields("spec", []byte(`{"flaver":"x"}`), []string{"flavor", "image"}, nil)
 	var unknown *UnknownFieldError
 	if !errors.As(err, &unknown) || unknown.Key != "flaver" || unknown.Nearest != "flavor" {

@@ -3,15 +3,15 @@ package v1alpha1
 import "fmt"
 
 const (
-	// RoleReferences is the ClusterRole that lets drover read the Secrets and ConfigMaps that a provider spec refers to. It
-	// is bound namespace by namespace.
+	// RoleReferences is the ClusterRole that allows drover to read the Secrets and ConfigMaps that a provider spec refers to. It is bound
+	// namespace by namespace.
 	RoleReferences = "drover:references"
 	// DefaultServiceAccount is the ServiceAccount, as namespace:name, that drover runs under in the shipped manifests.
 	DefaultServiceAccount = "drover:drover"
 )
 
-// BindReferences returns the kubectl command that lets drover read Secrets and ConfigMaps of a namespace. serviceAccount is
-// drover's, as namespace:name; empty: DefaultServiceAccount.
+// BindReferences returns the kubectl command that allows drover to read Secrets and ConfigMaps of a namespace. serviceAccount is drover's,
+// as namespace:name. Empty: DefaultServiceAccount.
 func BindReferences(serviceAccount, namespace string) string {
 	if serviceAccount == "" {
 		serviceAccount = DefaultServiceAccount

@@ -19,7 +19,7 @@ var (
 	MachineDeploymentKind = GroupVersion.WithKind("MachineDeployment")
 )
 
-// AddToScheme makes a scheme know the kinds of this package.
+// AddToScheme registers the kinds of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion,
 		&Machine{}, &MachineList{},

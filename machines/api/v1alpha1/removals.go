@@ -1,7 +1,7 @@
 package v1alpha1
 
-// MergeRemovals returns a list with those entries of another one that it lacks, as far as there is room. Each name stands once:
-// the first list counts.
+// MergeRemovals returns list with the entries of more that it lacks, up to MaxRemovals entries. Each name occurs once: an entry of list
+// takes precedence.
 func MergeRemovals(list, more []Removal) []Removal {
 	if len(more) == 0 {
 		return list

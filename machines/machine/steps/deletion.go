@@ -29,7 +29,7 @@ import (
 type Deletion struct {
 	// Nodes reads and writes Nodes.
 	Nodes   client.Client
-	Crew    *drain.Crew
+	Drains  *drain.Pool
 	Tokens  *bootstrap.Tokens
 	Retries *retry.Retries
 	// Power counts the Nodes that are put out of service early.
@@ -43,7 +43,7 @@ const retryHeld = 15 * time.Second
 
 // Hold leaves the Machine's pods, server and Node as they are although it is being deleted, and shows why.
 func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
-	d.Crew.Forget(s.Machine.UID)
+	d.Drains.Forget(s.Machine.UID)
 	s.Detail = s.Policy.WithheldMessage
 	s.RequeueWithin(retryHeld)
 	if status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != s.Last.Reason {
@@ -205,6 +205,6 @@ func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, 
 	}
 	s.Gone = true
 	d.Retries.Forget(s.Machine.UID)
-	d.Crew.Forget(s.Machine.UID)
+	d.Drains.Forget(s.Machine.UID)
 	return false, nil
 }

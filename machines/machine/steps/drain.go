@@ -40,7 +40,7 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 	}
 	s.WroteNode(node)
 	retry := retryDrain(s)
-	result, known, err := d.Crew.Look(ctx, drain.Errand{
+	result, known, err := d.Drains.Drain(ctx, drain.Request{
 		Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Every: retry,
 		Order: drain.Order{Node: s.Observed.Node.Name, Mode: drain.Mode{Abrupt: s.Policy.Unreachable || s.Observed.Force || s.Progress.OutOfService}, VolumeTimeout: s.Policy.Timeouts.Volumes},
 	})
@@ -75,7 +75,7 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 // so they are looked up here for a Node that is out of service.
 func (d *Deletion) drained(ctx context.Context, s *scope.Scope, detaching []string) (err error) {
 	if s.Progress.OutOfService {
-		if detaching, err = d.Crew.Drainer.Attached(ctx, s.Observed.Node.Name); err != nil {
+		if detaching, err = d.Drains.Drainer.Attached(ctx, s.Observed.Node.Name); err != nil {
 			return err
 		}
 		s.Detail = drainText(drain.Result{Detaching: detaching})
@@ -126,7 +126,7 @@ func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error)
 	s.WroteNode(node)
 	s.Policy.NodeOutOfService = false
 	// The results of the drain so far assume that nothing runs on the Node.
-	d.Crew.Forget(s.Machine.UID)
+	d.Drains.Forget(s.Machine.UID)
 	ctrl.LoggerFrom(ctx).Info("The Node is in service again: its server was started meanwhile", "node", klog.KObj(node), "server", s.Observed.Cloud.Server.ID)
 	return true, nil
 }
@@ -228,7 +228,7 @@ func (d *Deletion) TakeOutOfService(ctx context.Context, s *scope.Scope) (bool, 
 		return false, err
 	}
 	s.WroteNode(node)
-	attached, err := d.Crew.Drainer.Attached(ctx, s.Observed.Node.Name)
+	attached, err := d.Drains.Drainer.Attached(ctx, s.Observed.Node.Name)
 	if err != nil {
 		return false, err
 	}

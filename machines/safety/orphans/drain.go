@@ -110,7 +110,7 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	ready := v1alpha1.NodeReady(node)
 	abrupt := ready.Status != corev1.ConditionTrue && c.Clock.Since(ready.LastTransitionTime.Time) > unreachableAfter
 	order := drain.Order{Node: node.Name, Mode: drain.Mode{Abrupt: abrupt}, VolumeTimeout: c.VolumeTimeout}
-	result, err := c.drainer.Pass(ctx, order, c.Clock.Now())
+	result, err := c.drainer.Round(ctx, order, c.Clock.Now())
 	if err != nil {
 		return "", fmt.Errorf("draining node %s: %w", node.Name, err)
 	}

@@ -1,0 +1,88 @@
+package adoption
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// group returns a deployment with one set of two Machines.
+func group(change ...func(*v1alpha1.MachineDeployment, *rollout.SetState)) rollout.Snapshot {
+	labels := map[string]string{"a": "b"}
+	template := v1alpha1.MachineTemplateSpec{Metadata: v1alpha1.EmbeddedMetadata{Labels: labels}}
+	template.Spec.Versions.Kubelet = "1.37.1"
+	template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small"}}`)}
+	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d", UID: "d"}}
+	d.Spec.Replicas, d.Spec.Selector.MatchLabels, d.Spec.Template = ptr.To[int32](2), labels, template
+	s := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d-1", UID: "s", Annotations: map[string]string{v1alpha1.AnnotationRevision: "1"}}}
+	s.Spec.Replicas, s.Spec.Selector.MatchLabels, s.Spec.Template = ptr.To[int32](2), labels, *template.DeepCopy()
+	state := rollout.SetState{Set: s, Machines: []*v1alpha1.Machine{machineNamed("m1"), machineNamed("m2")}}
+	for _, c := range change {
+		c(d, &state)
+	}
+	return rollout.Snapshot{Deployment: d, Sets: []rollout.SetState{state}, Now: time.Unix(1000, 0)}
+}
+
+func TestOfDeploymentPredictsTheOutcome(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*v1alpha1.MachineDeployment, *rollout.SetState)
+		want   Outcome
+		says   string
+	}{
+		"keeps a deployment whose set has its template and size (MC-19)": {func(*v1alpha1.MachineDeployment, *rollout.SetState) {}, Kept, ""},
+		"keeps a deployment whose JSON keys are in another order (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProviderSpec":{"flavor":"m1.small","region":""},"cloudProvider":"openstack"}`)
+		}, Kept, ""},
+		"rolls a deployment with another flavor, and names the field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large"}}`)
+		}, Rolled, "flavor: m1.small → m1.large"},
+		"creates Machines when the deployment is larger than its set (MC-32)":  {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](5) }, Made, "from 2 to 5"},
+		"deletes Machines when the deployment is smaller than its set (MC-29)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](1) }, Deleted, "from 2 to 1"},
+		"refuses a deployment whose selector does not match its template (MC-2)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+			d.Spec.Selector.MatchLabels = map[string]string{"x": "y"}
+		}, Refused, "selector"},
+		"leaves a paused deployment alone (CAPI-54)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+			d.Annotations = map[string]string{"cluster.k8s.io/paused": "true"}
+		}, Left, "paused"},
+		"creates the first set of a deployment without Machines (MC-32)": {func(d *v1alpha1.MachineDeployment, s *rollout.SetState) {
+			s.Machines = nil
+			d.Spec.Template.Spec.Versions.Kubelet = "1.37.2"
+		}, Made, "first set"},
+		"reports a deployment that is being deleted (MC-31)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+			d.DeletionTimestamp = ptr.To(metav1.Unix(1, 0))
+		}, Deleted, "already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if e := OfDeployment(group(tt.change)); e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) {
+				t.Errorf("OfDeployment() = %+v, want outcome %s and a reason with %q", e, tt.want, tt.says)
+			}
+		})
+	}
+}
+
+func TestOfSetPredictsTheOutcome(t *testing.T) {
+	for name, tt := range map[string]struct {
+		replicas int32
+		want     Outcome
+		says     string
+	}{
+		"keeps a set with the right number of Machines (MC-33)":         {2, Kept, ""},
+		"creates the Machines that a set lacks (MC-32)":                 {3, Made, "lacks 1"},
+		"deletes the surplus Machines of a set, and names them (MC-35)": {1, Deleted, "m"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			state := group().Sets[0]
+			state.Set.Spec.Replicas = &tt.replicas
+			if e := OfSet(state.Set, state.Machines, time.Unix(1000, 0)); e.Outcome != tt.want || !strings.Contains(e.Why, tt.says) {
+				t.Errorf("OfSet() = %+v, want outcome %s and a reason with %q", e, tt.want, tt.says)
+			}
+		})
+	}
+}

@@ -1,0 +1,153 @@
+package bootstrap
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestForeignUserDataIsLeftAsItIs(t *testing.T) {
+	for _, text := range hostile[1:] {
+		in := input("ubuntu", "{}")
+		in.Provider.OverwriteCloudConfig = ptr.To(text)
+		if got, err := in.Render(); err != nil || string(got) != text {
+			t.Errorf("%q became %q, error %v", text, got, err)
+		}
+	}
+}
+
+func TestUserDataOfOperatingSystemManager(t *testing.T) {
+	secret := func(revision, content string) *corev1.Secret {
+		return &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{Name: "nodes-ns-bootstrap-config", Namespace: "cloud-init-settings", Annotations: map[string]string{"k8c.io/machine-deployment-revision": revision}},
+			Data:       map[string][]byte{"cloud-config": []byte(content)},
+		}
+	}
+	annotated := func(d *v1alpha1.MachineDeployment) {
+		d.Annotations = map[string]string{"k8c.io/operating-system-profile": "osp-ubuntu"}
+	}
+	for _, tt := range []struct {
+		name   string
+		mark   func(*v1alpha1.MachineDeployment)
+		secret *corev1.Secret
+		lost   string // an object that does not exist
+		want   string // the user data, or after "waits: " a part of the message
+	}{
+		{"uses the Secret of the set's revision, with the Machine's name plain and escaped (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
+		{"a deployment that only has its finalizer", func(d *v1alpha1.MachineDeployment) {
+			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
+		}, secret("3", "x"), "", "x"},
+		{"waits without a Secret (MC-45)", annotated, nil, "", "waits: Secret cloud-init-settings/nodes-ns-bootstrap-config does not exist"},
+		{"waits for the Secret of the current revision (MC-45)", annotated, secret("2", "x"), "", `waits: is for revision "2"; MachineSet nodes-1 is revision "3"`},
+		{"waits for a Secret with a revision (MC-45)", annotated, secret("", "x"), "", `waits: is for revision ""`},
+		{"waits while the Secret is empty", annotated, secret("3", ""), "", "waits: holds no cloud-config yet"},
+		{"waits for a set that does not exist yet", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, is not there"},
+		{"waits for a deployment that does not exist yet", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, is not there"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			d, set, m := family()
+			tt.mark(d)
+			objects := []client.Object{m}
+			if tt.lost != "MachineSet" {
+				objects = append(objects, set)
+			}
+			if tt.lost != "MachineDeployment" {
+				objects = append(objects, d)
+			}
+			if tt.secret != nil {
+				objects = append(objects, tt.secret)
+			}
+			s, c := newSource(t, nil, objects...)
+			got, err := s.UserData(t.Context(), m, &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu", OverwriteCloudConfig: ptr.To("mine")})
+			if part, waits := strings.CutPrefix(tt.want, "waits: "); waits {
+				var w *Waiting
+				if !errors.As(err, &w) || !strings.Contains(w.Message, part) {
+					t.Errorf("got %q, error %v", got, err)
+				}
+			} else if err != nil || string(got) != tt.want {
+				t.Errorf("got %q, error %v", got, err)
+			}
+			if n := tokensIn(t, c); n != 0 {
+				t.Errorf("%d tokens were made", n)
+			}
+		})
+	}
+}
+
+func TestUserDataOfAMachineClass(t *testing.T) {
+	object := func(name, namespace string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Name: name, Namespace: namespace}
+	}
+	class := func(namespace string, refs ...string) *v1alpha1.MachineClass {
+		c := &v1alpha1.MachineClass{ObjectMeta: object("small", namespace), SecretRef: &corev1.SecretReference{Name: refs[0]}}
+		if len(refs) > 1 {
+			c.CredentialsSecretRef = &corev1.SecretReference{Name: refs[1]}
+		}
+		return c
+	}
+	secret := func(name, namespace string, data map[string]string) *corev1.Secret {
+		s := &corev1.Secret{ObjectMeta: object(name, namespace), Data: map[string][]byte{}}
+		for key, value := range data {
+			s.Data[key] = []byte(value)
+		}
+		return s
+	}
+	for _, tt := range []struct {
+		name    string
+		in      string // the class's namespace
+		objects []client.Object
+		own     string // overwriteCloudConfig
+		want    string // the user data, or after "fails: " a part of the error
+		tokens  int
+	}{
+		{"fills name and token into userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"fills them in escaped form, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"creates no token for a text without a placeholder", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
+		{"prefers the credentials' Secret", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
+		{"prefers the Machine's own text", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
+		{"writes drover's user data for a class with only credentials", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"username": "x"})}, "", "#cloud-config\n", 1},
+		{"fails without the class", "ns", nil, "", "fails: MachineClass ns/small does not exist", 0},
+		{"fails without the Secret", "ns", []client.Object{class("ns", "a")}, "", "fails: Secret ns/a does not exist", 0},
+		{"refuses a class in a namespace that is not allowed (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: points into namespace other", 0},
+		{"reads a class in a namespace that is allowed (MC-12)", "allowed", []client.Object{class("allowed", "a"), secret("a", "allowed", map[string]string{"userData": "x"})}, "", "x", 0},
+		{"refuses a text that is too long", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": strings.Repeat("x", 49150)})}, "", "fails: 65536 bytes in base64 form", 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			_, _, m := family()
+			m.OwnerReferences = nil
+			m.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "small", Namespace: tt.in}}}
+			s, c := newSource(t, func(o *Options) { o.AllowedNamespaces = []string{"allowed"} }, append(tt.objects, m)...)
+			got, err := s.UserData(t.Context(), m, &v1alpha1.ProviderConfig{OperatingSystem: "ubuntu", OverwriteCloudConfig: &tt.own})
+			text := anyToken.ReplaceAllString(string(got), "TOKEN")
+			if part, fails := strings.CutPrefix(tt.want, "fails: "); fails {
+				if err == nil || !strings.Contains(err.Error(), part) {
+					t.Errorf("got %q, error %v", got, err)
+				}
+			} else if err != nil || !strings.HasPrefix(text, tt.want) || tt.want != "#cloud-config\n" && text != tt.want {
+				t.Errorf("got %q, error %v", text, err)
+			}
+			if n := tokensIn(t, c); n != tt.tokens {
+				t.Errorf("%d tokens, want %d", n, tt.tokens)
+			}
+		})
+	}
+}
+
+func TestOverwriteCloudConfig(t *testing.T) {
+	in := input("ubuntu", "{}")
+	in.Provider.OverwriteCloudConfig = ptr.To("#!/bin/sh\na <<MACHINE_NAME>> <MACHINE_NAME> <<BOOTSTRAP_TOKEN>> %3CMACHINE_NAME%3E")
+	t.Run("placeholders are filled, plain and escaped (MC-46)", func(t *testing.T) {
+		got, err := in.Render()
+		want := "#!/bin/sh\na nodes-abc-12345 nodes-abc-12345 abcdef.0123456789abcdef nodes-abc-12345"
+		if err != nil || string(got) != want {
+			t.Errorf("got %q, error %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,187 @@
+package bootstrap
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// host is a directory that the setup script takes for a server's disk. Its programs are stubs, and its network is a directory.
+type host struct {
+	*testing.T
+	root string
+}
+
+const (
+	hostKubelet    = "#!/bin/bash\necho 'Kubernetes v1.36.2'\n"
+	hostContainerd = "#!/bin/bash\n[[ $1 != --version ]] || { echo 'containerd github.com/containerd/containerd/v2 v2.1.4 75cb2b7'; exit; }\nprintf \"[x.runtimes.runc.options]\\n  ShimCgroup = ''\\n[y]\\n  config_path = ''\\n  sandbox = 'a/pause:1'\\n  sandboxer = 'podsandbox'\\n\"\n"
+	hostID         = "0a1b2c3d-0000-4000-8000-000000000001"
+)
+
+// hostSysctl returns a sysctl program that sets the keys of the files in a directory, and fails for any other key.
+func hostSysctl(folder string) string {
+	return `#!/bin/bash
+result=0
+while IFS=' =' read -r key value; do
+  file=` + folder + `/${key//.//}
+  [[ -e $file ]] && echo "$value" >"$file" && continue
+  echo "sysctl: cannot stat $file: No such file or directory" >&2
+  result=1
+done <"${2#--load=}"
+exit $result
+`
+}
+
+func newHost(t *testing.T, in *Input) *host {
+	t.Helper()
+	// t.TempDir contains the name of the test, whose brackets a shell would interpret.
+	root, err := os.MkdirTemp("", "host")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(root) })
+	h := &host{T: t, root: root}
+	for _, tool := range []string{"bash", "env", "mktemp", "rm", "awk", "sha256sum", "install", "mv", "mkdir", "tar", "gzip", "find", "grep", "sed", "cmp", "cat", "ln", "basename"} {
+		path, err := exec.LookPath(tool)
+		if err != nil {
+			t.Fatalf("the setup script needs %s: %v", tool, err)
+		}
+		h.must(os.MkdirAll(h.path("bin"), 0o755))
+		h.must(os.Symlink(path, h.path("bin/"+tool)))
+	}
+	for _, quiet := range []string{"modprobe", "swapoff", "mount", "umount", "conntrack", "socat", "ethtool", "update-ca-certificates", "systemctl", "apt-get"} {
+		h.program("bin/"+quiet, "#!/bin/bash\necho "+quiet+" \"$@\" >>"+h.path("commands")+"\n")
+	}
+	h.program("bin/sysctl", hostSysctl(h.path("/proc/sys")))
+	h.must(os.MkdirAll(h.path("/proc/sys/net/ipv6/conf/all"), 0o755))
+	for _, key := range []string{
+		"net/bridge/bridge-nf-call-iptables", "net/bridge/bridge-nf-call-ip6tables", "net/ipv4/ip_forward", "net/ipv6/conf/all/forwarding", "kernel/panic",
+		"kernel/panic_on_oops", "vm/overcommit_memory", "fs/inotify/max_user_instances", "fs/inotify/max_user_watches",
+	} {
+		h.write("/proc/sys/"+key, "")
+	}
+	h.program("bin/dpkg-query", "#!/bin/bash\n[[ ! -e "+h.root+"/packages/${*: -1} ]] || echo -n installed\n")
+	h.program("bin/uname", "#!/bin/bash\necho x86_64\n")
+	h.program("bin/curl", `#!/bin/bash
+url=${*: -1}
+for a in "$@"; do [[ $a != https://* ]] || url=$a; done
+echo "$url" >>`+h.path("fetched")+`
+echo "$*" >>`+h.path("requests")+`
+file=`+h.path("web")+`/${url##*/}
+[[ -e $file ]] || exit 22
+while (($#)); do [[ $1 != --output ]] || { cat "$file" >"$2"; exit; }; shift; done
+cat "$file"
+`)
+	h.write("web/meta_data.json", `{"name": "x", "uuid": "`+hostID+`"}`)
+	doc, err := in.document()
+	h.must(err)
+	for _, f := range doc.files {
+		h.write(f.path, h.local(f.content))
+		h.must(os.Chmod(h.path(f.path), os.FileMode(f.mode)))
+	}
+	h.must(os.MkdirAll(h.path("/etc/systemd/system"), 0o755))
+	return h
+}
+
+// local replaces the paths in the script by paths below the root.
+func (h *host) local(text string) string {
+	var pairs []string
+	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/", "/proc/sys/"} {
+		pairs = append(pairs, dir, h.root+dir)
+	}
+	return strings.NewReplacer(pairs...).Replace(text)
+}
+
+func (h *host) path(p string) string { return filepath.Join(h.root, p) }
+
+func (h *host) must(err error) {
+	h.Helper()
+	if err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *host) write(path, content string) {
+	h.Helper()
+	h.must(os.MkdirAll(filepath.Dir(h.path(path)), 0o755))
+	h.must(os.WriteFile(h.path(path), []byte(content), 0o600))
+}
+
+func (h *host) program(path, content string) {
+	h.Helper()
+	h.write(path, content)
+	h.must(os.Chmod(h.path(path), 0o755))
+}
+
+// publish offers a download and its checksum on the network.
+func (h *host) publish(name string, content []byte, checksums string) {
+	h.write("web/"+name, string(content))
+	h.write("web/"+checksums, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), name))
+}
+
+// publishAll offers everything that a bare image lacks.
+func (h *host) publishAll() {
+	h.publish("containerd-2.1.4-linux-amd64.tar.gz", h.archive(map[string]string{"bin/containerd": hostContainerd, "bin/ctr": "ctr"}), "containerd-2.1.4-linux-amd64.tar.gz.sha256sum")
+	h.publish("runc.amd64", []byte("runc"), "runc.sha256sum")
+	h.publish("cni-plugins-linux-amd64-v1.7.1.tgz", h.archive(map[string]string{"./loopback": "x", "./bridge": "y"}), "cni-plugins-linux-amd64-v1.7.1.tgz.sha256")
+	h.publish("kubelet", []byte(hostKubelet), "kubelet.sha256")
+}
+
+func (h *host) archive(files map[string]string) []byte {
+	var out bytes.Buffer
+	zip := gzip.NewWriter(&out)
+	w := tar.NewWriter(zip)
+	for name, content := range files {
+		h.must(w.WriteHeader(&tar.Header{Name: name, Mode: 0o755, Size: int64(len(content))}))
+		_, err := w.Write([]byte(content))
+		h.must(err)
+	}
+	h.must(w.Close())
+	h.must(zip.Close())
+	return out.Bytes()
+}
+
+// run runs a script of the user data, and returns its output.
+func (h *host) run(path string, args ...string) (string, error) {
+	c := exec.CommandContext(h.Context(), h.path("bin/bash"), append([]string{h.path(path)}, args...)...)
+	c.Env = []string{"PATH=" + strings.Join([]string{h.path("bin"), h.path("/usr/local/bin"), h.path("/usr/local/sbin")}, ":"), "TMPDIR=" + h.root}
+	out, err := c.CombinedOutput()
+	h.Logf("%s", out)
+	return string(out), err
+}
+
+// setup runs the setup once, and returns what it has downloaded, without the metadata.
+func (h *host) setup() ([]string, error) {
+	h.must(os.RemoveAll(h.path("fetched")))
+	_, err := h.run(pathSetup)
+	fetched, readErr := os.ReadFile(h.path("fetched"))
+	h.must(readErr)
+	urls := strings.Fields(string(fetched))
+	return slices.DeleteFunc(urls, func(u string) bool { return strings.HasSuffix(u, "/meta_data.json") }), err
+}
+
+func (h *host) content(path string) string {
+	content, err := os.ReadFile(h.path(path))
+	if err != nil {
+		return err.Error()
+	}
+	return string(content)
+}
+
+// whole installs everything that a kubelet needs.
+func (h *host) whole() {
+	h.program("bin/containerd", hostContainerd)
+	h.program("bin/runc", "")
+	h.program("/opt/cni/bin/loopback", "")
+	h.program("bin/kubelet", hostKubelet)
+}
+
+const providerEnv = "KUBELET_PROVIDER_ID=--provider-id=openstack:///" + hostID + "\n"

@@ -1,0 +1,179 @@
+package bootstrap
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/drover-project/drover/test/kubelet"
+)
+
+func TestSetupSetsKernelKeys(t *testing.T) {
+	for name, tc := range map[string]struct {
+		missing string
+		want    string // a key that is set all the same; empty when the setup fails
+	}{
+		"sets the keys with IPv6":                           {"", "net/ipv6/conf/all/forwarding"},
+		"accepts an image with IPv6 off (F-41)":             {"net/ipv6", "net/ipv4/ip_forward"},
+		"fails when another key is missing (F-41)":          {"net/bridge/bridge-nf-call-iptables", ""},
+		"fails when a single key of IPv6 is missing (F-41)": {"net/ipv6/conf/all/forwarding", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, input("ubuntu", "{}"))
+			h.whole()
+			if tc.missing != "" {
+				h.must(os.RemoveAll(h.path("/proc/sys/" + tc.missing)))
+			}
+			if _, err := h.run(pathSetup); (err == nil) != (tc.want != "") {
+				t.Fatalf("error %v", err)
+			}
+			if got := h.content("/proc/sys/" + tc.want); tc.want != "" && got != "1\n" {
+				t.Errorf("%s is %q", tc.want, got)
+			}
+		})
+	}
+}
+
+func TestDownloadsAreLimitedInTime(t *testing.T) {
+	h := newHost(t, input("ubuntu", "{}"))
+	h.publishAll()
+	h.must(os.Remove(h.path("bin/socat")))
+	if _, err := h.setup(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("limits the time of every request (F-41)", func(t *testing.T) {
+		for line := range strings.Lines(h.content("requests")) {
+			if !strings.Contains(line, "--max-time ") {
+				t.Errorf("a request without a time limit: %s", line)
+			}
+		}
+	})
+	t.Run("retries a download that stalls or does not connect, for a limited time (F-41)", func(t *testing.T) {
+		for line := range strings.Lines(h.content("requests")) {
+			for _, flag := range []string{"--connect-timeout 15 ", "--speed-limit 1024 --speed-time 60 ", "--retry 10 ", "--retry-max-time 1800 "} {
+				if strings.Contains(line, " https://") && !strings.Contains(line, flag) {
+					t.Errorf("%s is missing: %s", flag, line)
+				}
+			}
+		}
+	})
+	t.Run("limits the time of package downloads (F-41)", func(t *testing.T) {
+		if got := h.content("commands"); !strings.Contains(got, "Acquire::http::Timeout=30 -o Acquire::https::Timeout=30 install --yes --no-install-recommends socat\n") {
+			t.Errorf("commands:\n%s", got)
+		}
+	})
+}
+
+func TestSetupInstallsCurl_F41(t *testing.T) {
+	h := newHost(t, input("ubuntu", "{}"))
+	h.publishAll()
+	// The stub of apt-get installs it.
+	h.must(os.Rename(h.path("bin/curl"), h.path("curl")))
+	h.must(os.Symlink("/usr/bin/cp", h.path("bin/cp")))
+	h.program("bin/apt-get", "#!/bin/bash\n[[ \" $* \" != *' curl '* ]] || cp "+h.path("curl")+" "+h.path("bin/curl")+"\n")
+	if _, err := h.setup(); err != nil || h.content("/opt/bin/kubelet") != hostKubelet {
+		t.Errorf("curl is not installed before the downloads: error %v", err)
+	}
+}
+
+func TestPackagesOfTheOperatorAreInstalled(t *testing.T) {
+	const install = "install --yes --no-install-recommends "
+	for name, tc := range map[string]struct {
+		installed []string
+		apt       string
+		want      string
+	}{
+		"installs missing packages (F-41)":                           {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
+		"requests nothing when all packages exist (F-41)":            {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
+		"continues without packages that cannot be installed (F-41)": {nil, "exit 100\n", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := input("ubuntu", "{}")
+			in.Site.Packages = []string{"nfs-common", "cifs-utils"}
+			h := newHost(t, in)
+			h.whole()
+			for _, p := range tc.installed {
+				h.write("packages/"+p, "")
+			}
+			h.program("bin/apt-get", "#!/bin/bash\necho apt-get \"$@\" >>"+h.path("commands")+"\n"+tc.apt)
+			if _, err := h.setup(); err != nil || strings.Contains(h.content("commands"), install) {
+				t.Fatalf("the setup did not end, or the kubelet waits for packages: %v\n%s", err, h.content("commands"))
+			}
+			if _, err := h.run(pathSetup, "packages"); err != nil {
+				t.Fatalf("drover-packages.service fails: %v", err)
+			}
+			if got := h.content("commands"); strings.Contains(got, install) != (tc.want != "") || !strings.Contains(got, tc.want) {
+				t.Errorf("commands:\n%s", got)
+			}
+		})
+	}
+}
+
+func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
+	const restart = "systemctl restart kubelet.service\n"
+	for name, tc := range map[string]struct {
+		certificate bool
+		healthy     string // of twelve checks, those that the kubelet answers
+		restarts    int
+	}{
+		"leaves a kubelet alone that answers (F-41)":                   {true, "yyyyyyyyyyyy", 0},
+		"restarts a kubelet that hangs after six checks (F-41)":        {true, "yynnnnnnyyyy", 1},
+		"restarts it again when it still hangs (F-41)":                 {true, "nnnnnnnnnnnn", 2},
+		"does not add up single failures (F-41)":                       {true, "nnnnnynnnnny", 0},
+		"leaves a kubelet alone that waits for its certificate (F-41)": {false, "nnnnnnnnnnnn", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHost(t, input("flatcar", "{}"))
+			if tc.certificate {
+				h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
+			}
+			h.write("looks", tc.healthy)
+			// Each sleep removes one check, and ends the watchdog after the last.
+			h.program("bin/sleep", "#!/bin/bash\nlooks=$(<"+h.path("looks")+")\n[[ $looks ]] || exit 1\necho \"${looks:0:1}\" >"+h.path("answer")+"\necho \"${looks:1}\" >"+h.path("looks")+"\n")
+			h.program("bin/curl", "#!/bin/bash\n[[ $(<"+h.path("answer")+") == y ]]\n")
+			if _, err := h.run(pathWatchdog); err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(h.content("commands"), restart); n != tc.restarts {
+				t.Errorf("%d restarts, want %d", n, tc.restarts)
+			}
+		})
+	}
+}
+
+func TestUserDataHasTheSettingsOfOperatingSystemManager(t *testing.T) {
+	const dropIn = "/etc/systemd/system/update-engine.service.d/10-drover-proxy.conf"
+	for name, tc := range map[string]struct {
+		system, path string
+		parts        []string
+		absent       string
+	}{
+		"images are pulled in parallel, with a limit (F-41)": {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
+		"Flatcar's plugins are outside of /usr (F-41)":       {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
+		"a log file may have 100 MiB (F-41)":                 {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
+		"Flatcar's updates come through the proxy (F-41)":    {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
+		"update-engine uses the proxy too (F-41)":            {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
+		"packages are installed on Ubuntu (F-41)":            {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
+		"Flatcar has no packages (F-41)":                     {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := siteInput(tc.system)
+			userData, err := in.Render()
+			if err != nil {
+				t.Fatal(err)
+			}
+			boot, err := kubelet.ParseUserData(userData)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range tc.parts {
+				if !strings.Contains(boot.Files[tc.path], part) {
+					t.Errorf("%s has no %q:\n%s", tc.path, part, boot.Files[tc.path])
+				}
+			}
+			if tc.absent != "" && strings.Contains(boot.Files[tc.path], tc.absent) {
+				t.Errorf("%s has %q", tc.path, tc.absent)
+			}
+		})
+	}
+}

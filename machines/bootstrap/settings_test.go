@@ -1,0 +1,57 @@
+package bootstrap
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestKubeletSettingsOfTheOwners(t *testing.T) {
+	t.Run("annotations override the defaults", func(t *testing.T) {
+		s, err := Owners{}.KubeletSettings(map[string]string{
+			annotationKubeletConfig + "KubeReserved": "cpu=100m,memory=1Gi", annotationKubeletConfig + "MaxPods": "60",
+			annotationKubeletConfig + "EvictionHard": "memory.available<5%", annotationFeatureGates + "Foo": "true", "other": "x",
+		})
+		if err != nil || s.KubeReserved["memory"] != "1Gi" || s.SystemReserved["memory"] != "500Mi" || s.MaxPods != 60 || s.EvictionHard["memory.available"] != "5%" || !s.FeatureGates["Foo"] {
+			t.Errorf("settings %+v, error %v", s, err)
+		}
+	})
+	for name, tc := range map[string]struct {
+		owners Owners
+		own    map[string]string
+		pods   int32
+		memory string // reserved for kubelet and system
+	}{
+		"uses those of the MachineDeployment (F-36)":                                 {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
+		"prefers those of the Machine to its MachineDeployment's (F-36)":             {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
+		"uses those of the MachineDeployment, not the copy in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
+		"uses those of a MachineSet without a MachineDeployment (F-36)":              {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
+		"uses operating-system-manager's defaults and the MachineDeployment's annotations for its groups (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
+			d := deploymentWith("50")
+			d.Annotations[annotationProfile] = "osp-ubuntu"
+			return d
+		}()}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 50, "200Mi 200Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := tc.owners.KubeletSettings(tc.own)
+			if memory := s.KubeReserved["memory"] + " " + s.SystemReserved["memory"]; err != nil || s.MaxPods != tc.pods || memory != tc.memory {
+				t.Errorf("%d pods and %s reserved, error %v", s.MaxPods, memory, err)
+			}
+		})
+	}
+	t.Run("takes an empty annotation as the default (F-40)", func(t *testing.T) {
+		s, err := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": ""})
+		if diff := cmp.Diff(DefaultKubeletSettings(), s); err != nil || diff != "" {
+			t.Errorf("error %v, settings:\n%s", err, diff)
+		}
+	})
+	for name, value := range map[string]string{"KubeReserved": "cpu", "SystemReserved": "cpu=lots", "MaxPods": "many", "ContainerLogMaxFiles": "-1", "ImageMinimumGCAge": "5"} {
+		t.Run("a bad "+name+" is an error that names it", func(t *testing.T) {
+			if _, err := (Owners{}).KubeletSettings(map[string]string{annotationKubeletConfig + name: value}); err == nil {
+				t.Error("no error")
+			}
+		})
+	}
+}

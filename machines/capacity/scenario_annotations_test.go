@@ -1,0 +1,49 @@
+package capacity
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+const kubeletConfig = "v1.kubelet-config.machine-controller.kubermatic.io/"
+
+func TestKubeletAnnotationsSetTheTemplate(t *testing.T) {
+	for name, tc := range map[string]struct {
+		deployment, template map[string]string
+		want                 string
+	}{
+		"they set the node template (F-36)": {
+			map[string]string{kubeletConfig + "MaxPods": "50", kubeletConfig + "KubeReserved": "cpu=500m,memory=1Gi"}, nil,
+			// 4096 MiB - 122.88 - 1024 - 500 - 100.
+			"cpu=1300m ephemeral-storage=44Gi memory=2463230853 pods=50",
+		},
+		"the template's take precedence (F-36)": {
+			map[string]string{kubeletConfig + "MaxPods": "50"}, map[string]string{kubeletConfig + "MaxPods": "70"},
+			"cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=70",
+		},
+		"operating-system-manager's groups have its defaults (F-36)": {
+			map[string]string{"k8c.io/operating-system-profile": "osp-ubuntu"}, map[string]string{kubeletConfig + "MaxPods": "70"},
+			// 4096 MiB - 122.88 - 200 - 200 - 100.
+			"cpu=1600m ephemeral-storage=43Gi memory=3641830277 pods=110",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := deployment()
+			d.Annotations, d.Spec.Template.Metadata.Annotations = tc.deployment, tc.template
+			if got := lineOf(resolve(t, d, shape()).Allocatable); got != tc.want {
+				t.Errorf("allocatable %s, want %s", got, tc.want)
+			}
+		})
+	}
+	t.Run("those of a MachineSet set its node template (F-36)", func(t *testing.T) {
+		s := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kubeletConfig + "MaxPods": "50"}}}
+		s.Spec.Template = deployment().Spec.Template
+		got, err := rules.template(ofSet(s), shape(), nil)
+		if err != nil || got.Capacity.Pods().Value() != 50 {
+			t.Errorf("error %v, template %+v", err, got)
+		}
+	})
+}

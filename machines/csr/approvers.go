@@ -1,0 +1,143 @@
+package csr
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/bootstrap"
+)
+
+// approverCheckEvery is the interval between two checks.
+const approverCheckEvery = 10 * time.Minute
+
+// reasonOthersApprove is the reason of the Event.
+const reasonOthersApprove = "OthersApprove"
+
+// ApproverCheck warns when another program would approve requests that drover refuses: the control plane's own approver approves every
+// request of a token whose group may create certificatesigningrequests/nodeclient, for any node name. It warns at the start and every 10
+// minutes: in the log, by an Event about the binding of drover's group, by a condition of each MachineDeployment, and in the metric
+// drover_csr_others_approve.
+type ApproverCheck struct {
+	ApproverCheckOptions
+	recorder events.EventRecorder
+	metric   prometheus.Gauge
+}
+
+// ApproverCheckOptions configure an [ApproverCheck].
+type ApproverCheckOptions struct {
+	// Control is the cluster with the Machines, Target the cluster where certificates are requested.
+	Control, Target cluster.Cluster
+	Clock           clock.WithTicker
+	// Registry registers the metric; nil: no metric.
+	Registry prometheus.Registerer
+}
+
+// NewApproverCheck returns an ApproverCheck.
+func NewApproverCheck(o ApproverCheckOptions) (*ApproverCheck, error) {
+	g := &ApproverCheck{ApproverCheckOptions: o, recorder: o.Target.GetEventRecorder(name), metric: prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "drover_csr_others_approve",
+		Help: "1 while another program approves the certificate requests of bootstrap tokens without drover, else 0.",
+	})}
+	if o.Registry != nil {
+		if err := o.Registry.Register(g.metric); err != nil {
+			return nil, fmt.Errorf("registering metrics: %w", err)
+		}
+	}
+	return g, nil
+}
+
+// NeedLeaderElection returns true, because one warning is enough.
+func (g *ApproverCheck) NeedLeaderElection() bool { return true }
+
+// Start checks at intervals until ctx ends.
+func (g *ApproverCheck) Start(ctx context.Context) error {
+	ticker := g.Clock.NewTicker(approverCheckEvery)
+	defer ticker.Stop()
+	for {
+		g.check(ctx)
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C():
+		}
+	}
+}
+
+// check checks once, and warns.
+func (g *ApproverCheck) check(ctx context.Context) {
+	why, err := g.Others(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to check whether other programs approve certificate requests of bootstrap tokens")
+		return
+	}
+	if err := g.report(ctx, why); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the warning about other approvers everywhere")
+	}
+	if why == "" {
+		g.metric.Set(0)
+		return
+	}
+	g.metric.Set(1)
+	ctrl.LoggerFrom(ctx).Info("Other programs approve certificate requests of bootstrap tokens: a stolen token could become any node; remove what allows it", "allowedBy", why)
+	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "drover:node-bootstrapper"}}
+	g.recorder.Eventf(binding, nil, corev1.EventTypeWarning, reasonOthersApprove, "Check",
+		"other programs approve certificate requests of bootstrap tokens without drover; remove what allows it: %s", why)
+}
+
+// Others returns what allows other programs to approve requests of the tokens that servers join with, in the authorizer's words. It returns
+// "" when nothing does.
+func (g *ApproverCheck) Others(ctx context.Context) (string, error) {
+	groups, err := g.groups(ctx)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, group := range groups {
+		for _, may := range []authorizationv1.ResourceAttributes{
+			{Verb: "create", Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Subresource: "nodeclient"},
+			{Verb: "update", Group: "certificates.k8s.io", Resource: "certificatesigningrequests", Subresource: "approval"},
+		} {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
+				User: bootstrap.UserPrefix + "000000", Groups: []string{"system:bootstrappers", group, "system:authenticated"},
+				ResourceAttributes: &may,
+			}}
+			if err := g.Target.GetClient().Create(ctx, review); err != nil {
+				return "", fmt.Errorf("asking what bootstrap tokens may do: %w", err)
+			}
+			if review.Status.Allowed {
+				found = append(found, fmt.Sprintf("%s may %s %s/%s: %s", group, may.Verb, may.Resource, may.Subresource, review.Status.Reason))
+			}
+		}
+	}
+	return strings.Join(found, "; "), nil
+}
+
+// groups returns the groups whose tokens join: drover's, and operating-system-manager's when it has a deployment.
+func (g *ApproverCheck) groups(ctx context.Context) ([]string, error) {
+	var list v1alpha1.MachineDeploymentList
+	if err := g.Control.GetClient().List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing MachineDeployments: %w", err)
+	}
+	for i := range list.Items {
+		if bootstrap.ManagedByOSM(&list.Items[i]) {
+			return []string{bootstrap.Group, bootstrap.GroupOSM}, nil
+		}
+	}
+	return []string{bootstrap.Group}, nil
+}

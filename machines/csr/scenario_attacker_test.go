@@ -1,0 +1,254 @@
+package csr
+
+import (
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"net/url"
+	"testing"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// newTarget returns a cluster with possible targets of an attacker: awaited servers, joined nodes, a Machine that is being deleted, the
+// control plane's node and another server's node.
+func newTarget(t *testing.T) *fakeCluster {
+	t.Helper()
+	c := newFakeCluster(t,
+		token("aaaaaa", "awaited", "uid-awaited"),
+		token("bbbbbb", "neighbour", "uid-neighbour"),
+		token("cccccc", "joined", "uid-joined"), node("joined", "openstack:///"+serverID("joined")),
+		node("victim", "openstack:///"+serverID("victim")),
+		token("dddddd", "deleting", "uid-deleting"), node("deleting", "openstack:///"+serverID("deleting")),
+		// The token of a deleted Machine, whose name another Machine has now.
+		token("eeeeee", "awaited", "uid-of-the-former"),
+		// The tokens of Machines that were named after existing nodes.
+		token("ffffff", "control-plane", "uid-control-plane"), node("control-plane", ""),
+		token("gggggg", "stranger", "uid-stranger"), node("stranger", "openstack:///"+serverID("another")),
+		// A token in drover's group that is not for a Machine.
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-zzzzzz"}, Type: "bootstrap.kubernetes.io/token"},
+	)
+	expired := token("xxxxxx", "awaited", "uid-awaited")
+	expired.Data = map[string][]byte{"expiration": []byte("2023-11-14T22:13:20Z")}
+	c.create(expired)
+	c.machine("awaited", "10.0.0.1")
+	c.machine("neighbour", "10.0.0.2")
+	c.machine("joined", "10.0.0.5", joined)
+	c.machine("victim", "10.0.0.6", joined)
+	c.machine("deleting", "10.0.0.7", joined, deleting)
+	c.machine("control-plane", "10.0.0.8")
+	c.machine("stranger", "10.0.0.9")
+	return c
+}
+
+// masters requests a certificate of an administrator.
+func masters(a *attempt) { a.request.Subject.Organization = []string{"system:masters"} }
+
+// The attacker has one bootstrap token, from the metadata service or a console.
+func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
+	authority := pkix.Extension{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 0x03, 0x01, 0x01, 0xff}}
+	for _, tt := range []struct {
+		name string
+		what attempt
+		want string
+	}{
+		{"the certificate of the awaited server that it is for (MC-58)", withToken("aaaaaa", "awaited"), approved},
+		{"with key encipherment too (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"not that of another awaited server (MC-58)", withToken("aaaaaa", "neighbour"), denied},
+		{"not that of a joined node (MC-58)", withToken("aaaaaa", "victim"), denied},
+		{"not that of the control plane's node (MC-58)", withToken("aaaaaa", "control-plane"), denied},
+		{"not that of an unknown node (MC-58)", withToken("aaaaaa", "new"), denied},
+		{"not an administrator's (MC-58)", withToken("aaaaaa", "awaited").with(masters), denied},
+		{"not an administrator's beside the node's (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+			a.request.Subject.Organization = []string{"system:nodes", "system:masters"}
+		}), denied},
+		{"not with the nodes' group twice (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+			a.request.Subject.Organization = []string{"system:nodes", "system:nodes"}
+		}), denied},
+		{"not a service account's name (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+			a.request.Subject.CommonName = "system:serviceaccount:kube-system:admin"
+		}), denied},
+		{"not the node's name with a blank (MC-58)", withToken("aaaaaa", "awaited "), denied},
+		{"not the node's name in capitals (MC-58)", withToken("aaaaaa", "AWAITED"), denied},
+		{"not with host names (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.DNSNames = []string{"kubernetes.default.svc"} }), denied},
+		{"not with a URI (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+			a.request.URIs = []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/admin"}}
+		}), denied},
+		{"not with server auth (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{sign, serving} }), denied},
+		{"not with certificate signing (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageCertSign) }), denied},
+		{"not with key encipherment in place of digital signature (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{encipher, auth} }), denied},
+		{"not with data encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageDataEncipherment) }), denied},
+		{"not an authority's (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.ExtraExtensions = []pkix.Extension{authority} }), denied},
+		{"not from the signer of serving certificates (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeletServingSignerName }), nothing},
+		{"not from the signer of all clients (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
+		{"not from the signer legacy-unknown (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = "kubernetes.io/legacy-unknown" }), nothing},
+		{"not once its server has joined (MC-58)", withToken("cccccc", "joined"), denied},
+		{"not while its Machine is being deleted (MC-58)", withToken("dddddd", "deleting"), denied},
+		{"not for a later Machine of the same name (MC-58)", withToken("eeeeee", "awaited"), nothing},
+		{"not when a Node of that name has no provider ID (MC-58)", withToken("ffffff", "control-plane"), nothing},
+		{"not when a Node of that name is another server's (MC-58)", withToken("gggggg", "stranger"), denied},
+		{"not when it is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
+		{"not when it is deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
+		{"not when it has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
+		{"not when its ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
+		{"not in another group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := newTarget(t).try(tt.what); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// The attacker has a kubelet's certificate, from the node's disk.
+func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		what attempt
+		want string
+	}{
+		{"its own renewal (MC-58)", asNode("joined", "joined"), approved},
+		{"its own renewal with key encipherment (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"no renewal of another node (MC-58)", asNode("joined", "victim"), denied},
+		{"no certificate of an awaited server (MC-58)", asNode("joined", "awaited"), denied},
+		{"no certificate of the control plane's node (MC-58)", asNode("joined", "control-plane"), denied},
+		{"no certificate of an administrator (MC-58)", asNode("joined", "joined").with(masters), denied},
+		{"no client certificate with names (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.request.DNSNames = []string{"joined"} }), denied},
+		{"no client certificate with server auth (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, serving) }), denied},
+		{"nothing from the signer of all clients (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
+		{"no renewal while its Machine is being deleted (MC-58)", asNode("deleting", "deleting"), nothing},
+		{"no renewal without a Machine (MC-58)", asNode("elsewhere", "elsewhere"), nothing},
+		{"no renewal for a Node of another provider ID (MC-58)", asNode("stranger", "stranger"), nothing},
+		{"nothing under an empty name (MC-58)", asNode("", ""), nothing},
+		{"nothing outside the nodes' group (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
+
+		{"its own serving certificate (MC-58)", toServe("joined", "joined", "joined", "10.0.0.5"), approved},
+		{"its own serving certificate with key encipherment (MC-58)", toServe("joined", "joined", "10.0.0.5").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"no serving certificate for the API server's name (MC-58)", toServe("joined", "joined", "joined", "kubernetes.default.svc"), denied},
+		{"no serving certificate for any name (MC-58)", toServe("joined", "joined", "*"), denied},
+		{"no serving certificate for another node's name (MC-58)", toServe("joined", "joined", "victim"), denied},
+		{"no serving certificate for another node's address (MC-58)", toServe("joined", "joined", "10.0.0.5", "10.0.0.6"), nothing},
+		{"no serving certificate for an unknown address (MC-58)", toServe("joined", "joined", "10.0.0.5", "192.0.2.1"), nothing},
+		{"no serving certificate in another node's name (MC-58)", toServe("joined", "victim", "10.0.0.5"), denied},
+		{"no serving certificate while its Machine is being deleted (MC-58)", toServe("deleting", "deleting", "deleting"), nothing},
+		{"no serving certificate for an e-mail address (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.request.EmailAddresses = []string{"a@b"} }), denied},
+		{"no serving certificate with client auth (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, auth) }), denied},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			if got := newTarget(t).try(tt.what); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// The attacker writes Machines, has the kubelet's certificate of one of their nodes, and can run a cloud that lists any address.
+func TestForgedAddressesGetNoCertificate(t *testing.T) {
+	internal := func(address string) corev1.NodeAddress {
+		return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address}
+	}
+	host := func(name string) corev1.NodeAddress {
+		return corev1.NodeAddress{Type: corev1.NodeHostName, Address: name}
+	}
+	everything := statusAddresses(host("forged"), internal("10.0.0.5"), host("kubernetes.default.svc"), internal("10.96.0.1"), internal("10.0.0.6"))
+	for _, tt := range []struct {
+		name string
+		// change alters the Machine. cloud holds the addresses that the cloud lists for its server.
+		change []func(*v1alpha1.Machine)
+		cloud  string
+		what   []string
+		want   string
+	}{
+		{"the name and address that the cloud has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"forged", "10.0.0.5"}, approved},
+		{"not a name that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
+		{"not an address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.0.0.6"}, nothing},
+		{"not a Service's address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.96.0.1"}, denied},
+		{"nothing for a Machine paused by cluster.k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPaused)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
+		{"nothing for a Machine paused by cluster.x-k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPausedCAPI)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
+		{"not an address in a Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
+		{"not an address in a second Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fd00:1::7"))}, "fd00:1::7", []string{"fd00:1::7"}, denied},
+		{"not the address of the Service kubernetes that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("172.30.0.1"))}, "172.30.0.1", []string{"172.30.0.1"}, denied},
+		{"not an address of the API server that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("192.0.2.10"))}, "192.0.2.10", []string{"192.0.2.10"}, denied},
+		{"not a loopback address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("127.0.0.1"))}, "127.0.0.1", []string{"127.0.0.1"}, denied},
+		{"not a link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("169.254.169.254"))}, "169.254.169.254", []string{"169.254.169.254"}, denied},
+		{"not an IPv6 link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
+		{"not the unspecified address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
+		{"not a multicast address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
+		{"not the API server's name for a server named after it (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
+		{"not the name localhost for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
+		{"not the name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newFakeCluster(t,
+				&networkingv1.ServiceCIDR{ObjectMeta: metav1.ObjectMeta{Name: "kubernetes"}, Spec: networkingv1.ServiceCIDRSpec{CIDRs: []string{"10.96.0.0/16", "fd00:1::/112"}}},
+				&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "kubernetes"}, Spec: corev1.ServiceSpec{ClusterIPs: []string{"172.30.0.1"}}},
+				apiServerSlice("192.0.2.10"), clusterInfo("https://api.example.com:6443"),
+			)
+			m := c.machine("forged", tt.cloud, append(tt.change, joined)...)
+			c.create(node(m.ServerName(), "openstack:///"+serverID("forged")))
+			if got := c.try(toServe(m.ServerName(), m.ServerName(), tt.what...)); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// apiServerSlice returns an EndpointSlice of the Service kubernetes.
+func apiServerSlice(address string) *discoveryv1.EndpointSlice {
+	return &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Namespace: "default", Name: "kubernetes", Labels: map[string]string{discoveryv1.LabelServiceName: "kubernetes"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{address}}},
+	}
+}
+
+// clusterInfo returns the ConfigMap that an installer creates for joining nodes.
+func clusterInfo(server string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-public", Name: "cluster-info"},
+		Data:       map[string]string{"kubeconfig": "apiVersion: v1\nkind: Config\nclusters: [{name: '', cluster: {server: '" + server + "'}}]\n"},
+	}
+}
+
+// Nothing is approved for a Machine without a server of its own, whatever its spec and status say.
+func TestAMachineWithoutAServerGetsNoCertificate(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		change func(*fakeCluster, *v1alpha1.Machine)
+		what   attempt
+		want   string
+	}{
+		{"a certificate to join with, for its own server (F-2)", func(*fakeCluster, *v1alpha1.Machine) {}, withToken("aaaaaa", "m"), approved},
+		{"no certificate to join with when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { delete(c.servers.marked, m.UID) }, withToken("aaaaaa", "m"), nothing},
+		{"no certificate to join with before the cloud's view is there (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.unknown[m.UID] = true }, withToken("aaaaaa", "m"), nothing},
+		{"no certificate to join with under a name that the server does not have (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.marked[m.UID].Name = "other" }, withToken("aaaaaa", "m"), nothing},
+		{"no renewal when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, asNode("m", "m"), nothing},
+		{"its renewal while the cloud's view is missing (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
+		{"no serving certificate when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, toServe("m", "m", "m"), nothing},
+		{"no serving certificate before the cloud's view is there (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, toServe("m", "m", "m"), nothing},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			c := newFakeCluster(t, token("aaaaaa", "m", "uid-m"))
+			tt.change(c, c.machine("m", "10.0.0.5"))
+			if got := c.try(tt.what); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// join creates the Node of a Machine and records it.
+func (c *fakeCluster) join(m *v1alpha1.Machine) {
+	c.Helper()
+	c.create(node(m.ServerName(), ptr.Deref(m.Spec.ProviderID, "")))
+	joined(m)
+	if err := c.client.Update(c.Context(), m); err != nil {
+		c.Fatal(err)
+	}
+}

@@ -1,0 +1,79 @@
+package csr
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// The attacker writes Machines in another namespace whose servers have the victim's name.
+func TestAMachineWithAnotherNodesName(t *testing.T) {
+	squatter := func(c *fakeCluster, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
+		m := machineNamed("elsewhere", "squatter", append([]func(*v1alpha1.Machine){serverNamed("victim"), func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }}, changes...)...)
+		c.create(m)
+		return m
+	}
+	paused := func(c *fakeCluster) { squatter(c, annotated(v1alpha1.AnnotationPaused)) }
+	forged := func(c *fakeCluster) {
+		m := squatter(c, annotated(v1alpha1.AnnotationPaused), joined, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///" + serverID("victim")) })
+		c.servers.unknown[m.UID] = true
+	}
+	withServer := func(c *fakeCluster) { c.servers.add(squatter(c), serverID("squatter"), "10.0.0.9") }
+	const taken, ambiguous = "elsewhere/squatter NodeNameTaken", "elsewhere/squatter NodeNameAmbiguous"
+	for _, tt := range []struct {
+		name     string
+		joined   bool
+		squatter func(*fakeCluster)
+		what     attempt
+		want     string
+		events   []string
+	}{
+		{"stops no joining when it has no server (F-7)", false, paused, withToken("aaaaaa", "victim"), approved, []string{taken}},
+		{"stops no renewal when it has no server (F-7)", true, paused, asNode("victim", "victim"), approved, []string{taken}},
+		{"stops no serving certificate when it has no server (F-7)", true, paused, toServe("victim", "victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"stops no joining with the victim's provider ID in its spec (F-7)", false, forged, withToken("aaaaaa", "victim"), approved, []string{taken}},
+		{"stops no serving certificate with the victim's provider ID in its spec (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"stops no renewal of a joined node with a server of its own (F-7)", true, withServer, asNode("victim", "victim"), approved, []string{taken}},
+		{"stops no serving certificate of a joined node with a server of its own (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"does not get the victim's certificate without a server (F-7)", false, paused, withToken("ssssss", "victim"), nothing, []string{taken}},
+		{"does not get the joined victim's certificate with a server (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
+		{"does not get a serving certificate for its own server's address (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
+		{"gets nothing while both have a server and no Node decides (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"blocks the victim while both have a server and no Node decides (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			stolen := token("ssssss", "squatter", "uid-squatter")
+			stolen.Annotations[v1alpha1.AnnotationNodeMachine] = "elsewhere/squatter"
+			c := newFakeCluster(t, token("aaaaaa", "victim", "uid-victim"), stolen)
+			tt.squatter(c)
+			if victim := c.machine("victim", "10.0.0.5"); tt.joined {
+				c.join(victim)
+			}
+			if got := c.try(tt.what); got != tt.want {
+				t.Errorf("try() = %q, want %q", got, tt.want)
+			}
+			if slices.Sort(c.events.all); !slices.Equal(c.events.all, tt.events) {
+				t.Errorf("Events %q, want %q", c.events.all, tt.events)
+			}
+		})
+	}
+	t.Run("is warned at most every 10 minutes (F-7)", func(t *testing.T) {
+		c := newFakeCluster(t)
+		paused(c)
+		c.join(c.machine("victim", "10.0.0.5"))
+		for _, want := range []int{1, 1, 2} {
+			c.try(asNode("victim", "victim"))
+			if len(c.events.all) != want {
+				t.Errorf("%d Events at %v, want %d", len(c.events.all), c.clock.Now(), want)
+			}
+			c.clock.SetTime(c.clock.Now().Add(warnEvery - time.Minute))
+		}
+		if len(c.approver.warned.last) != 1 {
+			t.Errorf("%d remembered warnings, want 1", len(c.approver.warned.last))
+		}
+	})
+}

@@ -1,0 +1,97 @@
+package deployment
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/rollout"
+)
+
+// limitRetry is how soon a deployment that the replacement limit stops is reconciled again.
+const limitRetry = 2 * time.Second
+
+// replacementLimit limits how many Machines are replaced at the same time over all deployments. The number of each deployment comes from
+// its last plan. Plans are made one after the other, so that no two use the same share.
+type replacementLimit struct {
+	mu sync.Mutex
+	// most is the limit; 0: no limit.
+	most int32
+	// inUse holds how many Machines each deployment replaces. counted is true when it includes the replacements from before this process
+	// led.
+	inUse   map[types.NamespacedName]int32
+	counted bool
+	sets    *sets
+}
+
+// newReplacementLimit returns a limit of most replacements; 0: no limit.
+func newReplacementLimit(most int32, sets *sets) *replacementLimit {
+	return &replacementLimit{most: most, inUse: map[types.NamespacedName]int32{}, sets: sets}
+}
+
+// plan returns the plan of a deployment under the limit. invalid describes what is invalid in the deployment.
+func (l *replacementLimit) plan(ctx context.Context, s rollout.Snapshot) (plan rollout.Plan, invalid, err error) {
+	if l.most <= 0 {
+		plan, invalid = rollout.Compute(s)
+		return plan, invalid, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.countExisting(ctx, s.Now); err != nil {
+		return rollout.Plan{}, nil, err
+	}
+	key := client.ObjectKeyFromObject(s.Deployment)
+	share := l.most
+	for other, n := range l.inUse {
+		if other != key {
+			share -= n
+		}
+	}
+	s.ReplacementLimit = new(max(0, share))
+	plan, invalid = rollout.Compute(s)
+	if invalid == nil {
+		l.use(key, plan.Replacing)
+	}
+	return plan, invalid, nil
+}
+
+// countExisting counts, once, the replacements of the deployments from before this process led. mu must be held.
+func (l *replacementLimit) countExisting(ctx context.Context, now time.Time) error {
+	if l.counted {
+		return nil
+	}
+	var all v1alpha1.MachineDeploymentList
+	if err := l.sets.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("listing deployments: %w", err)
+	}
+	for i := range all.Items {
+		d := &all.Items[i]
+		owned, err := l.sets.owned(ctx, d)
+		if err != nil {
+			return err
+		}
+		l.use(client.ObjectKeyFromObject(d), rollout.Replacing(rollout.Snapshot{Deployment: d, Sets: owned, Now: now}))
+	}
+	l.counted = true
+	return nil
+}
+
+// use records how many Machines a deployment replaces. mu must be held.
+func (l *replacementLimit) use(deployment types.NamespacedName, n int32) {
+	if n == 0 {
+		delete(l.inUse, deployment)
+		return
+	}
+	l.inUse[deployment] = n
+}
+
+func (l *replacementLimit) forget(deployment types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.inUse, deployment)
+}

@@ -1,0 +1,105 @@
+package deployment_test
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// rewrite writes the whole deployment, as a program does that does not know some of its fields, and so drops them. change alters the rest.
+func (h *harness) rewrite(name string, change func(*unstructured.Unstructured)) {
+	h.t.Helper()
+	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
+		o := &unstructured.Unstructured{}
+		o.SetGroupVersionKind(v1alpha1.MachineDeploymentKind)
+		if err := h.client.Get(h.t.Context(), types.NamespacedName{Namespace: "default", Name: name}, o); err != nil {
+			return err
+		}
+		for _, field := range []string{"removals", "placeholderSeries"} {
+			unstructured.RemoveNestedField(o.Object, "spec", field)
+		}
+		change(o)
+		return h.client.Update(h.t.Context(), o)
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+// wholeObjects tests with programs that write whole deployments, such as operating-system-manager.
+func (h *harness) wholeObjects(t *testing.T) {
+	annotate := func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"rewritten": "yes"}) }
+	t.Run("carries out a removal that was dropped before drover had seen it in a reconcile (F-5)", func(t *testing.T) {
+		t.Parallel()
+		h := h.on(t)
+		h.lists("dropped", h.removedAndDropped("dropped", annotate))
+	})
+	t.Run("restores a removal that was dropped later (F-5)", func(t *testing.T) {
+		t.Parallel()
+		h := h.on(t)
+		h.create(group("dropped-later", size(3)))
+		h.settled("dropped-later", 3)
+		before := h.machines("dropped-later")
+		h.actor.hold("dropped-later", deletes)
+		h.remove("dropped-later", before[1])
+		h.rewrite("dropped-later", annotate)
+		h.lists("dropped-later", before[1])
+		h.actor.letGo("dropped-later")
+		h.survivors("dropped-later", before, before[1], 2)
+		h.rewrite("dropped-later", annotate)
+		h.lists("dropped-later", before[1])
+	})
+	t.Run("restores a dropped placeholder series (F-5)", func(t *testing.T) {
+		t.Parallel()
+		h := h.on(t)
+		h.create(group("series", size(1)))
+		h.patch("series", `{"spec":{"placeholderSeries":4}}`)
+		h.settled("series", 1)
+		h.rewrite("series", annotate)
+		h.eventually("the series", func() (string, bool) {
+			got := h.get("series").Spec.PlaceholderSeries
+			return fmt.Sprint(got), got != nil && *got == 4
+		})
+	})
+	t.Run("restores a removal and a size that were both dropped (F-5)", func(t *testing.T) {
+		t.Parallel()
+		h := h.on(t)
+		h.removedAndDropped("size-too", func(o *unstructured.Unstructured) {
+			annotate(o)
+			unstructured.RemoveNestedField(o.Object, "spec", "replicas")
+		})
+	})
+}
+
+// removedAndDropped names one of four Machines of a new, paused deployment for removal, and then writes the whole deployment without the
+// removal and no longer paused. It waits until the named Machine is gone and the others remain, and returns the named Machine.
+func (h *harness) removedAndDropped(name string, change func(*unstructured.Unstructured)) v1alpha1.Machine {
+	h.t.Helper()
+	h.create(group(name, size(4)))
+	h.settled(name, 4)
+	before := h.machines(name)
+	h.patch(name, `{"metadata":{"annotations":{"cluster.k8s.io/paused":"yes"}}}`)
+	h.remove(name, before[1])
+	h.rewrite(name, change)
+	h.survivors(name, before, before[1], 3)
+	return before[1]
+}
+
+// lists waits until the deployment names a Machine for removal.
+func (h *harness) lists(name string, m v1alpha1.Machine) {
+	h.t.Helper()
+	h.eventually("the removal of "+m.Name, func() (string, bool) {
+		all := h.get(name).Spec.Removals
+		for _, r := range all {
+			if r.UID == m.UID && r.Name == m.Name {
+				return "", true
+			}
+		}
+		return fmt.Sprint(all), false
+	})
+}

@@ -1,0 +1,187 @@
+package deployment_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/jsonmergepatch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// tool applies a manifest to the API server as one program does. former is the manifest that it applied before, nil at first.
+type tool struct {
+	name string
+	// unchanged is the size after a manifest that still says 4, when the autoscaler has lowered the size to 3.
+	unchanged int32
+	// refused is true when the program refuses to change a size that another field manager owns.
+	refused bool
+	apply   func(h *harness, former, manifest *v1alpha1.MachineDeployment) error
+}
+
+// sizesAfter returns the size that a second manifest leads to. The first manifest says 4, and the autoscaler has removed one Machine since.
+func (t tool) sizesAfter() map[string]struct {
+	manifest *int32
+	size     int32
+	refused  bool
+} {
+	return map[string]struct {
+		manifest *int32
+		size     int32
+		refused  bool
+	}{
+		"dropped": {nil, 3, false},
+		"kept":    {size(4), t.unchanged, t.refused},
+		"raised":  {size(6), map[bool]int32{true: 3, false: 6}[t.refused], t.refused},
+		"lowered": {size(2), map[bool]int32{true: 3, false: 2}[t.refused], t.refused},
+	}
+}
+
+var tools = []tool{
+	{"kubectl apply", 4, false, func(h *harness, _, m *v1alpha1.MachineDeployment) error { return h.kubectlApply(m) }},
+	{"kubectl apply --server-side", 3, true, func(h *harness, _, m *v1alpha1.MachineDeployment) error {
+		return h.kubectlApply(m, "--server-side")
+	}},
+	{"kubectl apply --server-side --force-conflicts", 4, false, func(h *harness, _, m *v1alpha1.MachineDeployment) error {
+		return h.kubectlApply(m, "--server-side", "--force-conflicts")
+	}},
+	// Helm compares custom resources with the former manifest only, so it does not see what the autoscaler wrote.
+	{"Helm", 3, false, func(h *harness, former, m *v1alpha1.MachineDeployment) error { return h.merge(former, m, former) }},
+	// Argo CD merges the former manifest, the new one and the live object.
+	{"Argo CD", 4, false, func(h *harness, former, m *v1alpha1.MachineDeployment) error {
+		if former == nil {
+			return h.merge(nil, m, nil)
+		}
+		return h.merge(former, m, h.get(m.Name))
+	}},
+}
+
+// manifests applies manifests while a removal is under way.
+func (h *harness) manifests(t *testing.T) {
+	for _, tool := range tools {
+		for what, want := range tool.sizesAfter() {
+			t.Run(tool.name+" with replicas "+what+" keeps the removal (CA-C60, CA-C88)", func(t *testing.T) {
+				t.Parallel()
+				h := h.on(t)
+				name := "git-" + strings.ToLower(strings.NewReplacer(" ", "", "-", "").Replace(tool.name+what))
+				name = name[:min(len(name), 45)]
+				first, second := group(name, size(4)), group(name, want.manifest)
+				h.deleteLater(first)
+				if err := tool.apply(h, nil, first); err != nil {
+					t.Fatal(err)
+				}
+				h.settled(name, 4)
+				before := h.machines(name)
+				h.remove(name, before[1])
+				err := tool.apply(h, first, second)
+				if refused := err != nil && strings.Contains(err.Error(), "conflict"); refused != want.refused {
+					t.Fatalf("apply refused %v, want %v: %v", refused, want.refused, err)
+				}
+				h.survivors(name, before, before[1], want.size)
+			})
+		}
+	}
+}
+
+// survivors checks that a removal deleted the named Machine, and that of the other Machines only the surplus was deleted.
+func (h *harness) survivors(name string, before []v1alpha1.Machine, victim v1alpha1.Machine, n int32) {
+	h.t.Helper()
+	h.settled(name, n)
+	left, kept := names(h.machines(name)), int32(0)
+	for _, m := range before {
+		if left[m.Name] {
+			kept++
+		}
+	}
+	if left[victim.Name] || kept != min(n, int32(len(before)-1)) {
+		h.t.Errorf("of %d Machines without %s %d are left at a size of %d (CA-C88)", len(before), victim.Name, kept, n)
+	}
+	if got := h.get(name).Spec.Replicas; got == nil || *got != n {
+		h.t.Errorf("the size is %v, want %d", got, n)
+	}
+}
+
+// edited runs kubectl edit, with an editor that changes or removes the size while a removal is under way.
+func (h *harness) edited(t *testing.T) {
+	for what, want := range map[string]struct {
+		script string
+		size   int32
+	}{
+		"dropped": {`/^  replicas: /d`, 3},
+		"raised":  {`s/^  replicas: .*/  replicas: 6/`, 6},
+		"lowered": {`s/^  replicas: .*/  replicas: 2/`, 2},
+	} {
+		t.Run("kubectl edit with replicas "+what+" keeps the removal (CA-C60)", func(t *testing.T) {
+			h := h.on(t)
+			editor := filepath.Join(t.TempDir(), "editor")
+			if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i '"+want.script+"' \"$1\"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("KUBE_EDITOR", editor)
+			name := "edited-" + what
+			h.create(group(name, size(4)))
+			h.settled(name, 4)
+			before := h.machines(name)
+			h.remove(name, before[2])
+			if out, err := h.kube.Kubectl(t.Context(), "edit", "machinedeployment", name); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			h.survivors(name, before, before[2], want.size)
+		})
+	}
+}
+
+func (h *harness) kubectlApply(d *v1alpha1.MachineDeployment, flags ...string) error {
+	d = d.DeepCopy()
+	d.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "MachineDeployment"}
+	body, err := json.Marshal(d)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(h.t.TempDir(), "manifest.json")
+	if err := os.WriteFile(file, body, 0o600); err != nil {
+		return err
+	}
+	out, err := h.kube.Kubectl(h.t.Context(), append([]string{"apply", "-f", file}, flags...)...)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, out)
+	}
+	return nil
+}
+
+// merge applies the JSON merge patch between three manifests, or creates the object when there is no former one.
+func (h *harness) merge(former, manifest, live *v1alpha1.MachineDeployment) error {
+	if former == nil {
+		return h.client.Create(h.t.Context(), manifest.DeepCopy())
+	}
+	patch, err := jsonmergepatch.CreateThreeWayJSONMergePatch(plain(former), plain(manifest), plain(live))
+	if err != nil {
+		return err
+	}
+	return h.client.Patch(h.t.Context(), group(manifest.Name, nil), client.RawPatch(types.MergePatchType, patch), client.FieldOwner("gitops"))
+}
+
+// plain returns an object as a manifest contains it.
+func plain(d *v1alpha1.MachineDeployment) []byte {
+	body := must(json.Marshal(d))
+	u := &unstructured.Unstructured{}
+	_ = json.Unmarshal(body, &u.Object)
+	unstructured.RemoveNestedField(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	return must(json.Marshal(u.Object))
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}

@@ -1,0 +1,109 @@
+package drain
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
+	resource := schema.GroupResource{Resource: "pods"}
+	status := func(code int32, message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
+	}
+	conflict := apierrors.NewConflict(resource, "p", errors.New("the UID in the precondition (uid-p) does not match the UID in record (other)"))
+	tests := []struct {
+		name   string
+		answer error
+		// now is the UID of the pod that a live read finds: "" for the same pod, "none" for no pod.
+		now     types.UID
+		blocked string
+		fails   bool
+	}{
+		{name: "takes a granted eviction as granted"},
+		{name: "shows the refusal of a disruption budget in its own words (CAPI-38, MC-60)", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
+		{name: "takes a pod that is gone as evicted", answer: apierrors.NewNotFound(resource, "p"), now: "none"},
+		{name: "takes a later pod of the same name as evicted (CAPI-40, MCM-64)", answer: conflict, now: "other"},
+		{name: "shows any other refusal, too", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
+		{name: "shows a 500 without a reason, as for a pod with two budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
+		{name: "shows the code of an answer without a message (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
+		{name: "shows a 404 for a pod that exists, as a proxy sends it (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
+		{name: "shows a 409 for a pod that exists (F-22)", answer: conflict, blocked: conflict.ErrStatus.Message},
+		{name: "shows a 422 (F-22)", answer: status(422, "Eviction.policy is invalid"), blocked: "Eviction.policy is invalid"},
+		{name: "shows the 429 of an overloaded API server (F-22)", answer: status(429, "too many requests"), blocked: "too many requests"},
+		{name: "returns an error when there was no answer (MCM-66)", answer: errors.New("connection refused"), blocked: noAnswer, fails: true},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			var asked []*policyv1.Eviction
+			d := answering(func(string) error { return tt.answer }, &asked, pod("p"))
+			d.Reader = reading(d.Client, tt.now)
+			got, err := d.Round(t.Context(), Order{Node: "n"}, time.Unix(0, 0))
+			if (err != nil) != tt.fails {
+				t.Fatalf("Round() returned error %v", err)
+			}
+			if got.Done || got.Remaining != 1 || (len(got.Blocked) == 1) != (tt.blocked != "") {
+				t.Errorf("Round() = %+v", got)
+			}
+			if tt.blocked != "" && (got.Blocked[0].Reason != tt.blocked || got.Blocked[0].Pod != "ns/p") {
+				t.Errorf("Blocked = %+v", got.Blocked)
+			}
+			if len(asked) != 1 || *asked[0].DeleteOptions.Preconditions.UID != "uid-p" || asked[0].DeleteOptions.GracePeriodSeconds != nil {
+				t.Errorf("requested evictions %+v", asked)
+			}
+		})
+	}
+}
+
+func TestOneRefusedPodDoesNotBlockTheOthers(t *testing.T) {
+	refusal := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "two budgets"}}
+	for name, answer := range map[string]error{"a 500 (F-22)": refusal, "no answer (F-22)": errors.New("EOF")} {
+		t.Run("requests all evictions when one gets "+name, func(t *testing.T) {
+			var asked []*policyv1.Eviction
+			d := answering(func(pod string) error {
+				if pod == "b" {
+					return answer
+				}
+				return nil
+			}, &asked, pod("a"), pod("b"), pod("c"))
+			got, _ := d.Round(t.Context(), Order{Node: "n"}, time.Unix(0, 0))
+			if len(asked) != 3 || len(got.Blocked) != 1 || got.Blocked[0].Pod != "ns/b" || got.Remaining != 3 || got.Done {
+				t.Errorf("%d evictions requested, result %+v", len(asked), got)
+			}
+		})
+	}
+	for name, answer := range map[string]error{"a 500 (F-22)": refusal, "no answer (F-22)": errors.New("EOF")} {
+		t.Run("ends an abrupt drain when all evictions get "+name, func(t *testing.T) {
+			var asked []*policyv1.Eviction
+			d := answering(func(string) error { return answer }, &asked, pod("a"))
+			got, err := d.Round(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0))
+			if err != nil || !got.Done || len(got.Blocked) != 1 {
+				t.Errorf("Round() = %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestRoundOnAnUnreachableNode(t *testing.T) {
+	t.Run("evicts with one second of grace and does not wait (CAPI-39)", func(t *testing.T) {
+		var asked []*policyv1.Eviction
+		d := answering(func(string) error { return nil }, &asked, pod("p"))
+		got, err := d.Round(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0))
+		if err != nil || !got.Done || len(asked) != 1 || *asked[0].DeleteOptions.GracePeriodSeconds != 1 {
+			t.Errorf("Round() = %+v, %v, evictions %+v", got, err, asked)
+		}
+	})
+	t.Run("ends the drain when a disruption budget refuses (MCM-56)", func(t *testing.T) {
+		var asked []*policyv1.Eviction
+		d := answering(func(string) error { return tooMany() }, &asked, pod("p"))
+		if got, err := d.Round(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0)); err != nil || !got.Done || len(got.Blocked) != 1 {
+			t.Errorf("Round() = %+v, %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package drain
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+)
+
+func TestAHundredDrainsAtTheSameTime(t *testing.T) {
+	const nodes, each = 100, 5
+	t.Run("have a bounded number of evictions under way, and block no caller (CAPI-41)", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			var objects []client.Object
+			for i := range nodes * each {
+				p := pod(fmt.Sprintf("p%d", i))
+				p.Spec.NodeName = fmt.Sprintf("n%d", i/each)
+				objects = append(objects, &p)
+			}
+			var underWay, asked atomic.Int64
+			barrier := make(chan struct{})
+			c := indexed().WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+				SubResourceCreate: func(ctx context.Context, c client.Client, _ string, o, _ client.Object, _ ...client.SubResourceCreateOption) error {
+					asked.Add(1)
+					underWay.Add(1)
+					defer underWay.Add(-1)
+					<-barrier
+					return c.Delete(ctx, o)
+				},
+			}).Build()
+			ctx, stop := context.WithCancel(t.Context())
+			pool := NewPool(PoolOptions{Drainer: &Drainer{Client: c, Reader: c}, Clock: clocktesting.NewFakePassiveClock(noon), OnResult: func(types.NamespacedName) {}})
+			ended := make(chan error, 1)
+			go func() { ended <- pool.Start(ctx) }()
+			synctest.Wait()
+			request := func(i int) Request {
+				return Request{UID: types.UID(fmt.Sprint(i)), Order: Order{Node: fmt.Sprintf("n%d", i)}, Every: time.Second}
+			}
+			for i := range nodes {
+				// A call that waited for its drain would never return here.
+				if _, known, err := pool.Drain(ctx, request(i)); known || err != nil {
+					t.Fatalf("Drain() returned known %v, error %v", known, err)
+				}
+			}
+			synctest.Wait()
+			if n := underWay.Load(); n != parallel {
+				t.Errorf("%d evictions are under way", n)
+			}
+			close(barrier)
+			synctest.Wait()
+			for i := range nodes {
+				if r, known, err := pool.Drain(ctx, request(i)); !known || err != nil || len(r.Blocked) > 0 {
+					t.Errorf("Drain() of node %d = %+v, %v", i, r, err)
+				}
+			}
+			if n := asked.Load(); n != nodes*each {
+				t.Errorf("%d evictions were requested", n)
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	})
+}
+
+func TestAPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
+	request := func(uid types.UID) Request {
+		return Request{Machine: types.NamespacedName{Name: string(uid)}, UID: uid, Order: Order{Node: "n"}, Every: 10 * time.Second}
+	}
+	t.Run("repeats a round when its result is old or the order changes (MCM-57)", func(t *testing.T) {
+		clock := clocktesting.NewFakePassiveClock(noon)
+		node := newTestNode(t, plain("p"))
+		node.answer = func(context.Context, string) error { return tooMany() }
+		pool := NewPool(PoolOptions{Drainer: node.drainer(), Clock: clock})
+		for _, step := range []struct {
+			name   string
+			after  time.Duration
+			mode   Mode
+			rounds int
+		}{
+			{"the first request", 0, Mode{}, 1}, {"a request soon after", 9 * time.Second, Mode{}, 0}, {"a request when the result is old", 10 * time.Second, Mode{}, 1},
+			{"a request for an abrupt drain", 11 * time.Second, Mode{Abrupt: true}, 1}, {"a second request for an abrupt drain", 12 * time.Second, Mode{Abrupt: true}, 0},
+		} {
+			clock.SetTime(noon.Add(step.after))
+			e := request("u")
+			e.Order.Mode = step.mode
+			if _, known, err := pool.Drain(t.Context(), e); err != nil || !known || len(node.evictions()) != step.rounds {
+				t.Errorf("%s: Drain() returned known %v, error %v", step.name, known, err)
+			}
+		}
+	})
+	t.Run("delays neither callers nor other drains when one drain hangs (MCM-67)", func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		node := newTestNode(t)
+		hang := make(chan struct{})
+		reader := interceptor.NewClient(node.client.(client.WithWatch), interceptor.Funcs{
+			List: func(ctx context.Context, c client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				o := &client.ListOptions{}
+				o.ApplyOptions(opts)
+				if o.FieldSelector != nil && o.FieldSelector.String() == "spec.nodeName=stuck" {
+					select {
+					case <-hang:
+					case <-ctx.Done():
+					}
+					return errors.New("the API server does not answer")
+				}
+				return c.List(ctx, list, opts...)
+			},
+		})
+		results := make(chan types.NamespacedName, 100)
+		pool := NewPool(PoolOptions{Drainer: &Drainer{Client: node.client, Reader: reader}, Clock: clocktesting.NewFakePassiveClock(noon), Workers: 2, OnResult: func(key types.NamespacedName) { results <- key }})
+		ended := make(chan error, 1)
+		go func() { ended <- pool.Start(ctx) }()
+		begun := func(context.Context) (bool, error) {
+			pool.mu.Lock()
+			defer pool.mu.Unlock()
+			return pool.running, nil
+		}
+		if err := wait.PollUntilContextTimeout(ctx, time.Millisecond, 10*time.Second, true, begun); err != nil {
+			t.Fatal("the pool does not start")
+		}
+		stuck := request("stuck")
+		stuck.Order.Node = "stuck"
+		if _, known, err := pool.Drain(ctx, stuck); known || err != nil {
+			t.Errorf("Drain() = known %v, error %v during the first round", known, err)
+		}
+		for range 50 {
+			e := request("other")
+			if _, _, err := pool.Drain(ctx, e); err != nil {
+				t.Error(err)
+			}
+			pool.Forget("other")
+		}
+		if _, _, err := pool.Drain(ctx, request("free")); err != nil {
+			t.Error(err)
+		}
+		for key := range results {
+			if key.Name == "free" {
+				break
+			}
+		}
+		if r, known, err := pool.Drain(ctx, request("free")); !known || !r.Done || err != nil {
+			t.Errorf("Drain() = %+v, %v, %v", r, known, err)
+		}
+		close(hang)
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,48 @@
+package ownership
+
+import (
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// StatusThrottle limits how often the status of an owner is written. An owner that creates or loses Machines one after the other writes the
+// sum of several changes at once. The zero value is ready for use.
+type StatusThrottle struct {
+	mu      sync.Mutex
+	written map[types.NamespacedName]time.Time
+}
+
+// Left returns how long the next write of an owner must wait, so that at least every passes between two writes. When it returns 0, the
+// write may be made, and now is recorded as its time.
+func (t *StatusThrottle) Left(owner types.NamespacedName, every time.Duration, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if last, ok := t.written[owner]; ok && now.Sub(last) < every {
+		return every - now.Sub(last)
+	}
+	if t.written == nil {
+		t.written = map[types.NamespacedName]time.Time{}
+	}
+	t.written[owner] = now
+	return 0
+}
+
+// Soonest returns the shorter of two waits. A wait of 0 or less counts as none; Soonest returns 0 when both are none.
+func Soonest(a, b time.Duration) time.Duration {
+	switch {
+	case a <= 0:
+		return max(b, 0)
+	case b <= 0:
+		return a
+	}
+	return min(a, b)
+}
+
+// Forget removes the record of an owner that is gone.
+func (t *StatusThrottle) Forget(owner types.NamespacedName) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.written, owner)
+}

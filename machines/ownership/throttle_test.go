@@ -1,0 +1,39 @@
+package ownership
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+func TestTheThrottleSpacesWritesOfAStatus(t *testing.T) {
+	var p StatusThrottle
+	owner, other := types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}
+	start := time.Unix(1, 0)
+	for _, step := range []struct {
+		name  string
+		owner types.NamespacedName
+		after time.Duration
+		want  time.Duration
+	}{
+		{"allows the first write at once (F-57)", owner, 0, 0},
+		{"delays the second write for the rest of the interval (F-57)", owner, 4 * time.Second, 6 * time.Second},
+		{"counts another owner separately (F-57)", other, 4 * time.Second, 0},
+		{"allows the second write after the interval (F-57)", owner, 10 * time.Second, 0},
+		{"delays the third write again (F-57)", owner, 11 * time.Second, 9 * time.Second},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			if got := p.Left(step.owner, 10*time.Second, start.Add(step.after)); got != step.want {
+				t.Errorf("Left() = %v, want %v", got, step.want)
+			}
+		})
+	}
+	t.Run("forgets an owner that is gone (F-57)", func(t *testing.T) {
+		p.Forget(owner)
+		p.Forget(other)
+		if len(p.written) != 0 {
+			t.Errorf("the throttle still records %v", p.written)
+		}
+	})
+}

@@ -1,0 +1,251 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"pgregory.net/rapid"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestMostLivingIsTheSizeAndTheSurge(t *testing.T) {
+	for name, tt := range map[string]struct {
+		size, last *int32
+		surge      string
+		most       int
+		known      bool
+	}{
+		"adds the surge to the size (MCM-70)":                        {ptr.To[int32](5), nil, "2", 7, true},
+		"rounds a percentage up (MCM-70)":                            {ptr.To[int32](5), nil, "25%", 7, true},
+		"adds a surge of 0 (MCM-70)":                                 {ptr.To[int32](5), nil, "0", 5, true},
+		"uses the last size of a deployment without a size (MCM-75)": {nil, ptr.To[int32](3), "1", 4, true},
+		"knows nothing without any size (MCM-75)":                    {nil, nil, "1", 0, false},
+		"ignores a negative size (MCM-75)":                           {ptr.To[int32](-1), nil, "1", 0, false},
+		"takes an unreadable surge as all Machines (MCM-75)":         {ptr.To[int32](5), nil, "many", 10, true},
+		"takes an unreadable surge as 0 for a size of 0 (MCM-75)":    {ptr.To[int32](0), nil, "many", 1, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(shape{1, "0", "1"})
+			w.d.Spec.Replicas, w.d.Status.LastReplicas = tt.size, tt.last
+			w.d.Spec.Strategy.RollingUpdate.MaxSurge = ptr.To(intstr.Parse(tt.surge))
+			if most, known := MostLiving(w.d); most != tt.most || known != tt.known {
+				t.Errorf("MostLiving() = %d, known %v; want %d, %v", most, known, tt.most, tt.known)
+			}
+		})
+	}
+}
+
+// busy is a deployment that an operator and the autoscaler change all the time. Its sets follow within seconds, and its Machines may drain
+// for any time.
+type busy struct {
+	*simulation
+	t *rapid.T
+	// former is the largest bound of the last minute.
+	former int
+	until  time.Time
+}
+
+func TestLivingMachinesStayWithinTheBound(t *testing.T) {
+	t.Run("in any rollout and scaling with slow drains, over the last minute's bound of size and surge (MCM-73, MCM-74)", func(t *testing.T) {
+		rapid.Check(t, func(t *rapid.T) {
+			s := shape{
+				replicas:    rapid.Int32Range(0, 12).Draw(t, "replicas"),
+				surge:       rapid.SampledFrom([]string{"0", "1", "3", "25%", "100%"}).Draw(t, "surge"),
+				unavailable: rapid.SampledFrom([]string{"0", "1", "3", "50%"}).Draw(t, "unavailable"),
+			}
+			b := &busy{simulation: newSimulation(s), t: t}
+			b.d.Spec.Strategy.Type = rapid.SampledFrom([]v1alpha1.StrategyType{v1alpha1.RollingUpdate, v1alpha1.RollingUpdate, v1alpha1.Recreate, v1alpha1.OnDelete}).Draw(t, "strategy")
+			b.slow = rapid.Bool().Draw(t, "drains never end")
+			b.onMake = func(*v1alpha1.MachineSet) { b.check() }
+			for range rapid.IntRange(1, 40).Draw(t, "rounds") {
+				b.round()
+			}
+		})
+	})
+}
+
+// round makes a change and lets the planner, the sets and the Machines act in any order. It takes ten seconds of the simulated time.
+func (b *busy) round() {
+	for range rapid.IntRange(0, 3).Draw(b.t, "changes") {
+		before, _ := MostLiving(b.d)
+		b.change()
+		if after, _ := MostLiving(b.d); after < before {
+			if b.now.After(b.until) {
+				b.former = 0
+			}
+			b.former, b.until = max(b.former, before), b.now.Add(time.Minute)
+		}
+		b.check()
+		if rapid.Bool().Draw(b.t, "one acts between") {
+			b.one()
+		}
+	}
+	for range 2 {
+		b.plan()
+		for _, set := range slices.Clone(b.sets) {
+			b.act(set)
+			b.check()
+		}
+	}
+	for _, m := range slices.Clone(b.machines) {
+		if rapid.IntRange(0, 2).Draw(b.t, "moves on") > 0 {
+			b.advance(m)
+		}
+	}
+	b.now = b.now.Add(10 * time.Second)
+}
+
+// one makes the planner or one set act.
+func (b *busy) one() {
+	n := rapid.IntRange(0, len(b.sets)).Draw(b.t, "who acts")
+	if n == len(b.sets) {
+		b.plan()
+		return
+	}
+	b.act(b.sets[n])
+}
+
+// change does what an operator or the autoscaler may do.
+func (b *busy) change() {
+	switch rapid.IntRange(0, 4).Draw(b.t, "change") {
+	case 0:
+		b.template(rapid.SampledFrom([]string{"A", "B", "C"}).Draw(b.t, "template"))
+	case 1:
+		b.scale(rapid.Int32Range(0, 20).Draw(b.t, "replicas"))
+	case 2, 3:
+		if len(b.machines) == 0 {
+			return
+		}
+		m := b.machines[rapid.IntRange(0, len(b.machines)-1).Draw(b.t, "machine")]
+		if rapid.Bool().Draw(b.t, "by name") && m.DeletionTimestamp.IsZero() && *b.d.Spec.Replicas > 0 && !uidsOf(b.d.Spec.Removals)[m.UID] {
+			b.remove(m)
+			return
+		}
+		b.delete(m)
+	case 4:
+		b.d.Spec.Paused = !b.d.Spec.Paused
+	}
+}
+
+// check fails when there are more living Machines than the largest bound of the last minute.
+func (b *busy) check() {
+	most, _ := MostLiving(b.d)
+	if !b.now.After(b.until) {
+		most = max(most, b.former)
+	}
+	if living, _, _ := b.count(); int(living) > most {
+		b.t.Fatalf("%d Machines are living, the bound is %d (size %d, sizes of sets %s)", living, most, *b.d.Spec.Replicas, b.sizes())
+	}
+}
+
+func TestLimitsOfARollout(t *testing.T) {
+	tests := map[string]struct {
+		surge, unavailable string
+		replicas           int32
+		want               limits
+	}{
+		"rounds surge up and unavailable down (MC-15)":                  {"25%", "25%", 10, limits{3, 2}},
+		"makes unavailable 1 when both are 0 (MC-15, MCM-9)":            {"0", "0", 3, limits{0, 1}},
+		"makes unavailable 1 for percentages that round to 0 (CAPI-46)": {"0%", "10%", 4, limits{0, 1}},
+		"limits unavailable to the size (MC-15)":                        {"0", "7", 3, limits{0, 3}},
+		"allows no unavailable Machine at size 0 (MC-15)":               {"0", "1", 0, limits{0, 0}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := newSimulation(shape{tt.replicas, tt.surge, tt.unavailable}).d
+			if got, err := limitsOf(d, tt.replicas); err != nil || got != tt.want {
+				t.Errorf("limitsOf() = %+v, %v; want %+v", got, err, tt.want)
+			}
+		})
+	}
+	t.Run("reads text without a percent sign as a percentage, as machine-controller does (F-55)", func(t *testing.T) {
+		w := newSimulation(shape{10, "1", "0"})
+		w.d.Spec.Strategy.RollingUpdate.MaxSurge = new(intstr.FromString("25"))
+		w.d.Spec.Strategy.RollingUpdate.MaxUnavailable = new(intstr.FromString("50"))
+		if got, err := limitsOf(w.d, 10); err != nil || got != (limits{3, 5}) {
+			t.Errorf("limitsOf() = %+v, %v; want 3 and 5", got, err)
+		}
+		if _, err := Compute(w.snapshot()); err != nil {
+			t.Errorf("limitsOf() returned an error: %v", err)
+		}
+	})
+	t.Run("defaults to surge 1 and unavailable 0 (MC-1, MCM-22b)", func(t *testing.T) {
+		if got, err := limitsOf(&v1alpha1.MachineDeployment{}, 3); err != nil || got != (limits{1, 0}) {
+			t.Errorf("limitsOf() = %+v, %v", got, err)
+		}
+	})
+}
+
+func TestExtremeLimitsStayInRange(t *testing.T) {
+	for _, tt := range []struct {
+		surge             string
+		size, want, floor int32
+	}{
+		{"1000000%", 10, v1alpha1.MaxReplicas, 10},
+		{"1000000%", 0, 0, 0},
+		{"99999999999999999999999%", 1, v1alpha1.MaxReplicas, 1},
+		{"2147483647", 3, v1alpha1.MaxReplicas, 3},
+		{"150%", 3, 5, 3},
+	} {
+		t.Run(fmt.Sprintf("limitsOf() with surge %s and %d Machines: surge %d (F-29)", tt.surge, tt.size, tt.want), func(t *testing.T) {
+			d := &v1alpha1.MachineDeployment{}
+			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{MaxSurge: limit(tt.surge), MaxUnavailable: limit("0")}}
+			got, err := limitsOf(d, tt.size)
+			if err != nil || got.surge != tt.want || tt.size-got.unavailable > tt.floor {
+				t.Errorf("limitsOf() = %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+func TestATooLargeSize(t *testing.T) {
+	t.Run("is refused with the reason SizeTooLarge (F-29)", func(t *testing.T) {
+		_, err := Compute(extremes{replicas: 100_001, surge: "1", unavailable: "0", annotation: "1"}.snapshot())
+		if err == nil || ReasonOf(err) != ReasonSizeTooLarge {
+			t.Errorf("%v", err)
+		}
+	})
+	t.Run("is corrected in a set to the size of the deployment (F-29)", func(t *testing.T) {
+		p, err := Compute(extremes{replicas: 3, stored: 2_000_000_000, surge: "1", unavailable: "0", annotation: "3"}.snapshot())
+		if err != nil || len(p.Changes) != 2 {
+			t.Fatalf("Compute() = %+v, %v", p.Steps, err)
+		}
+		for _, c := range p.Changes {
+			if c.Replicas > v1alpha1.MaxReplicas {
+				t.Errorf("set %s gets the size %d", c.Set.Name, c.Replicas)
+			}
+		}
+	})
+}
+
+func TestAnInvalidSpecIsRefused(t *testing.T) {
+	tests := map[string]func(*v1alpha1.MachineDeployment){
+		"a selector that does not match (MCM-1)": func(d *v1alpha1.MachineDeployment) { d.Spec.Selector.MatchLabels["x"] = "y" },
+		"an empty selector (MCM-1)":              func(d *v1alpha1.MachineDeployment) { d.Spec.Selector = metav1.LabelSelector{} },
+		"an unknown strategy (MCM-2)":            func(d *v1alpha1.MachineDeployment) { d.Spec.Strategy.Type = "Sideways" },
+		"a negative size (MC-2)":                 func(d *v1alpha1.MachineDeployment) { n := int32(-1); d.Spec.Replicas = &n },
+		"more than all Machines unavailable (MC-2)": func(d *v1alpha1.MachineDeployment) {
+			v := intstr.Parse("101%")
+			d.Spec.Strategy.RollingUpdate.MaxUnavailable = &v
+		},
+		"text as surge (MC-2)": func(d *v1alpha1.MachineDeployment) {
+			v := intstr.Parse("some")
+			d.Spec.Strategy.RollingUpdate.MaxSurge = &v
+		},
+	}
+	for name, change := range tests {
+		t.Run(name, func(t *testing.T) {
+			w := newSimulation(shape{3, "1", "0"})
+			change(w.d)
+			if p, err := Compute(w.snapshot()); err == nil {
+				t.Errorf("Compute() returned no error: %v", p.Steps)
+			}
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+// Replacing returns how many Machines a deployment replaces at present, by the state of its sets.
+func Replacing(s Snapshot) int32 {
+	w := newWork(s)
+	if w.d.Spec.Replicas != nil {
+		w.replicas = *w.d.Spec.Replicas
+	}
+	for _, set := range w.sets {
+		if TemplatesEqual(&set.set.Spec.Template, &w.d.Spec.Template) && (w.current == nil || set.before > w.current.before) {
+			w.current = set
+		}
+	}
+	if w.current != nil {
+		w.beginRecords()
+	}
+	return w.replacing()
+}
+
+// replacing counts the Machines in replacement: new ones that are not available yet, and those that the rollout removed. It returns 0 for a
+// rollout that is paused or was stopped by its deadline, so that other deployments get its share.
+func (w *work) replacing() int32 {
+	if !w.moving() {
+		return 0
+	}
+	return w.current.size - w.current.available() + w.removed()
+}
+
+// moving reports whether drover is replacing Machines of an old template.
+func (w *work) moving() bool {
+	return w.current != nil && !w.d.Spec.Paused && !w.stalled() && strategyOf(w.d) != v1alpha1.OnDelete && w.rolling()
+}
+
+// limited returns how many of n Machines may be replaced now.
+func (w *work) limited(n int32) int32 {
+	if w.limit == nil || n <= 0 {
+		return max(0, n)
+	}
+	allowed := min(n, max(0, *w.limit-w.replacing()))
+	if allowed < n && !w.limitHit {
+		w.limitHit = true
+		w.note(fmt.Sprintf("limited: %d Machines of this deployment may be replaced at present, by the limit over all deployments", *w.limit))
+	}
+	return allowed
+}
+
+// leavingNodes returns the names of the Nodes of Machines that are being deleted or are named for removal.
+func (w *work) leavingNodes() (nodes []string) {
+	for _, s := range w.sets {
+		nodes = append(nodes, s.leavingNodes...)
+	}
+	return nodes
+}
+
+// rolledNodes returns the names of the Nodes of living Machines of an old template, while the rollout continues.
+func (w *work) rolledNodes() []string {
+	if !w.moving() {
+		return nil
+	}
+	var nodes []string
+	for _, s := range w.old() {
+		for _, f := range s.living {
+			if ref := f.Machine.Status.NodeRef; ref != nil {
+				nodes = append(nodes, ref.Name)
+			}
+		}
+	}
+	return nodes
+}

@@ -1,0 +1,67 @@
+package set
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+)
+
+func TestExpectationsBridgeAStaleCache(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(start)
+	set := testSet(2)
+	a, b := machine("a", 1), machine("b", 1)
+
+	t.Run("counts created Machines before the cache shows them (MC-34, MCM-25)", func(t *testing.T) {
+		x := newExpectations(nil, clock)
+		x.create(set, "a", start)
+		if d := decide(observedAtStart(set, nil, x)); d.create != 1 {
+			t.Errorf("decide() creates %d, want 1", d.create)
+		}
+		if _, wait := x.prune(set, []*v1alpha1.Machine{a}, start); wait != 0 {
+			t.Errorf("the next check is in %s, want none", wait)
+		}
+		if d := decide(observedAtStart(set, []*v1alpha1.Machine{a}, x)); d.create != 1 {
+			t.Errorf("decide() creates %d, want 1", d.create)
+		}
+	})
+	t.Run("deletes no Machine twice, and no other in its place (MC-34)", func(t *testing.T) {
+		x := newExpectations(nil, clock)
+		small := testSet(1)
+		x.delete(small, a, start)
+		if d := decide(observedAtStart(small, []*v1alpha1.Machine{a, b}, x)); len(d.remove) != 0 || d.create != 0 {
+			t.Errorf("decide() removes %d and creates %d, want 0 and 0", len(d.remove), d.create)
+		}
+	})
+	t.Run("handles a Machine that is deleted before the cache has shown it (MC-34)", func(t *testing.T) {
+		x := newExpectations(nil, clock)
+		x.create(set, "a", start)
+		x.gone(types.NamespacedName{Namespace: "ns", Name: "set"}, a)
+		if d := decide(observedAtStart(set, nil, x)); d.create != 2 {
+			t.Errorf("decide() creates %d, want 2", d.create)
+		}
+	})
+	t.Run("returns what the cache does not show in time as overdue", func(t *testing.T) {
+		x := newExpectations(nil, clock)
+		x.create(set, "a", start)
+		if late, wait := x.prune(set, nil, start.Add(time.Second)); len(late.created) != 0 || wait != overdue-time.Second {
+			t.Errorf("overdue %v after a second, next check in %s", late.created, wait)
+		}
+		if late, _ := x.prune(set, nil, start.Add(overdue)); !slices.Equal(late.created, []string{"a"}) {
+			t.Errorf("overdue are %v", late.created)
+		}
+	})
+	t.Run("forgets the expectations when a set of the same name is created again", func(t *testing.T) {
+		x := newExpectations(nil, clock)
+		x.create(set, "a", start)
+		later := testSet(2)
+		later.UID = "later"
+		if n := x.unconfirmed(later).created; n != 0 {
+			t.Errorf("%d Machines are expected, want 0 in the later set", n)
+		}
+	})
+}
