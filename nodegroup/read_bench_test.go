@@ -37,8 +37,8 @@ func BenchmarkReads(b *testing.B) {
 	})
 }
 
-// BenchmarkForNode_CAPI_1_CAPI_2 asks for the group of every node, and of as many that are nobody's: below a millisecond for 99
-// of 100, without a call to the API server.
+// BenchmarkForNode_CAPI_1_CAPI_2 asks for the group of every node, and of as many foreign nodes: below a millisecond for 99 of
+// 100, without a call to the API server.
 func BenchmarkForNode_CAPI_1_CAPI_2(b *testing.B) {
 	w := pools.Large(5000, 100)
 	bench := newBench(b, w)
@@ -69,7 +69,7 @@ func BenchmarkForNode_CAPI_1_CAPI_2(b *testing.B) {
 	}
 }
 
-// BenchmarkRefresh_CA_C16 is a Refresh at which nothing has happened.
+// BenchmarkRefresh_CA_C16 measures a Refresh after which nothing has changed.
 func BenchmarkRefresh_CA_C16(b *testing.B) {
 	bench := newBench(b, pools.Large(15_000, 500))
 	for b.Loop() {

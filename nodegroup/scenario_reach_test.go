@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// refusing is an API server that cannot be reached while away is true.
+// refusing is an API server that cannot be reached while away is set.
 type refusing struct {
 	client.Reader
 	away bool
@@ -36,7 +36,7 @@ func TestTheClusterOfTheNodesCannotBeReached(t *testing.T) {
 	watch := reach.New(reach.Options{Control: listing{b.client, b}, Target: target, Clock: b.clock})
 	b.groups.options.Reach, b.groups.freshness.reach = watch, watch
 	b.probeOnce(t.Context())
-	t.Run("while both answer, changes are made (MCM-80)", func(t *testing.T) {
+	t.Run("changes are made while both API servers answer (MCM-80)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 		b.catchUp()
 	})
@@ -45,7 +45,7 @@ func TestTheClusterOfTheNodesCannotBeReached(t *testing.T) {
 		b.clock.Step(probeEvery)
 		b.probeOnce(t.Context())
 	}
-	t.Run("Refresh and changes are refused, and say which cluster it is (MCM-79, MCM-80)", func(t *testing.T) {
+	t.Run("Refresh and changes are refused with an error that names the cluster (MCM-79, MCM-80)", func(t *testing.T) {
 		for call, err := range map[string]error{
 			"Refresh":            b.groups.Refresh(t.Context()),
 			"IncreaseSize":       b.groups.IncreaseSize(t.Context(), p.ID(), 1),
@@ -58,12 +58,12 @@ func TestTheClusterOfTheNodesCannotBeReached(t *testing.T) {
 		}
 		b.expect(p, 3)
 	})
-	t.Run("the other reads go on (MCM-80)", func(t *testing.T) {
+	t.Run("the other reads are answered (MCM-80)", func(t *testing.T) {
 		if got := len(b.groups.List()); got != 1 {
 			t.Errorf("%d groups are listed", got)
 		}
 	})
-	t.Run("once it answers, changes are made again (MCM-79)", func(t *testing.T) {
+	t.Run("changes are made again once it answers (MCM-79)", func(t *testing.T) {
 		target.away = false
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")

@@ -12,17 +12,17 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// flags are what an autoscaler with its default flags says.
+// flags are the settings that an autoscaler with its default flags sends.
 var flags = model.Settings{UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.5, UnneededTime: 10 * time.Minute, UnreadyTime: 20 * time.Minute, ProvisionTime: 15 * time.Minute}
 
-// with is the autoscaler's flags, changed.
+// with returns the autoscaler's settings, changed.
 func with(change func(*model.Settings)) model.Settings {
 	s := flags
 	change(&s)
 	return s
 }
 
-func TestSettings(t *testing.T) {
+func TestSettingsReturnsTheGroupsOwnOptions(t *testing.T) {
 	const ours, capi = v1alpha1.AnnotationOptions, v1alpha1.AnnotationOptionsCAPI
 	for _, tc := range []struct {
 		name        string
@@ -30,16 +30,16 @@ func TestSettings(t *testing.T) {
 		options     Options
 		// want is nil when the autoscaler's flags hold.
 		want *model.Settings
-		// says is in the Events; several parts by |.
+		// says are parts of the expected Events, separated by |.
 		says string
 	}{
 		{name: "no annotation (CA-C90)"},
 		{
-			name: "one is overridden, the others are echoed (CA-C91)", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
+			name: "one option is overridden, the others are returned as sent (CA-C91)", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
 			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
 		{
-			name: "all of them, under the other prefix (CA-C91)",
+			name: "all options, under the other prefix (CA-C91)",
 			annotations: map[string]string{
 				capi + "scaledownutilizationthreshold": "0.7", capi + "scaledowngpuutilizationthreshold": "0.8", capi + "scaledownunneededtime": "1m",
 				capi + "scaledownunreadytime": "2m", capi + "maxnodeprovisiontime": "40m", capi + "ignoredaemonsetsutilization": "true",
@@ -47,18 +47,18 @@ func TestSettings(t *testing.T) {
 			want: &model.Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
 		},
 		{
-			name: "our prefix wins", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
+			name: "drover's prefix wins", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
 			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
-		{name: "what cannot be read leaves the flag, and is told (CA-C93)", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
-		{name: "a time of 0 is no time (CA-C91)", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
-		{name: "a share beyond 1", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
-		{name: "a share that is no number", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
-		{name: "an option that there is not", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
-		{name: "a startup time cannot be told to it (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be told"},
+		{name: "an unreadable value leaves the flag and is reported (CA-C93)", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
+		{name: "a time of 0 is refused (CA-C91)", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
+		{name: "a share above 1", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
+		{name: "a share that is not a number", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
+		{name: "an unknown option", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
+		{name: "a startup time cannot be passed on (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
 		{name: "all-or-nothing scaling is refused (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
 		{
-			name: "unless it is enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
+			name: "all-or-nothing scaling is passed on when enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
 			want: new(with(func(s *model.Settings) { s.ZeroOrMax = true })),
 		},
 		{
@@ -66,7 +66,7 @@ func TestSettings(t *testing.T) {
 			options: Options{JoinTimeout: 10 * time.Minute}, says: "at least 12m0s",
 		},
 		{
-			name: "one that does (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
+			name: "a provision time that leaves room for a replacement (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
 			want: new(with(func(s *model.Settings) { s.ProvisionTime = 12 * time.Minute })),
 		},
 	} {
@@ -88,13 +88,13 @@ func TestSettings(t *testing.T) {
 			}
 			b.groups.advisor.advise(b.groups.store.published())
 			if again := drain(b.recorder); again != "" {
-				t.Errorf("it is told again: %q", again)
+				t.Errorf("it is reported again: %q", again)
 			}
 		})
 	}
 }
 
-// drain takes all Events that are there.
+// drain returns all recorded Events.
 func drain(r *events.FakeRecorder) string {
 	var all strings.Builder
 	for {
@@ -107,19 +107,19 @@ func drain(r *events.FakeRecorder) string {
 	}
 }
 
-func TestSettingsForWhomever(t *testing.T) {
+func TestSettingsOfUnusualCallers(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 1, 5)
 	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
 	b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
-	t.Run("an autoscaler up to 1.28, which says no provision time (CA-C92)", func(t *testing.T) {
+	t.Run("an autoscaler up to 1.28, which sends no provision time (CA-C92)", func(t *testing.T) {
 		if got, ok := b.groups.Settings(p.ID(), model.Settings{UnneededTime: time.Minute}); ok {
-			t.Errorf("it is told %+v", got)
+			t.Errorf("it receives %+v", got)
 		}
 	})
-	t.Run("a group that is not there (CA-C93)", func(t *testing.T) {
+	t.Run("an unknown group (CA-C93)", func(t *testing.T) {
 		if got, ok := b.groups.Settings("nonsense", flags); ok {
-			t.Errorf("it is told %+v", got)
+			t.Errorf("it receives %+v", got)
 		}
 	})
 	t.Run("while the API server is away (CA-C93)", func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestSettingsForWhomever(t *testing.T) {
 			t.Error("it fails")
 		}
 	})
-	t.Run("an autoscaler that waits too short is told of (CA-C96)", func(t *testing.T) {
+	t.Run("an autoscaler whose provision time is too short is reported (CA-C96)", func(t *testing.T) {
 		b.groups.Settings(p.ID(), with(func(s *model.Settings) { s.ProvisionTime = 11 * time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
 		if said := drain(b.recorder); !strings.Contains(said, "--max-node-provision-time") {

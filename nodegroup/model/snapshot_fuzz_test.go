@@ -19,8 +19,8 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzSizes puts any number where somebody can type one. The snapshot is sound, and what is allocated for it and for its
-// answers stays below a bound that does not know the number.
+// FuzzSizes puts arbitrary numbers into all fields with sizes and bounds. The snapshot is sound, and the memory allocated for
+// it and for its answers stays below a bound that does not depend on the numbers.
 func FuzzSizes(f *testing.F) {
 	const most = math.MaxInt32
 	f.Add(int32(3), int32(0), int32(0), "5", "0", uint8(2))
@@ -66,7 +66,7 @@ func soundAndSmall(t *testing.T, w *pools.World) {
 	}
 }
 
-// answerSize is about what a list of instances has on the wire: three tags with a length of up to two bytes each, the state
+// answerSize is about the size of a list of instances on the wire: three tags with a length of up to two bytes each, the state
 // and the class.
 func answerSize(list []Instance) (size int) {
 	for _, i := range list {
@@ -83,7 +83,7 @@ func TestMemoryOfASnapshot(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", replicas, 0, 5)
 		p.Machine("a-1")
-		// The table's maps grow by chance, so the least of a few runs is taken.
+		// The allocation of Go's maps varies, so the smallest of a few runs counts.
 		least := uint64(math.MaxUint64)
 		for range 5 {
 			least = min(least, allocated(func() { build(w, Discovery{}) }))
@@ -102,7 +102,7 @@ func TestMemoryOfASnapshot(t *testing.T) {
 
 func TestTheLargestGroups(t *testing.T) {
 	const limit = 4 << 20
-	t.Run("CA-C55 a hundred thousand missing units: as many placeholders as fit into an answer (F-29)", func(t *testing.T) {
+	t.Run("of a hundred thousand missing units, show as many placeholders as fit into an answer (F-29, CA-C55)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		p.Node("general-purpose-1")
@@ -111,7 +111,7 @@ func TestTheLargestGroups(t *testing.T) {
 			t.Errorf("%d instances with %d bytes, the first %+v", len(list), size, list[:2])
 		}
 	})
-	t.Run("CA-C55 a hundred thousand Machines: those without a node first, then those with one (F-29)", func(t *testing.T) {
+	t.Run("of a hundred thousand Machines, show those without a node first, then those with one (F-29, CA-C55)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		for i := range v1alpha1.MaxReplicas - 10 {

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// six is a group of six nodes, three of them of an older template.
+// six returns a group of six nodes, three of them of an older template.
 func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 	t.Helper()
 	w := pools.NewWorld()
@@ -40,8 +40,8 @@ func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 	return w, p, nodes
 }
 
-func TestNamedMachinesGoOnce(t *testing.T) {
-	t.Run("asked again, at once, of two replicas, in a rollout: those go, and one write lowers the size (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
+func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
+	t.Run("lowers the size in one write when two replicas are asked at once, again, in a rollout (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		first, second := pair(t, w)
 		named := []membership.Node{nodes[1], nodes[4], nodes[1]}
@@ -58,7 +58,7 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 			t.Errorf("the version was %s and is %s: it was not one write", before, after)
 		}
 	})
-	t.Run("of those named some of which go already, the size falls by the others (MCM-87)", func(t *testing.T) {
+	t.Run("lowers the size only by the named Machines that are not being removed yet (MCM-87)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		p.Remove(machineNamed(p, "a-1"))
 		p.Deployment.Spec.Replicas = ptr.To[int32](5)
@@ -69,7 +69,7 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("a node of another group, of none, or one too many for the minimum, and none goes (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
+	t.Run("removes none when one node is of another group, of no group, or needed for the minimum (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		other := w.Pool("b", 1, 0, 5)
 		_, foreign := other.Node("b-1")
@@ -84,7 +84,7 @@ func TestNamedMachinesGoOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("a failed one is accepted at the minimum, and kept (MCM-89, CAPI-7)", func(t *testing.T) {
+	t.Run("accepts a failed Machine at the minimum, and keeps it (MCM-89, CAPI-7)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "no host"))
@@ -103,7 +103,7 @@ func number(t *testing.T, text string) int {
 	return n
 }
 
-func TestSizeAndChoiceAreOneWrite(t *testing.T) {
+func TestSizeAndRemovalsAreOneWrite(t *testing.T) {
 	type patch struct {
 		Metadata struct{ ResourceVersion, UID string }
 		Spec     struct {
@@ -111,7 +111,7 @@ func TestSizeAndChoiceAreOneWrite(t *testing.T) {
 			Removals []v1alpha1.Removal
 		}
 	}
-	t.Run("both stand in it, conditional on the version it was decided on; refused, it leaves nothing (CAPI-8)", func(t *testing.T) {
+	t.Run("the write has both, is conditional on the version of the decision, and changes nothing when refused (CAPI-8)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		b := newBench(t, w)
 		var sent []patch
@@ -142,7 +142,7 @@ func TestSizeAndChoiceAreOneWrite(t *testing.T) {
 	})
 }
 
-// spy sees what is written.
+// spy records the writes.
 type spy struct {
 	client.Client
 	sees func(raw []byte)
@@ -157,8 +157,8 @@ func (s spy) Patch(ctx context.Context, o client.Object, p client.Patch, opts ..
 	return s.Client.Patch(ctx, o, p, opts...)
 }
 
-func TestTwoWhoGrowAtOnce(t *testing.T) {
-	t.Run("of two replicas, with a person writing too: a conflict is decided anew, and each delta counts once (CAPI-5, MCM-92)", func(t *testing.T) {
+func TestTwoReplicasGrowAGroupAtOnce(t *testing.T) {
+	t.Run("each delta counts once, and a conflict is decided again, while a user writes too (CAPI-5, MCM-92)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 1000)
 		first, second := pair(t, w)
@@ -182,7 +182,7 @@ func TestTwoWhoGrowAtOnce(t *testing.T) {
 		first.catchUp()
 		first.expect(p, 120)
 	})
-	t.Run("beyond the maximum nothing changes, and the answer says current size, delta and maximum (CAPI-4)", func(t *testing.T) {
+	t.Run("nothing changes beyond the maximum, and the error names the current size, delta and maximum (CAPI-4)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 7, 0, 9)
 		b := newBench(t, w)
@@ -195,7 +195,8 @@ func TestTwoWhoGrowAtOnce(t *testing.T) {
 	})
 }
 
-// TestTheLifeOfAMachineAsItIsShown goes through it on one replica; a second one, which is made anew each time, shows the same.
+// TestTheLifeOfAMachineAsItIsShown follows a Machine from creation to deletion on one replica. A second replica, restarted at
+// each step, must show the same.
 func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 0, 5)
@@ -213,13 +214,13 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 		want   model.Instance
 	}{
 		{"it is made", func(*v1alpha1.Machine) {}, false, model.Instance{ID: id, State: model.Creating}},
-		{"quota stands in its way", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
-		{"so does its spec", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
+		{"the quota is exceeded", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
+		{"its spec is invalid", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
 		{"it has a server", pools.WithServer, false, model.Instance{ID: id, State: model.Creating}},
 		{"its node has registered", pools.WithServer, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running}},
-		{"it goes", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
+		{"it is being deleted", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
 	} {
-		t.Run("MC-72 MCM-94 CAPI-10 "+stage.name, func(t *testing.T) {
+		t.Run(stage.name+" (MC-72, MCM-94, CAPI-10)", func(t *testing.T) {
 			next := m.DeepCopy()
 			next.Status = v1alpha1.MachineStatus{}
 			stage.change(next)
@@ -252,7 +253,7 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 		groups[name].Machine(name + "-1-late")
 	}
 	b := newBench(t, w)
-	t.Run("are not mixed: nodes, placeholders, sizes and removals (MCM-95)", func(t *testing.T) {
+	t.Run("are not confused in nodes, placeholders, sizes and removals (MCM-95)", func(t *testing.T) {
 		for name, p := range groups {
 			for _, n := range []membership.Node{
 				{Name: name + "-1-node"}, {ProviderID: pools.ProviderID(name + "-1-node")},
@@ -270,7 +271,7 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 		b.expect(groups["pool-1"], 3)
 		b.expect(groups["pool-1-a"], 2)
 	})
-	t.Run("an unknown node has no group, which is no error (MCM-95)", func(t *testing.T) {
+	t.Run("an unknown node has no group and causes no error (MCM-95)", func(t *testing.T) {
 		for _, n := range []membership.Node{{Name: "pool"}, {Name: "pool-1-node-x"}, {ProviderID: pools.ProviderID("pool")}, {Name: "MachineDeployment/kube-system/poo/machine/l-1-late"}} {
 			if g, ok := b.groups.ForNode(n); ok {
 				t.Errorf("%s belongs to %s", n, g.ID)
@@ -280,7 +281,7 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 }
 
 func TestRemovedAndGrownAtOnce(t *testing.T) {
-	t.Run("the named Machine goes all the same, and one more is awaited (MCM-97)", func(t *testing.T) {
+	t.Run("the named Machine is removed nevertheless, and one more is awaited (MCM-97)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		_, n := p.Node("a-1")
@@ -303,7 +304,7 @@ func TestRemovedAndGrownAtOnce(t *testing.T) {
 }
 
 func TestOptionsFromAnnotations(t *testing.T) {
-	t.Run("each that can be read holds, the flag where one cannot (MCM-99)", func(t *testing.T) {
+	t.Run("readable options hold, and the flag for an unreadable one (MCM-99)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
@@ -313,7 +314,7 @@ func TestOptionsFromAnnotations(t *testing.T) {
 			t.Errorf("the options are %+v, want %+v", got, want)
 		}
 	})
-	t.Run("a provision time that is shorter than our own deadline is told, and when both act the size falls once (MCM-100)", func(t *testing.T) {
+	t.Run("a provision time shorter than drover's own deadline is reported, and the size falls once when both act (MCM-100)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		p.Node("a-1")
@@ -324,7 +325,7 @@ func TestOptionsFromAnnotations(t *testing.T) {
 		if said := drain(b.recorder); !strings.Contains(said, "waits 5m0s for a node") {
 			t.Errorf("the Events are %q", said)
 		}
-		// drover gives the server up and lets it be replaced, while the autoscaler takes its order back and removes the Machine.
+		// drover gives the server up and has it replaced, while the autoscaler takes its scale-up back and removes the Machine.
 		going := late.DeepCopy()
 		pools.Deleting(going)
 		b.groups.store.inbox.put(membership.Event{Object: going})

@@ -28,7 +28,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// lossy loses the answer of the next requests that change a MachineDeployment.
+// lossy is a RoundTripper that loses the answers to the next requests that change a MachineDeployment.
 type lossy struct {
 	http.RoundTripper
 	lose atomic.Int32
@@ -43,7 +43,7 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// site is a real API server with the kinds, and Groups over it.
+// site is a real API server with drover's kinds, and Groups that follow it.
 type site struct {
 	t      testing.TB
 	client client.Client
@@ -94,7 +94,7 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// sized makes a deployment of that size with bounds.
+// sized creates a deployment of that size with bounds.
 func (s *site) sized(name string, size int32) *v1alpha1.MachineDeployment {
 	s.t.Helper()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
@@ -106,7 +106,7 @@ func (s *site) sized(name string, size int32) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// pool makes a deployment with a set and that many Machines with nodes, and waits until the groups know them.
+// pool creates a deployment with a set and that many Machines with nodes, and waits until Groups has all of them.
 func (s *site) pool(name string, size int32) []membership.Node {
 	s.t.Helper()
 	d := s.sized(name, size)
@@ -167,7 +167,7 @@ func (s *site) expect(name string, replicas int32, removals int) *v1alpha1.Machi
 
 func TestOnARealAPIServer(t *testing.T) {
 	s := newSite(t)
-	t.Run("ten parallel removals take exactly those ten (CA-C66)", func(t *testing.T) {
+	t.Run("ten parallel removals remove exactly the ten named Machines (CA-C66)", func(t *testing.T) {
 		nodes := s.pool("ten", 12)
 		id := membership.ID(metav1.NamespaceSystem, "ten")
 		var calls sync.WaitGroup
@@ -186,7 +186,7 @@ func TestOnARealAPIServer(t *testing.T) {
 			}
 		}
 	})
-	t.Run("no delta of two hundred parallel increases is lost, with somebody else writing (CA-C59)", func(t *testing.T) {
+	t.Run("no delta of two hundred parallel increases is lost while another client writes (CA-C59)", func(t *testing.T) {
 		s.pool("many", 0)
 		id := membership.ID(metav1.NamespaceSystem, "many")
 		busy, stop := context.WithCancel(t.Context())
@@ -204,7 +204,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		other.Wait()
 		s.expect("many", 200, 0)
 	})
-	t.Run("an increase whose answer was lost is made once (CA-C62)", func(t *testing.T) {
+	t.Run("an increase whose answer was lost is written once (CA-C62)", func(t *testing.T) {
 		s.pool("lost", 0)
 		s.lossy.lose.Store(1)
 		if err := s.groups.IncreaseSize(t.Context(), membership.ID(metav1.NamespaceSystem, "lost"), 3); err != nil {
@@ -212,7 +212,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("lost", 3, 0)
 	})
-	t.Run("a removal whose answer was lost is made once (CA-C12)", func(t *testing.T) {
+	t.Run("a removal whose answer was lost is written once (CA-C12)", func(t *testing.T) {
 		nodes := s.pool("lost-too", 2)
 		s.lossy.lose.Store(1)
 		if err := s.groups.DeleteNodes(t.Context(), membership.ID(metav1.NamespaceSystem, "lost-too"), nodes[:1]); err != nil {
@@ -220,7 +220,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("lost-too", 1, 1)
 	})
-	t.Run("a caller that goes away in the middle leaves a whole write (CA-C12)", func(t *testing.T) {
+	t.Run("a caller that disconnects in the middle leaves a complete write (CA-C12)", func(t *testing.T) {
 		s.pool("gone", 0)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 		defer cancel()
@@ -231,7 +231,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("gone", want, 0)
 	})
-	t.Run("the write owns just its own fields", func(t *testing.T) {
+	t.Run("a write owns only the fields that it sets", func(t *testing.T) {
 		d := s.expect("ten", 2, 10)
 		for _, e := range d.ManagedFields {
 			if e.Manager == resize.Manager && e.Operation != metav1.ManagedFieldsOperationUpdate {
@@ -245,7 +245,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	})
 }
 
-// disturb keeps changing the deployment in a field that is not ours.
+// disturb keeps changing a field of the deployment that drover does not write.
 func (s *site) disturb(ctx context.Context, name string) {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
 	for i := 0; ctx.Err() == nil; i++ {

@@ -25,9 +25,9 @@ func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 	return n
 }
 
-func TestWhatIsHeldOfAGroupEnds(t *testing.T) {
+func TestNothingIsKeptOfADeletedGroup(t *testing.T) {
 	const many = 10_000
-	t.Run("the metrics of groups that are gone, within an hour (F-12)", func(t *testing.T) {
+	t.Run("metrics of deleted groups are dropped within an hour (F-12)", func(t *testing.T) {
 		w, registry := pools.NewWorld(), prometheus.NewRegistry()
 		living, gone := w.Pool("living", 1, 0, 9), w.Pool("gone", 1, 0, 9)
 		b := newBench(t, w, Options{Registry: registry})
@@ -50,12 +50,12 @@ func TestWhatIsHeldOfAGroupEnds(t *testing.T) {
 		}
 		b.clock.Step(31 * time.Minute)
 		b.probeOnce(t.Context())
-		// Of the group that is gone the five gauges go as well; two counters belong to the group that never was.
+		// The five gauges of the deleted group are gone as well; two counters belong to the group that never existed.
 		if got, want := seriesIn(t, registry), start-4-2; got != want {
 			t.Errorf("%d series an hour later, want %d", got, want)
 		}
 	})
-	t.Run("its lock, when no call holds it or waits for it (F-12)", func(t *testing.T) {
+	t.Run("a lock is dropped when no call holds it or waits for it (F-12)", func(t *testing.T) {
 		l := &locks{}
 		for n := range many {
 			release, err := l.take(t.Context(), fmt.Sprint(n))

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// setMaximum changes the maximum of spec.replicas in the schema of MachineDeployments: nil removes it, as older schemas are.
+// setMaximum sets the maximum of spec.replicas in the schema of MachineDeployments. nil removes it, as in older schemas.
 func (s *site) setMaximum(maximum any) {
 	s.t.Helper()
 	crd := &unstructured.Unstructured{}
@@ -62,14 +62,14 @@ func TestASizeBeyondTheMaximumOnARealAPIServer(t *testing.T) {
 	})
 	before := heap()
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":2000000000}}`))
-	// The API server takes the changed schema up a moment later.
+	// The API server applies the changed schema a moment later.
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return s.client.Patch(ctx, d, patch) == nil, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
 	s.setMaximum(int64(v1alpha1.MaxReplicas))
-	t.Run("the group leaves the list, and others are served (F-29)", func(t *testing.T) {
+	t.Run("a group with such a size leaves the list, and others are served (F-29)", func(t *testing.T) {
 		s.eventually("it has left", func() bool {
 			_, err := s.groups.TargetSize(id)
 			return s.groups.Refresh(t.Context()) == nil && model.KindOf(err) == model.NotFound
@@ -78,12 +78,12 @@ func TestASizeBeyondTheMaximumOnARealAPIServer(t *testing.T) {
 			t.Errorf("the other group has %v, error %v", list, err)
 		}
 	})
-	t.Run("the memory does not grow with the size (F-29)", func(t *testing.T) {
+	t.Run("memory does not grow with the size (F-29)", func(t *testing.T) {
 		if after := heap(); after > before+16<<20 {
 			t.Errorf("the heap grew from %d to %d bytes", before, after)
 		}
 	})
-	t.Run("a corrected size brings it back (F-29)", func(t *testing.T) {
+	t.Run("a corrected size brings the group back (F-29)", func(t *testing.T) {
 		if err := s.client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":3}}`))); err != nil {
 			t.Fatal(err)
 		}

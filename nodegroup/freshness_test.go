@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestOrdersNeedALeader(t *testing.T) {
+func TestIncreasesNeedALeader(t *testing.T) {
 	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 50)
@@ -33,7 +33,7 @@ func TestOrdersNeedALeader(t *testing.T) {
 	if err := b.client.Create(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	// pass lets time go by; the API server is there all the time.
+	// pass lets time pass while the API server answers.
 	pass := func(d time.Duration, renewed bool) {
 		t.Helper()
 		for ; d > 0; d -= probeEvery {
@@ -49,28 +49,28 @@ func TestOrdersNeedALeader(t *testing.T) {
 		}
 	}
 	order := func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 1) }
-	t.Run("somebody renews the lease", func(t *testing.T) {
+	t.Run("are accepted while the lease is renewed", func(t *testing.T) {
 		pass(5*time.Minute, true)
 		wantKind(t, order(), "")
 	})
-	t.Run("nobody does for less than a minute", func(t *testing.T) {
+	t.Run("are accepted when it was not renewed for less than a minute", func(t *testing.T) {
 		pass(50*time.Second, false)
 		wantKind(t, order(), "")
 	})
-	t.Run("nobody does for a minute", func(t *testing.T) {
+	t.Run("are refused when it was not renewed for a minute", func(t *testing.T) {
 		pass(10*time.Second, false)
 		wantKind(t, order(), model.Unavailable)
 	})
-	t.Run("everything else goes on", func(t *testing.T) {
+	t.Run("everything else is still served", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), "")
 	})
-	t.Run("a new leader", func(t *testing.T) {
+	t.Run("are accepted with a new leader", func(t *testing.T) {
 		pass(probeEvery, true)
 		wantKind(t, order(), "")
 	})
-	t.Run("a lease that was given back is held by nobody, however often it changes", func(t *testing.T) {
+	t.Run("are refused when the lease was released, even if it changes", func(t *testing.T) {
 		lease.Spec.HolderIdentity = ptr.To("")
 		pass(time.Minute, true)
 		wantKind(t, order(), model.Unavailable)
@@ -78,7 +78,7 @@ func TestOrdersNeedALeader(t *testing.T) {
 }
 
 func TestAWatchThatIsBehind(t *testing.T) {
-	t.Run("a write of our own does not come back (CA-C13, CA-C113)", func(t *testing.T) {
+	t.Run("does not deliver drover's own write (CA-C13, CA-C113)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
 		b := newBench(t, w)
@@ -90,7 +90,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
-		t.Run("nor does an older version that comes late hide it (CA-C36)", func(t *testing.T) {
+		t.Run("does not hide the write with an older version (CA-C36)", func(t *testing.T) {
 			b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
@@ -100,7 +100,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a change of somebody else does not come (CA-C13)", func(t *testing.T) {
+	t.Run("does not deliver another client's change (CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
 		m := p.Machine("a-1")
@@ -121,7 +121,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		b.clock.Step(time.Second)
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
-		t.Run("and then does", func(t *testing.T) {
+		t.Run("has delivered the change at last", func(t *testing.T) {
 			b.frozen = false
 			b.catchUp()
 			b.probeOnce(t.Context())
@@ -150,21 +150,21 @@ func TestReadsAtRest(t *testing.T) {
 		}
 		return b, b.gets.Load() + b.firsts.Load()
 	}
-	t.Run("a replica makes two live reads in 5 s: the lease, and one object (F-58)", func(t *testing.T) {
+	t.Run("a replica makes two live reads every 5 s: the lease and one object (F-58)", func(t *testing.T) {
 		b, got := minute(t, key)
 		if want := int32(24); got != want {
 			t.Errorf("%d reads in a minute, want %d", got, want)
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("without a lease it lists one object in the lease's place (F-58)", func(t *testing.T) {
+	t.Run("a replica without a lease lists one object instead of the lease (F-58)", func(t *testing.T) {
 		b, got := minute(t, types.NamespacedName{})
 		if want := int32(24); got != want {
 			t.Errorf("%d reads in a minute, want %d", got, want)
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("CA-C13 a change of any kind of object that does not come is seen within one round of the kinds (F-58)", func(t *testing.T) {
+	t.Run("an undelivered change of any kind is detected within one round of the kinds (F-58, CA-C13)", func(t *testing.T) {
 		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
 			w := pools.NewWorld()
 			w.Pool("a", 1, 0, 50).Node("a-1")
@@ -181,7 +181,7 @@ func TestReadsAtRest(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
-	t.Run("CA-C13 every Machine has its turn (F-58)", func(t *testing.T) {
+	t.Run("every Machine is read in time (F-58, CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {
@@ -190,8 +190,8 @@ func TestReadsAtRest(t *testing.T) {
 		b := newBench(t, w)
 		b.freeze()
 		touchAll(t, b, &v1alpha1.MachineList{}, "a-19")
-		// The index keeps Machines in 256 parts. A probe takes the next part, and of several Machines in it one at random: 100
-		// times through all parts leave out one of three once in 10¹⁷ runs.
+		// The index keeps Machines in 256 parts. A probe takes the next part, and one of its Machines at random. After 100
+		// rounds through all parts one of three Machines is left out once in 10¹⁷ runs.
 		for range 100 * 256 * len(membership.Kinds) {
 			if b.probeOnce(t.Context()); b.groups.freshness.behind.Load() != 0 {
 				break
@@ -203,7 +203,7 @@ func TestReadsAtRest(t *testing.T) {
 	})
 }
 
-// touchAll changes a label of every object of a kind on the API server, or of those with these names.
+// touchAll changes a label of every object of a kind on the API server, or of the named ones.
 func touchAll(t *testing.T, b *bench, list client.ObjectList, names ...string) {
 	t.Helper()
 	if err := b.client.List(t.Context(), list); err != nil {
@@ -227,17 +227,17 @@ func TestAFrozenGroup(t *testing.T) {
 	_, n := p.Node("a-1")
 	p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue, Reason: "TooManyFailed", Message: "half of the machines failed"}}
 	b := newBench(t, w)
-	t.Run("takes no orders (CA-C63)", func(t *testing.T) {
+	t.Run("refuses increases (CA-C63)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("stays on the list, and says what it is (CA-C19, CA-C24)", func(t *testing.T) {
+	t.Run("stays on the list with its state in the debug text (CA-C19, CA-C24)", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if got := b.groups.List(); len(got) != 1 || got[0].Debug != p.ID()+" (min 0, max 10, target 3, frozen)" {
 			t.Errorf("CA-C24 the groups are %+v", got)
 		}
 	})
-	t.Run("a unit that it holds back is not taken back, and gets a new name (CA-C72, CA-C84)", func(t *testing.T) {
+	t.Run("renames a blocked unit's placeholder instead of taking it back (CA-C72, CA-C84)", func(t *testing.T) {
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.UnitID(p, 1, 0), "unregistered")}), "")
 		b.expect(p, 3)
@@ -298,7 +298,7 @@ func TestABareSetIsAGroup(t *testing.T) {
 	_, n := p.Node("bare-1")
 	p.Machine("bare-2")
 	id := "MachineSet/" + pools.Namespace + "/bare"
-	t.Run("not unless it is asked for", func(t *testing.T) {
+	t.Run("it is not a group without --bare-machinesets", func(t *testing.T) {
 		b := newBench(t, w)
 		if _, ok := b.groups.ForNode(pools.Asked(n)); ok || len(b.groups.List()) != 1 {
 			t.Error("it is a group")
@@ -312,7 +312,7 @@ func TestABareSetIsAGroup(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("its nodes and units", func(t *testing.T) {
+	t.Run("its nodes and placeholders are instances", func(t *testing.T) {
 		if g, ok := b.groups.ForNode(pools.Asked(n)); !ok || g.ID != id || g.Max != 4 {
 			t.Errorf("the node belongs to %+v", g)
 		}
@@ -328,13 +328,13 @@ func TestABareSetIsAGroup(t *testing.T) {
 			t.Errorf("replicas are %d", got)
 		}
 	})
-	t.Run("its removals stand in the same field (CA-C65)", func(t *testing.T) {
+	t.Run("removals are written to the same field (CA-C65)", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), id, []membership.Node{pools.Asked(n), pools.Fake(id+"/0/0", "unregistered")}), "")
 		if s := read(); *s.Spec.Replicas != 2 || len(s.Spec.Removals) != 1 || s.Spec.Removals[0].Name != "bare-1" || *s.Spec.PlaceholderSeries != 1 {
 			t.Errorf("the spec is %+v", s.Spec)
 		}
 	})
-	t.Run("a set of a deployment is none", func(t *testing.T) {
+	t.Run("a set of a deployment is not a group", func(t *testing.T) {
 		if got := b.groups.List(); len(got) != 2 {
 			t.Errorf("the groups are %+v", got)
 		}
@@ -348,7 +348,7 @@ func TestAShortageThatWasActedUpon(t *testing.T) {
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("once acted upon at the minimum, not again before the next failure (CA-C69)", func(t *testing.T) {
+	t.Run("is not shown again before the next failure when the Machine stays at the minimum (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

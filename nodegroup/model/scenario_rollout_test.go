@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// surging is a rolling update as it may be found: nodes of an old template and of a new one, more of them than the size.
+// surging returns a group in a rolling update: it has nodes of an old and of a new template, more of them than its size.
 func surging(r *rapid.T) (*pools.World, *pools.Pool, *v1alpha1.MachineSet) {
 	w := pools.NewWorld()
 	size := rapid.Int32Range(1, 6).Draw(r, "size")
@@ -49,9 +49,9 @@ func surging(r *rapid.T) (*pools.World, *pools.Pool, *v1alpha1.MachineSet) {
 	return w, p, old
 }
 
-func TestWhatARolloutTakesNextIsHiddenBefore(t *testing.T) {
+func TestAMachineIsHiddenBeforeTheRolloutRemovesIt(t *testing.T) {
 	taken := 0
-	t.Run("as many nodes have a group as the size says, and those that go are not among them (CA-C32)", func(t *testing.T) {
+	t.Run("exactly as many nodes as the size have a group, and the removed ones are not among them (CA-C32)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w, p, old := surging(r)
 			s := build(w, Discovery{})
@@ -71,7 +71,7 @@ func TestWhatARolloutTakesNextIsHiddenBefore(t *testing.T) {
 			for _, going := range shrunk(plan, w, old) {
 				taken++
 				if shown[going] {
-					r.Fatalf("%s goes next, and its node has the group still", going)
+					r.Fatalf("%s is removed next, and its node still has the group", going)
 				}
 			}
 		})
@@ -95,7 +95,7 @@ func states(w *pools.World) []rollout.SetState {
 	return all
 }
 
-// shrunk are the names of the Machines that a set deletes when the plan is carried out.
+// shrunk returns the names of the Machines that a set deletes when the plan is carried out.
 func shrunk(plan rollout.Plan, w *pools.World, set *v1alpha1.MachineSet) (names []string) {
 	for _, c := range plan.Changes {
 		if c.Set.UID != set.UID {

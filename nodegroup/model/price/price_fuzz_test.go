@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// FuzzPrices reads anything as prices: what can be read makes every node cost something, and nothing panics.
+// FuzzPrices parses arbitrary text as prices: with prices that can be parsed, every node costs something, and nothing panics.
 func FuzzPrices(f *testing.F) {
 	for _, text := range []string{"cpu: 1", "flavors: {a: .inf}", "", "\xff", "gpu: 1e999", "{}", "cpu: ["} {
 		f.Add("a", text)

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// priced is a cluster with one group of 2 CPUs and 8 GiB of flavor m1, and these prices.
+// priced returns a cluster with these prices and one group of flavor m1, with 2 CPUs and 8 GiB.
 func priced(t *testing.T, text string) (*bench, *pools.Pool) {
 	t.Helper()
 	w := pools.NewWorld()
@@ -46,7 +46,7 @@ func podOf(cpu, memory string) *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: resources(cpu, memory)}}}}}
 }
 
-func TestPrices(t *testing.T) {
+func TestNodeAndPodPrices(t *testing.T) {
 	const rates, list = "cpu: 0.1\nmemoryGiB: 0.01\ngpu: 2\n", "flavors:\n  m1: 0.4\n  m2: 3\n"
 	template := membership.Node{Name: "template-node-for-x", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: membership.ID(pools.Namespace, "a")}}
 	for _, tc := range []struct {
@@ -55,10 +55,10 @@ func TestPrices(t *testing.T) {
 		want         float64
 	}{
 		{"a flavor by its label (CA-C107)", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
-		{"a template by its mark, by what it has (CA-C107)", rates, template, 0.28},
-		{"a node of ours (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
-		{"a node that nobody knows costs as much as the dearest (CA-C107)", list, membership.Node{Name: "x"}, 3},
-		{"the same where only rates are known (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
+		{"a template node, by its resources (CA-C107)", rates, template, 0.28},
+		{"a node of a group (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
+		{"an unknown node costs as much as the dearest (CA-C107)", list, membership.Node{Name: "x"}, 3},
+		{"an unknown node, where only rates are known (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, _ := priced(t, tc.prices)
@@ -85,7 +85,7 @@ func TestPrices(t *testing.T) {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
 	})
-	t.Run("nothing is free, whatever is asked (CA-C107)", func(t *testing.T) {
+	t.Run("no price is zero (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		pod, err := b.groups.PodPrice(&corev1.Pod{}, time.Time{}, time.Time{})
 		node, other := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon.Add(-time.Hour))

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// FuzzCalls feeds all calls with what nobody sends: nothing may panic, and nothing may be written for a node or group
-// that is not ours.
+// FuzzCalls sends arbitrary arguments to all calls: nothing may panic, and nothing may be written for a node or group that does
+// not exist.
 func FuzzCalls(f *testing.F) {
 	f.Add("", "", "", "", "", int32(0))
 	f.Add("MachineDeployment/kube-system/a", "a-2", "openstack:///11111111-0000-4000-8000-0000000000a2", "k8s.io/cluster-autoscaler/fake-node-reason", "unregistered", int32(1<<31-1))
@@ -27,7 +27,7 @@ func FuzzCalls(f *testing.F) {
 		_, _ = b.groups.TargetSize(id)
 		_, _ = b.groups.Instances(id)
 		_, _ = b.groups.TemplateNode(id)
-		// The group is at its minimum and maximum, so that nothing that is right could be written either.
+		// The group's minimum equals its maximum, so that no valid call can write anything either.
 		_ = b.groups.IncreaseSize(t.Context(), id, delta)
 		_ = b.groups.DecreaseTargetSize(t.Context(), id, delta)
 		_ = b.groups.DeleteNodes(t.Context(), id, []membership.Node{n})

@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
+func TestDeleteNodesTakesBackAUnitWithoutAMachine(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 1, 9)
 	p.Node("a-1")
@@ -35,7 +35,7 @@ func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
 		}
 		return b.groups.DeleteNodes(t.Context(), p.ID(), nodes)
 	}
-	t.Run("once, in one write that renames the others (CA-C72)", func(t *testing.T) {
+	t.Run("takes it back once, in one write that renames the other placeholders (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 0, 2)), "")
 		b.expect(p, 4)
 		list, _ := b.groups.Instances(p.ID())
@@ -44,7 +44,7 @@ func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
 			t.Errorf("%d writes, instances (-want +got):\n%s", b.patches.Load(), diff)
 		}
 	})
-	t.Run("the older names belong to the group, and change nothing (CA-C72)", func(t *testing.T) {
+	t.Run("placeholders with an older name belong to the group, and removing them changes nothing (CA-C72)", func(t *testing.T) {
 		for n := range int32(5) {
 			if g, ok := b.groups.ForNode(pools.Fake(pools.UnitID(p, 0, n), "unregistered")); !ok || g.ID != p.ID() {
 				t.Errorf("unit %d belongs to %v", n, g)
@@ -61,13 +61,13 @@ func TestAUnitWithoutAMachineIsTakenBack(t *testing.T) {
 		calls.Wait()
 		b.expect(p, 3)
 	})
-	t.Run("all that are left go in one call, down to the minimum (CA-C72)", func(t *testing.T) {
+	t.Run("takes back all that are left in one call, down to the minimum (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 2, 0), pools.UnitID(p, 2, 1)), "")
 		b.expect(p, 1)
 	})
 }
 
-// agreement says where size, instances and membership contradict each other.
+// agreement fails the test when size, instances and membership contradict each other.
 func agreement(b *bench, p *pools.Pool, size int32, gone ...membership.Node) string {
 	var wrong []string
 	if got, err := b.groups.TargetSize(p.ID()); err != nil || got != size {
@@ -94,7 +94,7 @@ func agreement(b *bench, p *pools.Pool, size int32, gone ...membership.Node) str
 	return strings.Join(wrong, "; ")
 }
 
-func TestAfterARemovalEverythingAgrees(t *testing.T) {
+func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 	for name, removed := range map[string]func(p *pools.Pool, real membership.Node) membership.Node{
 		"a node": func(_ *pools.Pool, real membership.Node) membership.Node { return real },
 		"a Machine that failed": func(p *pools.Pool, _ membership.Node) membership.Node {
@@ -107,7 +107,7 @@ func TestAfterARemovalEverythingAgrees(t *testing.T) {
 			return pools.Fake(pools.UnitID(p, 0, 0), "unregistered")
 		},
 	} {
-		t.Run("CA-C76 MCM-101 CA-C37 "+name, func(t *testing.T) {
+		t.Run("of "+name+" (CA-C76, MCM-101, CA-C37)", func(t *testing.T) {
 			w := pools.NewWorld()
 			p := w.Pool("a", 4, 0, 9)
 			_, n := p.Node("a-1")
@@ -138,7 +138,7 @@ func TestARemovalWaitsForNothing(t *testing.T) {
 	p := w.Pool("a", 3, 0, 9)
 	_, n := p.Node("a-1")
 	b := newBench(t, w)
-	// The API server is as bad as it may be: others are faster twice, and an answer is lost.
+	// The API server is as slow as it can be: two conflicts, and an answer that is lost.
 	var ours int32
 	b.beforePatch = func(call int32) error {
 		switch call {
@@ -165,14 +165,14 @@ func TestARemovalWaitsForNothing(t *testing.T) {
 	err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)})
 	stop()
 	ticking.Wait()
-	t.Run("with conflicts and a lost answer it is done within a second (CA-C78)", func(t *testing.T) {
+	t.Run("is done within a second in spite of conflicts and a lost answer (CA-C78)", func(t *testing.T) {
 		wantKind(t, err, "")
 		if took := b.clock.Since(began); took >= time.Second || ours != 3 {
 			t.Errorf("it took %s", took)
 		}
 		b.expect(p, 2, "a-1")
 	})
-	t.Run("and nothing of the Machine has happened yet (CA-C78)", func(t *testing.T) {
+	t.Run("does not wait for anything to happen to the Machine (CA-C78)", func(t *testing.T) {
 		m := &v1alpha1.Machine{}
 		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: pools.Namespace, Name: "a-1"}, m); err != nil || m.DeletionTimestamp != nil {
 			t.Errorf("the Machine is %v, error %v", m.DeletionTimestamp, err)
@@ -180,7 +180,7 @@ func TestARemovalWaitsForNothing(t *testing.T) {
 	})
 }
 
-func TestTakingBackBelowTheMinimum(t *testing.T) {
+func TestDecreaseTargetSizeStopsAtTheMinimum(t *testing.T) {
 	start := func(t *testing.T, change func(p *pools.Pool)) (*bench, *pools.Pool) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 4, 3, 9)
@@ -189,7 +189,7 @@ func TestTakingBackBelowTheMinimum(t *testing.T) {
 		change(p)
 		return newBench(t, w), p
 	}
-	t.Run("stops there, is told in an Event, and what is left is awaited still (CA-C87)", func(t *testing.T) {
+	t.Run("records an Event, and still awaits what is left (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(*pools.Pool) {})
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -4), "")
 		b.expect(p, 3)
@@ -200,21 +200,21 @@ func TestTakingBackBelowTheMinimum(t *testing.T) {
 			t.Error(wrong)
 		}
 	})
-	t.Run("where nobody would make replacements nothing is taken back (CA-C87)", func(t *testing.T) {
+	t.Run("takes nothing back where no replacements would be created (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) {
 			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
 		})
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 4)
 	})
-	t.Run("a size that is below the minimum already stays (CA-C87)", func(t *testing.T) {
+	t.Run("leaves a size that is already below the minimum (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](2) })
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 2)
 	})
 }
 
-func TestReadsWaitForNoWriter(t *testing.T) {
+func TestReadsDoNotWaitForWriters(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 10)
 	p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
@@ -253,7 +253,7 @@ func TestReadsWaitForNoWriter(t *testing.T) {
 		b.clock.Step(listingAge)
 		g.List()
 	}()
-	t.Run("while a change and a reading of the API server are under way every read is answered, and asks nobody (CA-C110)", func(t *testing.T) {
+	t.Run("every read is answered from memory while a change and a read of the API server are under way (CA-C110)", func(t *testing.T) {
 		select {
 		case <-read:
 		case <-time.After(10 * time.Second):

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// FuzzAnnotations puts anything into the annotations of a group: the snapshot is sound, the options are times above zero, and
-// nothing panics.
+// FuzzAnnotations puts arbitrary text into the annotations of a group: the snapshot is sound, the options are times above zero,
+// and nothing panics.
 func FuzzAnnotations(f *testing.F) {
 	f.Add(v1alpha1.AnnotationsMaxSize[0], "5")
 	f.Add(v1alpha1.AnnotationsMinSize[1], "99999999999999999999")

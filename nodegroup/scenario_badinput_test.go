@@ -28,7 +28,7 @@ func TestMalformedRequests(t *testing.T) {
 	}{
 		{"growing by 0 (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
 		{"growing by less than nothing (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
-		{"growing beyond all numbers (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
+		{"growing by more than an int32 holds (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
 		{"growing without an id", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
 		{"growing an unknown group", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
 		{"growing a placeholder", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
@@ -44,11 +44,11 @@ func TestMalformedRequests(t *testing.T) {
 		{"removing another group's placeholder (CA-C74)", model.FailedPrecondition, func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Fake(pools.UnitID(other, 0, 0), "unregistered")})
 		}},
-		{"removing by a provider ID that is none (CA-C74)", model.FailedPrecondition, func() error {
+		{"removing by an invalid provider ID (CA-C74)", model.FailedPrecondition, func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {Name: "x", ProviderID: "://\xff/../"}})
 		}},
 		{"removing a template (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},
-		{"removing more nodes of nobody than any list holds (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
+		{"removing more foreign nodes than a list of removals can hold (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
 		{"removing a unit beyond the size (CA-C72)", "", func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Fake(pools.UnitID(p, 0, 1<<31-1), "unregistered"), pools.Fake(pools.UnitID(p, 1<<31-1, 0), "unregistered")})
 		}},

@@ -20,7 +20,7 @@ type call struct {
 	setup func(p *pools.Pool, other *pools.Pool)
 	nodes func(p *pools.Pool, other *pools.Pool) []membership.Node
 	kind  model.Kind
-	// size and removals are what the API server has afterwards.
+	// size and removals are the API server's values afterwards.
 	size     int32
 	removals []string
 	series   int32
@@ -62,61 +62,61 @@ func both(fs ...func(p, other *pools.Pool)) func(p, other *pools.Pool) {
 }
 
 var deleteCalls = []call{
-	{name: "a node goes and the size with it (CA-C65)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
-	{name: "two nodes go in one write (CA-C65)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
+	{name: "a node is removed and the size is lowered (CA-C65)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "two nodes are removed in one write (CA-C65)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
 	{name: "a node named twice counts once (CA-C75)", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
 	{name: "a node that is listed changes nothing (CA-C67)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
 	{name: "a node whose Machine was listed and is gone changes nothing (CA-C67)", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
 		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
-	{name: "one that somebody else is deleting is listed, so that it is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "a node that a user is deleting is listed, so that it is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
-	{name: "at the minimum it is replaced instead (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
+	{name: "a node that a user is deleting is replaced at the minimum (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
 		setup: both(setMin("3"), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "whose replacement has a node already: no other goes (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "no other node is removed when the replacement of a deleted one has its node (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "two of them, one of which is replaced by a promise: that goes by name (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
+	{name: "a replacement without a node is listed by name when two deleted nodes are named (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			pools.Deleting(machineNamed(p, "a-3"))
 			p.Machine("a-4")
 		})},
-	{name: "a surplus Machine that never joined goes, and lowers nothing: no node goes for it (CA-C71)", size: 3, removals: []string{"new-1"},
+	{name: "a surplus Machine that never joined is removed without lowering the size (CA-C71)", size: 3, removals: []string{"new-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") },
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "new-1"), "unregistered")}
 		}},
-	{name: "a node that kubectl scale has made surplus goes, and no other for it", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "only the named node is removed when kubectl scale has made it surplus", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
 		})},
-	{name: "a node that a rolling update has made surplus goes, and its replacement is not wanted either (CA-C80)", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "a node that a rolling update has made surplus is removed together with its replacement (CA-C80)", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
-	{name: "the last one that a rolling update has made surplus goes, and none of those that are up to date for it (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
+	{name: "the last node that a rolling update has made surplus is removed, and no up-to-date node (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
-	{name: "a node that we do not know yet is no replacement of another that the call names (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+	{name: "a named node that the cache lacks is not taken for the replacement of another named one (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			p.Machine("a-4", pools.WithServer)
 			p.Node("a-5")
 		})},
 	{name: "a working node at the minimum is refused (CA-C73)", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
-	{name: "two working nodes, one above the minimum: none goes (CA-C73, CA-C77)", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
-	{name: "another group's node: none goes (CA-C74)", kind: model.FailedPrecondition, size: 3,
+	{name: "none of two working nodes is removed when only one is above the minimum (CA-C73, CA-C77)", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
+	{name: "none is removed when one is another group's node (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, other *pools.Pool) []membership.Node {
 			return append(nodes("a-1")(p, other), membership.Node{ProviderID: pools.ProviderID("b-1")})
 		}},
-	{name: "a foreign node: none goes (CA-C74)", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
-	{name: "another group's placeholder (CA-C74)", kind: model.FailedPrecondition, size: 3,
+	{name: "none is removed when one is a foreign node (CA-C74)", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
+	{name: "another group's placeholder is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(_, other *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(other, 0, 0), "unregistered")}
 		}},
-	{name: "a template node (CA-C74)", kind: model.FailedPrecondition, size: 3,
+	{name: "a template node is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node { return []membership.Node{pools.Fake(p.ID()+"/template", "")} }},
-	{name: "no node at all", kind: model.InvalidArgument, size: 3, nodes: nodes()},
-	{name: "a node without name and provider ID", kind: model.InvalidArgument, size: 3, nodes: func(*pools.Pool, *pools.Pool) []membership.Node { return []membership.Node{{}} }},
+	{name: "a call without a node is refused", kind: model.InvalidArgument, size: 3, nodes: nodes()},
+	{name: "a node without name and provider ID is refused", kind: model.InvalidArgument, size: 3, nodes: func(*pools.Pool, *pools.Pool) []membership.Node { return []membership.Node{{}} }},
 
-	{name: "a failed Machine goes (CA-C69)", size: 3, removals: []string{"a-4"},
+	{name: "a failed Machine is removed (CA-C69)", size: 3, removals: []string{"a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
@@ -126,16 +126,16 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
 		}},
-	{name: "a Machine that never joined goes (CA-C70)", size: 3, removals: []string{"a-4"},
+	{name: "a Machine that never joined is removed (CA-C70)", size: 3, removals: []string{"a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.WithServer) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "unregistered")}
 		}},
-	{name: "one that has joined meanwhile is refused (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "a Machine that has joined meanwhile is refused (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
 		}},
-	{name: "also under its provider ID (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "a Machine that has joined meanwhile is refused under its provider ID (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
 		}},
@@ -147,20 +147,20 @@ var deleteCalls = []call{
 		setup: setReplicas(5), nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
-	{name: "two of them in one call (CA-C72)", size: 3, series: 1, setup: setReplicas(5),
+	{name: "two replicas without a Machine are taken back in one call (CA-C72)", size: 3, series: 1, setup: setReplicas(5),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
-	{name: "one of an older series changes nothing (CA-C71, CA-C72)", size: 5, series: 3,
+	{name: "a placeholder of an older series changes nothing (CA-C71, CA-C72)", size: 5, series: 3,
 		setup: both(setReplicas(5), func(p, _ *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](3) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 2, 0), "unregistered")}
 		}},
-	{name: "one that has become a Machine changes nothing (CA-C72)", size: 3,
+	{name: "a placeholder whose replica has its Machine now changes nothing (CA-C72)", size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "at the minimum it is accepted and stays (CA-C72)", size: 5, setup: both(setReplicas(5), setMin("5")),
+	{name: "a replica without a Machine is accepted at the minimum and stays (CA-C72)", size: 5, setup: both(setReplicas(5), setMin("5")),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
@@ -169,9 +169,9 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "in a rollout exactly the named node goes (CA-C80)", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+	{name: "exactly the named node is removed in a rollout (CA-C80)", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") }},
-	{name: "a full list of removals refuses more", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
+	{name: "a call beyond the length of the list of removals is refused", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
 		removals: fullList(),
 		setup: func(p, _ *pools.Pool) {
 			for i := range v1alpha1.MaxRemovals {
@@ -247,7 +247,7 @@ func TestAfterDeleteNodes(t *testing.T) {
 	})
 }
 
-func TestAReplacementThatIsNotWantedJoinsAllTheSame(t *testing.T) {
+func TestAnUnwantedReplacementThatJoinsIsRemoved(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 10)
 	_, works := p.Node("a-1")
@@ -296,8 +296,8 @@ func TestDecreaseTargetSize(t *testing.T) {
 	}{
 		{"a delta of 0 is refused (CA-C83)", func(*pools.Pool) {}, 0, model.InvalidArgument, 2, nil, 0},
 		{"a positive delta is refused (CA-C83)", func(*pools.Pool) {}, 1, model.InvalidArgument, 2, nil, 0},
-		{"nothing to take back is OK and changes nothing (CA-C86)", func(*pools.Pool) {}, -1, "", 2, nil, 0},
-		{"replicas without a Machine go first (CA-C84)", func(p *pools.Pool) {
+		{"a call with nothing to take back succeeds and changes nothing (CA-C86)", func(*pools.Pool) {}, -1, "", 2, nil, 0},
+		{"replicas without a Machine are taken back first (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3")
 		}, -2, "", 3, nil, 1},
@@ -307,7 +307,7 @@ func TestDecreaseTargetSize(t *testing.T) {
 			p.Machine("a-4")
 			p.Machine("a-5", pools.WithServer, pools.Failed(fault.CodeNoValidHost, "no host"))
 		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
-		{"more than there is takes all promises and no node (CA-C85)", func(p *pools.Pool) {
+		{"a delta beyond the Machines without a node takes all of those and no node (CA-C85)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
@@ -357,7 +357,8 @@ func TestDecreaseThenRemoveOfTheSamePlaceholder(t *testing.T) {
 		if err := b.groups.DeleteNodes(t.Context(), p.ID(), stale); err != nil {
 			t.Fatal(err)
 		}
-		// CA-C71: the autoscaler takes a timed out scale-up back and then removes what it saw of it; the size goes down once.
+		// The autoscaler takes a timed-out scale-up back and then removes the placeholders that it saw of it. The size falls
+		// once (CA-C71).
 		b.expect(p, 1, "a-2")
 	})
 }

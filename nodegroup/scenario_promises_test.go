@@ -44,7 +44,7 @@ func answers(t *testing.T, g *Groups, nodes []membership.Node) map[string]string
 	return out
 }
 
-func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
+func TestANewReplicaGivesTheSameAnswers(t *testing.T) {
 	w := pools.NewWorld()
 	a, z := w.Pool("a", 4, 0, 9), w.Pool("z", 2, 1, 9)
 	_, first := a.Node("a-1")
@@ -56,7 +56,7 @@ func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
 	wantKind(t, b.groups.IncreaseSize(t.Context(), a.ID(), 2), "")
 	wantKind(t, b.groups.DeleteNodes(t.Context(), a.ID(), []membership.Node{pools.Asked(first)}), "")
 	wantKind(t, b.groups.DecreaseTargetSize(t.Context(), z.ID(), -1), "")
-	t.Run("a server that has just started gives the same answers, without having been asked before (CA-C04, CA-C05)", func(t *testing.T) {
+	t.Run("a replica that has just started answers the same without an earlier call (CA-C04, CA-C05)", func(t *testing.T) {
 		b.catchUp()
 		successor := &bench{t: t, client: b.client, clock: b.clock, recorder: b.recorder}
 		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, options: Options{Clock: b.clock, Discovery: b.options.Discovery, Reach: b.reach()}})
@@ -70,9 +70,9 @@ func TestNothingIsRememberedThatASuccessorCouldNotKnow(t *testing.T) {
 
 func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
 	for name, change := range map[string]func(p *pools.Pool){
-		"its template is not known any more (CA-C19)": func(p *pools.Pool) { p.Deployment.Status.NodeTemplate = nil },
-		"its set has not been seen yet (CA-C19)":      func(p *pools.Pool) { p.World.Sets = nil },
-		"the cloud is away (CA-C19)": func(p *pools.Pool) {
+		"its template is unknown (CA-C19)":       func(p *pools.Pool) { p.Deployment.Status.NodeTemplate = nil },
+		"its set has not been seen yet (CA-C19)": func(p *pools.Pool) { p.World.Sets = nil },
+		"the cloud does not answer (CA-C19)": func(p *pools.Pool) {
 			p.World.Machines[0].Status.ErrorReason = ptr.To(string(fault.CodeCloudUnavailable))
 		},
 		"a rollout begins (CA-C19)":    func(p *pools.Pool) { p.Revision(2) },
@@ -97,7 +97,7 @@ func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
 	}
 }
 
-func TestTheCloudIsAwayForAnHour(t *testing.T) {
+func TestTheCloudDoesNotAnswerForAnHour(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 9)
 	_, n := p.Node("a-1")
@@ -119,13 +119,13 @@ func TestTheCloudIsAwayForAnHour(t *testing.T) {
 		}
 		b.clock.Step(time.Minute)
 	}
-	t.Run("and orders are taken (CA-C112)", func(t *testing.T) {
+	t.Run("increases are accepted (CA-C112)", func(t *testing.T) {
 		b.groups.freshness.reached()
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 	})
 }
 
-func TestWhatAWriteCosts(t *testing.T) {
+func TestAChangeIsOneWrite(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 0, 20)
 	_, n := p.Node("a-1")
@@ -134,20 +134,20 @@ func TestWhatAWriteCosts(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"growing is one write, and waits for nothing (CA-C61)", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
-		{"removing is one write, and waits for nothing", func() error { return b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) }},
-		{"taking back is one write, and waits for nothing", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2) }},
+		{"growing is one write without waiting (CA-C61)", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
+		{"removing is one write without waiting", func() error { return b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) }},
+		{"taking back is one write without waiting", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			patches, gets := b.patches.Load(), b.gets.Load()
-			// The clock stands still: whoever waits would wait for ever.
+			// The clock stands still: a call that waits would never return.
 			wantKind(t, tc.call(), "")
 			if b.patches.Load()-patches != 1 || b.gets.Load() != gets || b.clock.HasWaiters() {
 				t.Errorf("%d writes, %d reads, waiting %v", b.patches.Load()-patches, b.gets.Load()-gets, b.clock.HasWaiters())
 			}
 		})
 	}
-	t.Run("a Refresh asks nobody (CA-C16, CAPI-3 MC-74)", func(t *testing.T) {
+	t.Run("a Refresh makes no call to the API server (CA-C16, CAPI-3, MC-74)", func(t *testing.T) {
 		patches, gets := b.patches.Load(), b.gets.Load()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if b.patches.Load() != patches || b.gets.Load() != gets || b.lists.Load() != 0 {
@@ -156,17 +156,17 @@ func TestWhatAWriteCosts(t *testing.T) {
 	})
 }
 
-func TestWhatIsPendingDoesNotLessenAnOrder(t *testing.T) {
+func TestPendingMachinesDoNotReduceAnIncrease(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 0, 9)
 	p.Node("a-1")
 	p.Machine("a-2")
 	b := newBench(t, w)
-	t.Run("the delta comes on top (CA-C64)", func(t *testing.T) {
+	t.Run("the delta is added to the size (CA-C64)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 7)
 	})
-	t.Run("the maximum holds, and shrinking leaves nodes alone (MC-70, MCM-93)", func(t *testing.T) {
+	t.Run("the maximum holds, and shrinking removes no nodes (MC-70, MCM-93)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 3), model.FailedPrecondition)
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -9), "")
 		b.expect(p, 1, "a-2")
@@ -190,14 +190,14 @@ func TestWhenASnapshotIsNotSound(t *testing.T) {
 	})
 }
 
-// core is the part of an autoscaler from 1.36 on that forgets: a machine counts as coming only while the process knows the
-// order that it came from.
+// core is the part of an autoscaler from 1.36 on that forgets: it counts a machine as upcoming only while the process remembers
+// the order for it.
 type core struct {
 	groups  *Groups
 	ordered map[string]bool
 }
 
-// loop looks once at a cluster in which that many pods need a node each, and orders what is missing.
+// loop looks once at a cluster in which that many pods need a node each, and orders the missing nodes.
 func (c *core) loop(t *testing.T, pods int) {
 	t.Helper()
 	wantKind(t, c.groups.Refresh(t.Context()), "")
@@ -218,7 +218,7 @@ func (c *core) loop(t *testing.T, pods int) {
 }
 
 func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
-	// start is a group of three nodes, for which an autoscaler has ordered two more before it was restarted.
+	// start returns a group of three nodes, for which an autoscaler has ordered two more before its restart.
 	start := func(t *testing.T, guard time.Duration) (*bench, *pools.Pool, *core) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 20)
@@ -235,7 +235,7 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		b.groups.Started()
 		return b, p, &core{b.groups, map[string]bool{}}
 	}
-	// arrive lets a node of the group join and take pods.
+	// arrive makes a node of the group join and take pods.
 	arrive := func(b *bench, p *pools.Pool, name string, change ...func(*corev1.Node)) {
 		m, n := p.Node(name)
 		pools.TakesPods(m)
@@ -250,18 +250,18 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		}
 		b.catchUp()
 	}
-	t.Run("without the guard it orders the two again", func(t *testing.T) {
+	t.Run("it orders the two again without the guard", func(t *testing.T) {
 		b, p, second := start(t, 0)
 		second.loop(t, 5)
 		b.expect(p, 7)
 	})
-	t.Run("with the guard it does not", func(t *testing.T) {
+	t.Run("it does not order again with the guard", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		for range 3 {
 			second.loop(t, 5)
 		}
 		b.expect(p, 5)
-		t.Run("what it costs: more pods wait until those have come", func(t *testing.T) {
+		t.Run("further pods wait until the ordered nodes have come", func(t *testing.T) {
 			second.loop(t, 6)
 			arrive(b, p, "a-4")
 			second.loop(t, 6)
@@ -289,7 +289,7 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 			b.expect(p, 6)
 		})
 	})
-	t.Run("the guard ends with its time", func(t *testing.T) {
+	t.Run("the guard ends after its time", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		b.clock.Step(15 * time.Minute)
 		b.groups.freshness.reached()

@@ -21,7 +21,7 @@ import (
 )
 
 func TestTheOrderOfTheList(t *testing.T) {
-	t.Run("by id, at every Refresh, whatever happens in between, and on every replica (CA-C22)", func(t *testing.T) {
+	t.Run("is by id at every Refresh and on every replica (CA-C22)", func(t *testing.T) {
 		w := pools.NewWorld()
 		names := rand.Perm(30)
 		for _, n := range names {
@@ -88,7 +88,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	})
 }
 
-func TestAFailureForGoodShowsAtOnce(t *testing.T) {
+func TestAPermanentFailureShowsAtOnce(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 0, 5)
 	m := p.Machine("a-1")
@@ -103,13 +103,13 @@ func TestAFailureForGoodShowsAtOnce(t *testing.T) {
 		fault.CodeIPPoolExhausted, fault.CodeAddressesExhausted, fault.CodeZoneUnavailable, fault.CodeNoValidHost, fault.CodeServerGroupFull,
 		fault.CodeFlavorNotFound, fault.CodeImageNotFound, fault.CodeNetworkNotFound, fault.CodeInvalidSpec, fault.CodeUserDataTooLarge,
 	} {
-		t.Run("CA-C46 with its code, as soon as the Machine says so: "+string(code), func(t *testing.T) {
+		t.Run("with code "+string(code)+", as soon as the Machine's status has it (CA-C46)", func(t *testing.T) {
 			next := m.DeepCopy()
 			next.CreationTimestamp = metav1.NewTime(b.clock.Now())
 			pools.Failed(code, "it cannot be")(next)
 			b.groups.store.inbox.put(membership.Event{Object: next})
 			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-				// What follow waits for between two snapshots, and no more.
+				// Only the time between two snapshots.
 				b.clock.Step(rebuildEvery)
 				list, err := b.groups.Instances(p.ID())
 				return err == nil && list[0].State == model.Creating && list[0].Error != nil && list[0].Error.Code == string(code), err
@@ -142,11 +142,11 @@ func TestAServerThatVanishes(t *testing.T) {
 		wantKind(t, b.groups.store.renew(false), "")
 	}
 	shows(t, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running})
-	t.Run("its Node goes, and the id of the server is listed no more (CA-C52)", func(t *testing.T) {
+	t.Run("its Node is deleted, and the server's id is no longer listed (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: n, Gone: true})
 		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating})
 		if _, ok := b.groups.ForNode(pools.Fake(pools.ProviderID("a-1"), "unregistered")); !ok {
-			t.Error("an older list of the autoscaler's is not understood")
+			t.Error("a node of an older list of the autoscaler is not understood")
 		}
 	})
 	going := m.DeepCopy()
@@ -155,11 +155,11 @@ func TestAServerThatVanishes(t *testing.T) {
 		happens(membership.Event{Object: going})
 		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Deleting}, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})
-	t.Run("and is gone (CA-C52)", func(t *testing.T) {
+	t.Run("its Machine is gone (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: going, Gone: true})
 		shows(t, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})
-	t.Run("what the autoscaler removes of it late lowers nothing (CA-C52, CA-C71)", func(t *testing.T) {
+	t.Run("a late removal by the autoscaler does not lower the size (CA-C52, CA-C71)", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.ProviderID("a-1"), "unregistered"), pools.Fake(pools.MachineID(p, "a-1"), "unregistered")}), "")
 		b.expect(p, 1)
 	})

@@ -24,10 +24,10 @@ func inPhase(phase v1alpha1.MachinePhase, ready corev1.ConditionStatus) func(*v1
 	}
 }
 
-// joinedOnly is the state of a Machine whose node has registered and has not started.
+// joinedOnly is a change that makes a Machine one whose node has registered and has not started.
 var joinedOnly = inPhase(v1alpha1.PhaseJoined, corev1.ConditionFalse)
 
-// withOption gives a pool an option of its own.
+// withOption sets an autoscaling option on a pool.
 func withOption(p *pools.Pool) {
 	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
 }
@@ -129,7 +129,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 3)
 	})
-	t.Run("refuses when the Machine is Running, which the watch has not brought", func(t *testing.T) {
+	t.Run("refuses when the Machine is Running and the watch has not delivered that yet", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		m := &v1alpha1.Machine{}
@@ -143,7 +143,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("refuses when pods can run on the node, which its Machine does not say yet", func(t *testing.T) {
+	t.Run("refuses when pods can run on the node and its Machine's status does not show it yet", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		n := &corev1.Node{}
@@ -178,7 +178,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 }
 
 func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
-	t.Run("takes back the server that has not joined alone", func(t *testing.T) {
+	t.Run("takes back only the server that has not joined", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		withOption(p)
@@ -190,7 +190,7 @@ func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
 	})
 }
 
-func TestSurplusInARolloutThatWaitsForAStart(t *testing.T) {
+func TestARolloutHidesTheNewNodeUntilItHasStarted(t *testing.T) {
 	for name, options := range map[string]func(*pools.Pool){
 		"hides the new node until it has started, not an old one that works (F-47)":                          func(*pools.Pool) {},
 		"hides the new node until it has started, not an old one that works, in a group with options (F-48)": withOption,

@@ -14,10 +14,10 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestTemplateNode(t *testing.T) {
+func TestTemplateNodeOfAGroup(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 0, 0, 5)
-	t.Run("CA-C98 an unknown template is Unimplemented, never empty; CA-C23 the group is listed", func(t *testing.T) {
+	t.Run("is Unimplemented, never empty, while it is unknown, and the group is listed (CA-C98, CA-C23)", func(t *testing.T) {
 		b := newBench(t, w)
 		raw, err := b.groups.TemplateNode(p.ID())
 		wantKind(t, err, model.Unimplemented)
@@ -25,7 +25,7 @@ func TestTemplateNode(t *testing.T) {
 			t.Errorf("the bytes are %q, the groups %v", raw, b.groups.List())
 		}
 	})
-	t.Run("one without memory is unknown (CA-C98)", func(t *testing.T) {
+	t.Run("is unknown without memory (CA-C98)", func(t *testing.T) {
 		p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
 		delete(p.Deployment.Status.NodeTemplate.Allocatable, corev1.ResourceMemory)
 		_, err := newBench(t, w).groups.TemplateNode(p.ID())
@@ -40,7 +40,7 @@ func TestTemplateNode(t *testing.T) {
 	if err := node.Unmarshal(raw); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("it has a name, resources, and is Ready (CA-C97)", func(t *testing.T) {
+	t.Run("has a name and resources, and is Ready (CA-C97)", func(t *testing.T) {
 		ready := slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 			return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
 		})
@@ -48,13 +48,13 @@ func TestTemplateNode(t *testing.T) {
 			t.Errorf("the node is %+v", node)
 		}
 	})
-	t.Run("labels, host name and taints are there (CA-C100, CA-C101)", func(t *testing.T) {
+	t.Run("has labels, host name and taints (CA-C100, CA-C101)", func(t *testing.T) {
 		if node.Labels["f"] != "f" || node.Labels[corev1.LabelHostname] != node.Name || node.Status.NodeInfo.Architecture != "arm64" ||
 			len(node.Spec.Taints) != 1 || node.Spec.Taints[0].Key != "dedicated" {
 			t.Errorf("the node is %+v", node)
 		}
 	})
-	t.Run("the group's id is an annotation and a provider ID, no label (CA-C102)", func(t *testing.T) {
+	t.Run("has the group's id as annotation and provider ID, not as a label (CA-C102)", func(t *testing.T) {
 		if slices.Contains(slices.Collect(maps.Values(node.Labels)), p.ID()) || node.Annotations[v1alpha1.AnnotationNodeGroup] != p.ID() {
 			t.Errorf("labels are %v, annotations %v", node.Labels, node.Annotations)
 		}
@@ -62,7 +62,7 @@ func TestTemplateNode(t *testing.T) {
 			t.Errorf("CA-C29 the provider ID %s belongs to %v", node.Spec.ProviderID, g)
 		}
 	})
-	t.Run("the same template gives the same bytes, at most 16 KiB (CA-C104)", func(t *testing.T) {
+	t.Run("is encoded to the same bytes each time, at most 16 KiB (CA-C104)", func(t *testing.T) {
 		for range 20 {
 			p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
 			if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); !bytes.Equal(raw, again) || len(raw) > 16<<10 {
@@ -70,7 +70,7 @@ func TestTemplateNode(t *testing.T) {
 			}
 		}
 	})
-	t.Run("another template shows at once (CA-C103)", func(t *testing.T) {
+	t.Run("shows a changed template at once (CA-C103)", func(t *testing.T) {
 		p.Deployment.Status.NodeTemplate.Labels["f"] = "g"
 		if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); bytes.Equal(raw, again) {
 			t.Error("the bytes are the same")

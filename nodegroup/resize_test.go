@@ -32,7 +32,7 @@ func TestIncreaseSize(t *testing.T) {
 		{"a delta of 0 is refused (CA-C56)", "", 0, model.InvalidArgument, 3},
 		{"a negative delta is refused (CA-C56)", "", -1, model.InvalidArgument, 3},
 		{"an unknown group", "MachineDeployment/x/y", 1, model.NotFound, 3},
-		{"garbage for a group", "\x00/../", 1, model.NotFound, 3},
+		{"an id that is not a group's", "\x00/../", 1, model.NotFound, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -52,7 +52,7 @@ func TestIncreaseSize(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no group at all", func(t *testing.T) {
+	t.Run("an empty id", func(t *testing.T) {
 		wantKind(t, newBench(t, pools.NewWorld()).groups.IncreaseSize(t.Context(), "", 1), model.InvalidArgument)
 	})
 }
@@ -70,7 +70,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("CA-C63 a group that was deleted since the refresh is refused, CA-C15 and still answers", func(t *testing.T) {
+	t.Run("a group that was deleted since the refresh is refused, and its reads are still answered (CA-C63, CA-C15)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -92,7 +92,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 			t.Errorf("%d groups are listed after the refresh", got)
 		}
 	})
-	t.Run("a size that somebody else has written is kept (CA-C60)", func(t *testing.T) {
+	t.Run("a size that another client has written is kept (CA-C60)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -105,7 +105,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 8)
 	})
-	t.Run("the increase shows before the cache has seen it, and once it has (CA-C36, CA-C39)", func(t *testing.T) {
+	t.Run("the increase shows before and after the cache has it (CA-C36, CA-C39)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 10)
 		b := newBench(t, w)
@@ -125,7 +125,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 }
 
 func TestParallelCallsOnOneGroup(t *testing.T) {
-	t.Run("no delta of two hundred is lost (CA-C59)", func(t *testing.T) {
+	t.Run("none of two hundred increases is lost (CA-C59)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 1000)
 		b := newBench(t, w)
@@ -168,7 +168,7 @@ func TestParallelCallsOnOneGroup(t *testing.T) {
 	})
 }
 
-// errLost is what is known of a write whose answer was lost.
+// errLost is the error of a write whose answer was lost.
 var errLost = errors.New("connection reset by peer")
 
 func TestAWriteWithAnUnknownOutcome(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		}()
 		return ctx, stop
 	}
-	t.Run("one that has not landed is made (CA-C62)", func(t *testing.T) {
+	t.Run("a write that was not applied is sent again (CA-C62)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -211,7 +211,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 			t.Errorf("it was tried %d times", b.patches.Load())
 		}
 	})
-	t.Run("a caller that went away while waiting has changed nothing (CA-C12)", func(t *testing.T) {
+	t.Run("a caller that disconnected while waiting has changed nothing (CA-C12)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -242,7 +242,7 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 			t.Errorf("%d writes were made", b.patches.Load())
 		}
 	})
-	t.Run("the other reads go on (CA-C13)", func(t *testing.T) {
+	t.Run("the other reads are answered (CA-C13)", func(t *testing.T) {
 		if got := len(b.groups.List()); got != 1 {
 			t.Errorf("%d groups are listed", got)
 		}
@@ -254,8 +254,8 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 	})
 }
 
-func TestTheSetOfGroupsChangesAtARefresh(t *testing.T) {
-	t.Run("and at no other time, in a stable order (CA-C14, CA-C21)", func(t *testing.T) {
+func TestTheListOfGroupsChangesOnlyAtARefresh(t *testing.T) {
+	t.Run("groups are added and dropped at a Refresh, in a stable order (CA-C14, CA-C21)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -292,7 +292,7 @@ func TestTheSetOfGroupsChangesAtARefresh(t *testing.T) {
 	})
 }
 
-func TestReadsAskNobody(t *testing.T) {
+func TestReadsMakeNoCalls(t *testing.T) {
 	t.Run("no call to the API server", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
@@ -334,7 +334,7 @@ func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
 	p.Deployment.ResourceVersion = "1000"
 	b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 	wantKind(t, b.groups.store.renew(false), "")
-	t.Run("until the next Refresh the size is what there is, and nothing is changed (F-29)", func(t *testing.T) {
+	t.Run("the size is the number of Machines until the next Refresh, and nothing is changed (F-29)", func(t *testing.T) {
 		if size, err := b.groups.TargetSize(p.ID()); size != 1 || err != nil {
 			t.Errorf("the target size is %d, error %v", size, err)
 		}
@@ -346,7 +346,7 @@ func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
 			t.Errorf("a call was obeyed, with %d writes", b.patches.Load())
 		}
 	})
-	t.Run("then it is no node group, and says why (F-29)", func(t *testing.T) {
+	t.Run("after a Refresh it is not a node group, and the Event names the reason (F-29)", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if list := b.groups.List(); len(list) != 0 {
 			t.Error("it is one")

@@ -33,8 +33,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// house is the way from a node group to its Machines: groups, deployment and set controllers on a real API server. Nobody
-// makes servers; nodes are made by the test.
+// house is a real API server with Groups and the deployment and set controllers on it. No Machine controller runs: the test
+// creates the nodes.
 type house struct {
 	t      *testing.T
 	client client.Client
@@ -80,8 +80,8 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// machines waits until there are exactly that many Machines that are not being deleted, and gives their names. (Those that
-// are wait for the Machine controller, which is not here.)
+// machines waits until there are exactly that many Machines that are not being deleted, and returns their names. Machines that
+// are being deleted keep their finalizer here, because no Machine controller runs.
 func (h *house) machines(t *testing.T, want int) []string {
 	t.Helper()
 	var names []string
@@ -105,7 +105,7 @@ func (h *house) machines(t *testing.T, want int) []string {
 	return names
 }
 
-// join gives a Machine its server and a registered node, and waits until the groups know it.
+// join puts a server and a registered node on a Machine, and waits until Groups has both.
 func (h *house) join(name string) membership.Node {
 	h.t.Helper()
 	sum := sha256.Sum256([]byte(name))
@@ -116,7 +116,7 @@ func (h *house) join(name string) membership.Node {
 			return false, err
 		}
 		m.Spec.ProviderID = &id
-		// The Machine controller would note the node too: the sets go by that.
+		// The Machine controller would also record the node in the Machine's status, which the sets read.
 		m.Status.NodeRef = &corev1.ObjectReference{Kind: "Node", Name: name}
 		return h.client.Update(ctx, m) == nil, nil
 	})
@@ -163,7 +163,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 		nodes = append(nodes, h.join(name))
 	}
 
-	t.Run("exactly the named Machine goes, and is not replaced (CA-C65)", func(t *testing.T) {
+	t.Run("exactly the named Machine is deleted, and is not replaced (CA-C65)", func(t *testing.T) {
 		if err := h.groups.DeleteNodes(t.Context(), id, nodes[1:2]); err != nil {
 			t.Fatal(err)
 		}
@@ -172,7 +172,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("machines %v are left, want %v", left, want)
 		}
 	})
-	t.Run("of new Machines exactly the promises taken back go (CA-C88)", func(t *testing.T) {
+	t.Run("exactly as many Machines without a node are deleted as were taken back (CA-C88)", func(t *testing.T) {
 		if err := h.groups.IncreaseSize(t.Context(), id, 2); err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +191,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("CA-C85 the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("naming the first one again changes nothing (CA-C67)", func(t *testing.T) {
+	t.Run("naming the removed Machine again changes nothing (CA-C67)", func(t *testing.T) {
 		if err := h.groups.DeleteNodes(t.Context(), id, nodes[1:2]); err != nil {
 			t.Fatal(err)
 		}
@@ -199,7 +199,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("the size is %d, error %v", size, err)
 		}
 	})
-	t.Run("one that somebody deletes, and whose replacement has joined, takes no other along (CA-C68)", func(t *testing.T) {
+	t.Run("no other Machine is removed for one that a user deletes and whose replacement has joined (CA-C68)", func(t *testing.T) {
 		dying := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: names[0]}}
 		held := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":["drover-project.github.io/test"]}}`))
 		if err := errors.Join(h.client.Patch(t.Context(), dying, held), h.client.Delete(t.Context(), dying)); err != nil {
