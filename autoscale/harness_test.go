@@ -18,10 +18,10 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// stub are node groups with one answer.
+// stub is Groups with fixed answers.
 type stub struct {
 	mu sync.Mutex
-	// err is what everything that can fail fails with.
+	// err is the error of everything that can fail.
 	err       error
 	groups    []model.Listing
 	owner     model.Listing
@@ -29,22 +29,22 @@ type stub struct {
 	instances []model.Instance
 	template  []byte
 	size      int32
-	// settings is what a group's options are; own says that it has any. prices is what everything costs; 0: nobody knows.
+	// settings are a group's options; own is set when it has any. prices is what everything costs; 0 for unknown.
 	settings model.Settings
 	own      bool
 	price    float64
 	pod      *corev1.Pod
 	gpuTypes []string
-	// connections counts the clients that connected; they are kept waiting until connecting is closed, when it is there.
+	// connections counts the clients that connected. When connecting is set, they wait until it is closed.
 	connections int
 	connecting  chan struct{}
-	// defaults, start and end are what the last call brought; starts counts the autoscalers that came up.
+	// defaults, start and end are from the last call; starts counts the autoscalers that have started.
 	defaults   model.Settings
 	start, end time.Time
 	starts     int
-	// left is how long the last Refresh might have taken; 0 for ever.
+	// left is how long the last Refresh might have taken; 0 without a limit.
 	left time.Duration
-	// asked is what the last call brought.
+	// asked is the argument of the last call.
 	id      string
 	delta   int32
 	nodes   []membership.Node
@@ -148,7 +148,7 @@ func (s *stub) Started() {
 	s.starts++
 }
 
-// serving runs a server until the test ends, and gives its address and a way to end it.
+// serving runs a server until the test ends, and returns its address and a function that stops it.
 func serving(t testing.TB, o Options) (address net.Addr, stop func() error) {
 	t.Helper()
 	if o.Address == "" {
@@ -187,7 +187,7 @@ func listens(t testing.TB, s *Server, within time.Duration) bool {
 	return eventually(t, within, func() bool { return s.Addr() != nil })
 }
 
-// eventually waits until something is so, at most that long.
+// eventually waits until a condition holds, at most that long.
 func eventually(t testing.TB, within time.Duration, so func() bool) bool {
 	t.Helper()
 	return wait.PollUntilContextTimeout(t.Context(), time.Millisecond, within, true, func(context.Context) (bool, error) {
@@ -215,7 +215,7 @@ func dial(t testing.TB, address net.Addr, creds credentials.TransportCredentials
 	return conn
 }
 
-// connect gives a client of a plaintext server over these groups.
+// connect returns a client of a plaintext server over these groups.
 func connect(t testing.TB, groups Groups) proto.CloudProviderClient {
 	t.Helper()
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-func TestInAManagerOnARealAPIServer(t *testing.T) {
+func TestServerInAManagerOnARealAPIServer(t *testing.T) {
 	control := kube.ForTest(t, kube.Options{})
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {

@@ -17,8 +17,8 @@ import (
 
 const timestamp, duration = "google.protobuf.Timestamp", "google.protobuf.Duration"
 
-// fields is the wire as cluster-autoscaler's releases 1.25 to 1.37 define it: message, then number, type and name of each
-// field. A line that changes here breaks a client.
+// fields is the wire format that cluster-autoscaler's releases 1.25 to 1.37 define: message, then number, type and name of each
+// field. A change of a line here breaks a client.
 var fields = map[string][]string{
 	"NodeGroup":                           {"1 string id", "2 int32 minSize", "3 int32 maxSize", "4 string debug"},
 	"ExternalGrpcNode":                    {"1 string providerID", "2 string name", "3 map<string,string> labels", "4 map<string,string> annotations"},
@@ -86,7 +86,7 @@ var methods = []string{
 
 const pkg = "clusterautoscaler.cloudprovider.v1.externalgrpc"
 
-func TestTheWireIsClusterAutoscalers(t *testing.T) {
+func TestTheWireFormatIsClusterAutoscalers(t *testing.T) {
 	file := proto.File_externalgrpc_proto
 	if got := string(file.Package()); got != pkg {
 		t.Errorf("CA-C10 the package is %q, cluster-autoscaler calls %q", got, pkg)
@@ -128,7 +128,7 @@ func TestTheWireIsClusterAutoscalers(t *testing.T) {
 	})
 }
 
-// typeOf names a field's type as the table does.
+// typeOf returns a field's type as the table names it.
 func typeOf(f protoreflect.FieldDescriptor) string {
 	if f.IsMap() {
 		return fmt.Sprintf("map<%s,%s>", typeOf(f.MapKey()), typeOf(f.MapValue()))
@@ -154,8 +154,8 @@ func relative(d protoreflect.Descriptor) string {
 	return full
 }
 
-// embedded gives the bytes of a message whose field of that number holds body as an embedded message, as a client
-// compiled against the Kubernetes types writes and reads it.
+// embedded returns the bytes of a message whose field of that number holds body as an embedded message, as a client compiled
+// against the Kubernetes types writes and reads it.
 func embedded(number protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), body)
 }

@@ -31,7 +31,7 @@ var (
 	autoscalers = types.NamespacedName{Namespace: "kube-system", Name: "autoscaler"}
 )
 
-// files returns the side of an autoscaler that has read its files now.
+// files returns the TLS configuration of an autoscaler that reads its files now.
 func files(t *testing.T, c client.Client) credentials.TransportCredentials {
 	t.Helper()
 	s := &corev1.Secret{}
@@ -102,14 +102,14 @@ func TestConnectionsWhileCertificatesAreRenewed(t *testing.T) {
 	}
 	run(t, keeper.Start)
 	until(t, "the server listens", func() bool { return server.Addr() != nil })
-	until(t, "the autoscaler's Secret is there", func() bool { return c.Get(t.Context(), autoscalers, &corev1.Secret{}) == nil })
+	until(t, "the autoscaler's Secret exists", func() bool { return c.Get(t.Context(), autoscalers, &corev1.Secret{}) == nil })
 
 	before := files(t, c)
 	first, err := serial(t, server.Addr(), before)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("a renewed certificate is served without a restart, and an autoscaler that started before is let in", func(t *testing.T) {
+	t.Run("a renewed certificate is served without a restart, and accepted by an autoscaler that started before", func(t *testing.T) {
 		until(t, "the keeper waits", clock.HasWaiters)
 		clock.SetTime(time.Now())
 		until(t, "another certificate is served", func() bool {
@@ -120,7 +120,7 @@ func TestConnectionsWhileCertificatesAreRenewed(t *testing.T) {
 			return now.Cmp(first) != 0
 		})
 	})
-	t.Run("the server's own certificate is not one of a client", func(t *testing.T) {
+	t.Run("the server's own certificate is refused as a client's", func(t *testing.T) {
 		s := &corev1.Secret{}
 		if err := c.Get(t.Context(), own, s); err != nil {
 			t.Fatal(err)
@@ -136,7 +136,7 @@ func TestConnectionsWhileCertificatesAreRenewed(t *testing.T) {
 			t.Errorf("the answer is %v", err)
 		}
 	})
-	t.Run("once drover's Secret was deleted, only who has read the new files is let in", func(t *testing.T) {
+	t.Run("only a client that has read the new files connects after drover's Secret was deleted", func(t *testing.T) {
 		if err := c.Delete(t.Context(), &corev1.Secret{ObjectMeta: objectMeta(own)}); err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,8 @@ func objectMeta(name types.NamespacedName) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}
 }
 
-// Replicas that start at the same time, under the roles that drover has in the cluster with the Machines when the Nodes have another.
+// Replicas start at the same time, with the roles that drover has in the cluster of the Machines when the Nodes are in another
+// cluster.
 func TestReplicasThatStartAtTheSameTime(t *testing.T) {
 	cluster := kube.ForTest(t, kube.Options{})
 	admin, err := client.New(cluster.Config, client.Options{})
