@@ -26,7 +26,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// asDrover in the environment makes the test's own program be drover, so that a test can have it as a process.
+// asDrover in the environment makes the test binary run as drover, so that a test can start it as a process.
 const asDrover = "DROVER_TEST_IS_DROVER"
 
 func TestMain(m *testing.M) {
@@ -57,7 +57,7 @@ func newPair(t *testing.T) *pair {
 	return newPairAt(t, cloud)
 }
 
-// newPairAt returns a cluster at a cloud that runs.
+// newPairAt returns a cluster on a cloud that runs.
 func newPairAt(t *testing.T, cloud *sim.Cloud) *pair {
 	t.Helper()
 	p := &pair{T: t, kube: kube.ForTest(t, kube.Options{}), cloud: cloud}
@@ -71,13 +71,13 @@ func newPairAt(t *testing.T, cloud *sim.Cloud) *pair {
 	return p
 }
 
-// replica starts a drover under a user of its own, who may do everything; flags come last.
+// replica starts a drover under a user of its own with all permissions; flags are appended.
 func (p *pair) replica(user string, flags ...string) *exec.Cmd {
 	p.Helper()
 	return p.replicaAs(user, []string{"system:masters"}, flags...)
 }
 
-// replicaAs starts a drover under a user in some groups; flags come last. What it writes is in the command's Stdout, a
+// replicaAs starts a drover under a user in some groups; flags are appended. Its output is in the command's Stdout, a
 // *strings.Builder, to be read once it has ended.
 func (p *pair) replicaAs(user string, groups []string, flags ...string) *exec.Cmd {
 	p.Helper()
@@ -128,7 +128,7 @@ func (p *pair) lease() *coordinationv1.Lease {
 	return l
 }
 
-// recorded is how many Machines name a server.
+// recorded returns how many Machines name a server.
 func (p *pair) recorded() (n int) {
 	var list v1alpha1.MachineList
 	must(p.T, p.client.List(p.Context(), &list))
@@ -140,7 +140,7 @@ func (p *pair) recorded() (n int) {
 	return n
 }
 
-// accepted counts the calls of that name that made something.
+// accepted counts the calls of that name that created something.
 func (p *pair) accepted(name string) (n int) {
 	for _, c := range p.cloud.Calls() {
 		if c.Name() == name && c.Status >= 200 && c.Status < 300 {
@@ -150,7 +150,7 @@ func (p *pair) accepted(name string) (n int) {
 	return n
 }
 
-// wrote gives the writes of a user, those of the lease and its Events apart, within a span of time.
+// wrote returns the writes of a user within a span of time, except those of the lease and its Events.
 func (p *pair) wrote(user string, from, to time.Time) (writes []string) {
 	requests, err := p.kube.Requests()
 	must(p.T, err)
@@ -162,7 +162,7 @@ func (p *pair) wrote(user string, from, to time.Time) (writes []string) {
 	return writes
 }
 
-// midway starts two replicas and gives the one that leads, in the middle of making servers for n Machines.
+// midway starts two replicas and returns the leader, in the middle of creating servers for n Machines.
 func (p *pair) midway(n int) *exec.Cmd {
 	p.Helper()
 	first := p.replica("first")
@@ -173,7 +173,7 @@ func (p *pair) midway(n int) *exec.Cmd {
 	return first
 }
 
-func TestALeaderThatStandsStillInTheMiddleOfIt(t *testing.T) {
+func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 	t.Parallel()
 	const n = 60
 	p := newPair(t)
@@ -181,27 +181,27 @@ func TestALeaderThatStandsStillInTheMiddleOfIt(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
 	p.until("its lease is too old to make anything", func() bool { return time.Since(stopped) > leaseFresh })
-	// What is left of the lease's life is not waited for.
+	// The test does not wait for the rest of the lease's life.
 	taken := p.handOver()
 	must(t, first.Process.Signal(syscall.SIGCONT))
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
 
-	t.Run("there is one server and one port for each Machine, and no other server was ever asked for (MC-78, MCM-109)", func(t *testing.T) { p.once(t, n) })
-	t.Run("before it led the second one had written nothing, and nobody asked the cloud anything while nobody led (MC-78)", func(t *testing.T) {
+	t.Run("each Machine has one server and one port, and no other server was ever requested (MC-78, MCM-109)", func(t *testing.T) { p.once(t, n) })
+	t.Run("the second replica wrote nothing before it led, and no replica called the cloud while none led (MC-78)", func(t *testing.T) {
 		if w := p.wrote("second", time.Time{}, taken); len(w) > 0 {
 			t.Errorf("it wrote %q", w)
 		}
 		for _, c := range p.cloud.Calls() {
-			// What the first one had sent before it stood still is still carried out.
+			// Requests that the first leader had sent before it was suspended are still carried out.
 			if c.Time.After(stopped.Add(time.Second)) && c.Time.Before(taken) {
 				t.Errorf("%s at %v, when nobody led (from %v to %v)", c.Name(), c.Time, stopped, taken)
 			}
 		}
 	})
-	t.Run("the second one went on within seconds of leading (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
+	t.Run("the second replica continued within seconds of leading (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
 }
 
-// handOver takes the lease from whoever has it, and says when the other one took it.
+// handOver takes the lease from its holder, and returns when the other replica has taken it.
 func (p *pair) handOver() time.Time {
 	l := p.lease()
 	holder := *l.Spec.HolderIdentity
@@ -212,7 +212,7 @@ func (p *pair) handOver() time.Time {
 }
 
 // once fails the test unless one server was ordered for each Machine, and each has one port. A port that the first leader left
-// without a server is deleted before it is made again, since an order of unknown outcome may name it (F-21).
+// without a server is deleted before it is created again, since an order of unknown outcome may name it (F-21).
 func (p *pair) once(t *testing.T, n int) {
 	t.Helper()
 	left := p.cloud.Leftovers()
@@ -224,7 +224,7 @@ func (p *pair) once(t *testing.T, n int) {
 	}
 }
 
-// resumed: the first thing that the new leader asked of the cloud came within five seconds of its having the lease.
+// resumed fails the test unless the new leader made its first call to the cloud within five seconds of taking the lease.
 func (p *pair) resumed(t *testing.T, taken time.Time) {
 	t.Helper()
 	for _, c := range p.cloud.Calls() {
@@ -238,7 +238,7 @@ func (p *pair) resumed(t *testing.T, taken time.Time) {
 	t.Error("it asked nothing at all")
 }
 
-func TestALeaderThatIsStoppedInTheMiddleOfIt(t *testing.T) {
+func TestALeaderThatIsStoppedWhileItCreatesServers(t *testing.T) {
 	t.Parallel()
 	const n = 12
 	p := newPair(t)
@@ -246,7 +246,7 @@ func TestALeaderThatIsStoppedInTheMiddleOfIt(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGTERM))
 	must(t, first.Wait())
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
-	t.Run("its successor has gone on within seconds, and no server was ordered twice (CAPI-56)", func(t *testing.T) {
+	t.Run("its successor continues within seconds, and no server is ordered twice (CAPI-56)", func(t *testing.T) {
 		p.resumed(t, p.lease().Spec.AcquireTime.Time)
 		p.once(t, n)
 	})

@@ -37,7 +37,7 @@ func TestCertificatesThatDroverMakes(t *testing.T) {
 			t.Errorf("a client without a certificate: %v", err)
 		}
 	}
-	t.Run("the commands for a new authority: who has read the old files is refused, who reads the new ones is let in", func(t *testing.T) {
+	t.Run("after the commands for a new authority, the old files are refused and the new ones accepted", func(t *testing.T) {
 		p := p.in(t)
 		shell := doccommands.NewShell(t, p.kube.Kubeconfig)
 		for _, manifest := range []string{"deployment.yaml", "cluster-autoscaler/deployment.yaml"} {
@@ -46,13 +46,13 @@ func TestCertificatesThatDroverMakes(t *testing.T) {
 			}
 		}
 		shell.Run(t, "docs/cluster-autoscaler.md#new-authority")
-		// No controller carries the restart out here.
+		// No controller performs the restart here.
 		for _, replica := range replicas {
 			must(t, replica.Process.Kill())
 			_ = replica.Wait()
 		}
 		p.selfSigned(ports[0])
-		p.until("the files that are there now are let in", func() bool { return refresh(t, ports[0], p.mounted()) == nil })
+		p.until("the files that exist now are accepted", func() bool { return refresh(t, ports[0], p.mounted()) == nil })
 		if err := refresh(t, ports[0], before); grpcstatus.Code(err) != codes.Unavailable {
 			t.Errorf("the old files: %v", err)
 		}
@@ -66,7 +66,7 @@ func (p *pair) selfSigned(port string) *exec.Cmd {
 		"--grpc-insecure=false", "--grpc-address="+port, "--grpc-self-signed", "--grpc-allowed-clients=cluster-autoscaler")
 }
 
-// mounted returns the side of an autoscaler that reads its files now.
+// mounted returns the TLS configuration of an autoscaler that reads its files now.
 func (p *pair) mounted() credentials.TransportCredentials {
 	p.Helper()
 	secret := &corev1.Secret{}
@@ -101,11 +101,11 @@ func TestOptionsOfTheCertificates(t *testing.T) {
 	}{
 		{"no more than the flag", func(*options) {}, ""},
 		{"a Secret without a namespace", func(o *options) { o.certs.autoscalers = "autoscaler" }, `--grpc-client-secret "" is not the name of a Secret`},
-		{"a namespace that is none", func(o *options) { o.certs.autoscalers = "A b/autoscaler" }, `--grpc-client-secret "A b" is not the name of a namespace`},
-		{"a Secret that cannot be", func(o *options) { o.certs.secret = "Drover!" }, `--grpc-secret "Drover!" is not the name of a Secret`},
+		{"an invalid namespace", func(o *options) { o.certs.autoscalers = "A b/autoscaler" }, `--grpc-client-secret "A b" is not the name of a namespace`},
+		{"an invalid name of a Secret", func(o *options) { o.certs.secret = "Drover!" }, `--grpc-secret "Drover!" is not the name of a Secret`},
 		{"one Secret for both", func(o *options) { o.certs.autoscalers = "drover/drover-grpc" }, "--grpc-client-secret drover/drover-grpc is drover's own Secret"},
 		{"names and addresses", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
-		{"a name that is none", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
+		{"an invalid server name", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
 		{"clients without the one that gets a certificate", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
 		{"clients with it", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},
 		{"plaintext too", func(o *options) { o.grpcInsecure = true }, "--grpc-insecure: it excludes"},

@@ -19,8 +19,8 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// The commands of docs/migrate-from-machine-controller.md, in the order of the page. drover itself and machine-controller are played
-// by the test.
+// This test runs the commands of docs/migrate-from-machine-controller.md in the order of the page, and plays drover and
+// machine-controller.
 func TestTheCommandsOfTheMigrationPage(t *testing.T) {
 	t.Parallel()
 	l := newLegacy(t)
@@ -81,7 +81,7 @@ func TestTheCommandsOfTheMigrationPage(t *testing.T) {
 	}
 }
 
-// predecessor makes machine-controller's Deployments, and its webhook, whose Service is gone.
+// predecessor creates machine-controller's Deployments, and its webhook without its Service.
 func (l *legacy) predecessor() {
 	l.Helper()
 	for _, name := range []string{"machine-controller", "machine-controller-webhook"} {
@@ -115,7 +115,7 @@ func (l *legacy) path() string {
 	return dir
 }
 
-// replicas returns how many replicas of a Deployment are wanted.
+// replicas returns the wanted number of replicas of a Deployment.
 func (l *legacy) replicas(namespace, name string) int32 {
 	l.Helper()
 	var d appsv1.Deployment
@@ -127,6 +127,6 @@ func (l *legacy) replicas(namespace, name string) int32 {
 func (l *legacy) gone(o client.Object) {
 	l.Helper()
 	if err := l.client.Get(l.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
-		l.Errorf("%s is there: %v", o.GetName(), err)
+		l.Errorf("%s exists: %v", o.GetName(), err)
 	}
 }

@@ -23,8 +23,8 @@ import (
 // dayLog in the environment names a file for drover's own log of the simulated day.
 const dayLog = "DROVER_TEST_DAY_LOG"
 
-// A day of a cluster in virtual time, with all of drover as it is wired here: see package day. It has a process of its own, since the
-// drovers of a day share global registers with those of other tests.
+// This test simulates a day of a cluster in virtual time, with drover wired as in this package: see package day. It has a
+// process of its own, since the drovers of a day share global registries with those of other tests.
 func TestADay(t *testing.T) {
 	if !ownProcess(t) {
 		return
@@ -42,7 +42,7 @@ func TestADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { day.Play(t, playedDrover) })
 }
 
-// playedDrover runs a drover with the default flags, but for sockets, until ctx ends.
+// playedDrover runs a drover with the default flags, without sockets, until ctx ends.
 func playedDrover(ctx context.Context, c day.Connections, started func(day.Program)) error {
 	metrics.Registry = prometheus.NewRegistry()
 	o := defaults()

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// freePort is an address on loopback that nobody listens on.
+// freePort returns an address on loopback on which nothing listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// status is what drover answers on one of its pages; 0: nothing.
+// status returns the HTTP status of one of drover's pages; 0 without an answer.
 func status(t *testing.T, url string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -39,7 +39,7 @@ func status(t *testing.T, url string) int {
 	return resp.StatusCode
 }
 
-// seed is the manifest of MetaKube's documentation, as it is.
+// seed is the manifest of MetaKube's documentation, unchanged.
 func (p *pair) seed() *v1alpha1.MachineDeployment {
 	p.Helper()
 	text, err := os.ReadFile("../../deploy/testdata/nodes.yaml")
@@ -120,7 +120,7 @@ func (p *pair) skewed(t *testing.T) {
 	now := &corev1.Node{}
 	must(t, p.client.Get(t.Context(), client.ObjectKeyFromObject(node), now))
 	if now.ResourceVersion != node.ResourceVersion {
-		t.Errorf("the node that is there was touched: %+v", now)
+		t.Errorf("the existing node was changed: %+v", now)
 	}
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:"true"}}}}}`, v1alpha1.AnnotationAllowSkew)
 	must(t, p.client.Patch(t.Context(), d, client.RawPatch(types.MergePatchType, patch)))

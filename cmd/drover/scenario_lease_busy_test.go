@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// busyServer answers calls about leases at once, with what they send, and no others before the test ends. It has no room for as many
-// calls on one connection as busyCalls.
+// busyServer answers calls about leases at once, with what they send, and all other calls only when the test ends. It accepts
+// fewer concurrent calls on one connection than busyCalls.
 type busyServer struct {
 	*httptest.Server
 	release chan struct{}

@@ -17,7 +17,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// droverAccount is the user that drover is in a cluster with the shipped manifests.
+// droverAccount is drover's user in a cluster with the shipped manifests.
 const droverAccount = "system:serviceaccount:drover:drover"
 
 // TestMessagesUnderDroversOwnRoles runs drover under the roles of deploy/rbac.

@@ -55,7 +55,7 @@ func TestTakingOver(t *testing.T) {
 	}
 }
 
-// steal gives the server of a Machine the UID of another Machine.
+// steal puts the UID of another Machine on the server of a Machine.
 func (l *legacy) steal() {
 	l.Helper()
 	for _, m := range l.look().machines {
@@ -70,7 +70,7 @@ func (l *legacy) steal() {
 	}
 }
 
-// foretold: the report counts what becomes of each kind.
+// foretold fails the test unless the report counts what becomes of each kind.
 func (l *legacy) foretold(was inventory) {
 	report, code := l.foresees()
 	counts := map[string]int{}
@@ -106,7 +106,7 @@ func (l *legacy) foretold(was inventory) {
 	l.unchanged(was)
 }
 
-// unchanged: every Machine, server and Node is as it was.
+// unchanged fails the test unless every Machine, server and Node is as it was.
 func (l *legacy) unchanged(was inventory) {
 	l.Helper()
 	now := l.look()
@@ -120,7 +120,7 @@ func (l *legacy) unchanged(was inventory) {
 	}
 }
 
-// idle: a drover that waits for machine-controller writes nothing and asks the cloud nothing.
+// idle fails the test unless a drover that waits for machine-controller writes nothing and makes no cloud calls.
 func (l *legacy) idle(begun time.Time) {
 	l.cloud.ForgetCalls()
 	l.until("drover says that it stands by", func() bool { return len(l.eventsOf("MachineControllerRuns")) > 0 })
@@ -134,7 +134,7 @@ func (l *legacy) idle(begun time.Time) {
 	}
 }
 
-// taken: every living Machine has its server, marked, and no other one was made, moved or deleted.
+// taken fails the test unless every living Machine has its server, tagged, and no other server was created, moved or deleted.
 func (l *legacy) taken(was inventory) {
 	living := func() (n int) {
 		for _, m := range l.look().machines {
@@ -179,7 +179,7 @@ func (l *legacy) taken(was inventory) {
 	}
 }
 
-// same: a Machine that lived has its own server, and its Node is as it was.
+// same fails the test unless a living Machine has its own server, and its Node is as it was.
 func (l *legacy) same(m *v1alpha1.Machine, was, now inventory) {
 	l.Helper()
 	if m.DeletionTimestamp != nil {
@@ -210,7 +210,7 @@ func (l *legacy) same(m *v1alpha1.Machine, was, now inventory) {
 	}
 }
 
-// named: the Machine whose server is somebody else's has an Event that says so.
+// named fails the test unless the Machine whose server is another Machine's has an Event about it.
 func (l *legacy) named() {
 	l.until("an Event names the Machine whose server belongs to another", func() bool {
 		var all corev1.EventList
@@ -221,7 +221,7 @@ func (l *legacy) named() {
 	})
 }
 
-// back: machine-controller runs for a while, with its own CRDs.
+// back runs machine-controller for a while, with its own CRDs.
 func (l *legacy) back(was inventory) {
 	l.openKinds()
 	ctx, cancel := context.WithTimeout(l.Context(), 5*time.Second)
@@ -234,7 +234,7 @@ func (l *legacy) back(was inventory) {
 	l.kept(was)
 }
 
-// again: drover takes over once more.
+// again makes drover take over once more.
 func (l *legacy) again(was inventory) {
 	l.ours()
 	l.starts()
@@ -258,7 +258,7 @@ func (l *legacy) again(was inventory) {
 	}
 }
 
-// kept: Machines, sets, servers, ports and addresses are those that there were.
+// kept fails the test unless Machines, sets, servers, ports and addresses are the same as before.
 func (l *legacy) kept(was inventory) {
 	l.Helper()
 	now := l.look()

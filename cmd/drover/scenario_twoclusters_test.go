@@ -203,7 +203,7 @@ func TestAClusterRestoredBesideTheOldOneWithItsID(t *testing.T) {
 	second.replica("second", flags...)
 	t.Run("the restored cluster sees them and only reports them (MCM-82)", func(t *testing.T) {
 		second := second.in(t)
-		second.until("it says why", func() bool { return strings.Contains(second.shown("report"), "5 of 8 servers") })
+		second.until("it reports the reason", func() bool { return strings.Contains(second.shown("report"), "5 of 8 servers") })
 		second.passes(4)
 		if n := second.accepted("DELETE /servers/{id}") + second.accepted("DELETE /ports/{id}"); n != 0 || second.unknownTo() != 5 {
 			t.Errorf("%d deletions; %d servers have no Machine there", n, second.unknownTo())

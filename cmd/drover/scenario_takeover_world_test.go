@@ -179,7 +179,7 @@ func (l *legacy) machines(set *machinecontroller.MachineSet, all ...some) {
 	must(l.T, failed)
 }
 
-// program returns drover as a process that knows no cloud by itself; what it writes is in the builders.
+// program returns drover as a process without a configured cloud; its output is in the builders.
 func (l *legacy) program(args ...string) (cmd *exec.Cmd, out, log *strings.Builder) {
 	l.Helper()
 	dir := l.TempDir()
