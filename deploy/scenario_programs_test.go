@@ -30,7 +30,7 @@ func program(t *testing.T, account string) person {
 	return p
 }
 
-// rewritten is an object after a program has read it into its own types, changed something and encoded it again.
+// rewritten returns an object after a program has read it into its own types, changed a field and encoded it again.
 func rewritten[T any](t *testing.T, o *unstructured.Unstructured, change func(*T)) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := json.Marshal(o.Object)
@@ -48,7 +48,7 @@ func rewritten[T any](t *testing.T, o *unstructured.Unstructured, change func(*T
 	return parse(string(raw))
 }
 
-// byDrover are objects with everything in them that drover writes and the other programs do not know.
+// byDrover are objects with all fields that drover writes and the other programs do not know.
 var byDrover = map[string]string{
 	"Machine": `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}, spec: {providerID: "openstack:///1"},
 	  status: {phase: Running, nodeRef: {kind: Node, name: good, uid: u}, addresses: [{type: InternalIP, address: 10.0.0.1}], providerStatus: {zone: z},
@@ -59,15 +59,15 @@ var byDrover = map[string]string{
 	"MachineDeployment": `{metadata: {finalizers: [foregroundDeletion]}, spec: {removals: ` + twoRemovals + `, placeholderSeries: 4}}`,
 }
 
-// Programs that read a whole object into their types and write it back go on working. What drover alone may write they may
-// only write with the binding of machine-controller/status.yaml.
+// Programs that read a whole object into their types and write it back keep working. Values that only drover may write require
+// the binding of machine-controller/status.yaml.
 func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 	text := func(s string) *string { return &s }
 	for _, row := range []struct {
 		name, program, kind string
 		rewrite             func(*testing.T, *unstructured.Unstructured) *unstructured.Unstructured
 		status              bool
-		// says is the refusal while the program may not update machines/status; empty when it is not refused.
+		// says is the refusal while the program may not update machines/status; empty for none.
 		says string
 	}{
 		{"operating-system-manager writes its finalizer on a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -130,7 +130,7 @@ func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// machine-controller's sets make Machines whose status is empty.
+// machine-controller's sets create Machines with an empty status.
 func TestMachineControllerMakesMachines(t *testing.T) {
 	t.Run("with an empty status, without the binding (F-5)", func(t *testing.T) {
 		p := program(t, "machine-controller")
@@ -143,7 +143,7 @@ func TestMachineControllerMakesMachines(t *testing.T) {
 	})
 }
 
-// The binding that is shipped for machine-controller names it, and refers to the role that is shipped.
+// The shipped binding for machine-controller names its account, and refers to the shipped role.
 func TestTheBindingOfMachineController(t *testing.T) {
 	const user = "system:serviceaccount:kube-system:machine-controller"
 	binding := read(t, "machine-controller/status.yaml")

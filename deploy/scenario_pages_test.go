@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// The commands of the pages that need objects and no drover. Each is run as it stands there.
+// These commands of the pages need objects and no drover. Each is run as it is on the page.
 func TestCommandsOfThePages(t *testing.T) {
 	const namespace, name = "default", "of-pages"
 	shell := doccommands.NewShell(t, cluster.Kubeconfig)

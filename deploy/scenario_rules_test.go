@@ -66,7 +66,7 @@ var goodObjects = map[string]string{
 	"Machine": goodMachine, "MachineSet": goodSet, "MachineDeployment": goodDeployment, "MachineClass": goodClass, "Cluster": goodCluster,
 }
 
-// rule is one row: an object with something laid over it, and the words of the refusal; none means accepted.
+// rule is one row: an object with changes merged into it, and the words of the refusal; none means accepted.
 type rule struct {
 	name, kind, over, refusal string
 }
@@ -82,7 +82,7 @@ func TestTheSchemasRules(t *testing.T) {
 	}
 }
 
-// Rows that hold for sets and deployments alike stand under both.
+// Rows that hold for sets and deployments alike are in both tables.
 var schemaRules = append(append([]rule{
 	{"every kind as it should be: Machine", "Machine", ``, ``},
 	{"every kind as it should be: MachineClass", "MachineClass", ``, ``},
@@ -97,7 +97,7 @@ var schemaRules = append(append([]rule{
 	{"a kubelet without v", "Machine", `{spec: {versions: {kubelet: 1.30.3}}}`, ``},
 	{"a kubelet with build", "Machine", `{spec: {versions: {kubelet: v1.30.3-rc.1+build.2}}}`, ``},
 	{"no kubelet yet, of another provider", "Machine", `{spec: {versions: {kubelet: ""}, providerSpec: {value: {cloudProvider: aws}}}}`, ``},
-	{"a kubelet that is no version", "Machine", `{spec: {versions: {kubelet: latest}}}`, "version like"},
+	{"an invalid kubelet version", "Machine", `{spec: {versions: {kubelet: latest}}}`, "version like"},
 	{"a kubelet without patch", "Machine", `{spec: {versions: {kubelet: "1.30"}}}`, "version like"},
 
 	{"a taint without value", "Machine", `{spec: {taints: [{key: a, effect: NoExecute}, {key: a, effect: PreferNoSchedule}]}}`, ``},
@@ -116,7 +116,7 @@ var schemaRules = append(append([]rule{
 
 	{"a class for arm64", "MachineClass", `{nodeTemplate: {architecture: arm64}}`, ``},
 	{"a class for a VAX", "MachineClass", `{nodeTemplate: {architecture: vax}}`, "Unsupported value"},
-	{"a class with a capacity that is no quantity", "MachineClass", `{nodeTemplate: {capacity: {cpu: many}}}`, "capacity.cpu"},
+	{"a class with an invalid capacity", "MachineClass", `{nodeTemplate: {capacity: {cpu: many}}}`, "capacity.cpu"},
 	{"a Cluster with ranges that are none", "Cluster", `{spec: {clusterNetwork: {pods: {cidrBlocks: [10.0.0.1]}}}}`, "address ranges"},
 
 	{"delete policies", "MachineSet", `{spec: {deletePolicy: Oldest}}`, ``},
@@ -193,7 +193,7 @@ func changes(kind string) []rule {
 	}
 }
 
-// expect holds a refusal against what came: its words, or none.
+// expect compares a refusal with the expected words, or none.
 func expect(t *testing.T, refusal string, err error) {
 	t.Helper()
 	switch {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// provider lays fields over the provider's document of a template.
+// provider merges fields into the provider's document of a template.
 func provider(fields string) string {
 	return `{spec: {template: {spec: {providerSpec: {value: ` + fields + `}}}}}`
 }
@@ -19,7 +19,7 @@ const (
 	inSpec  = `{spec: {template: {spec: `
 )
 
-// templateRules are laid over a good object of each kind that has a template.
+// templateRules are merged into a good object of each kind with a template.
 var templateRules = []struct{ name, over, refusal string }{
 	{"a kubelet version with v", inSpec + `{versions: {kubelet: v1.33.4}}}}}`, ``},
 	{"a kubelet version without v", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
@@ -34,12 +34,12 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"centos with user data of its own", provider(`{operatingSystem: centos, overwriteCloudConfig: "#cloud-config", sshPublicKeys: [notakey]}`), ``},
 	{"public keys", provider(`{sshPublicKeys: ["` + realKey + `", "no-pty ` + realKey + `", "ssh-rsa AAAAB3NzaC1yc2E=\n"]}`), ``},
 	{"no public keys", provider(`{sshPublicKeys: []}`), ``},
-	{"a public key that is none (F-34)", provider(`{sshPublicKeys: ["` + realKey + `", notakey]}`), "sshPublicKeys holds something that is no public key"},
-	{"a public key's example (F-34)", provider(`{sshPublicKeys: ["<< YOUR_PUBLIC_KEY >>"]}`), "sshPublicKeys holds something that is no public key"},
-	{"two public keys in one (F-34)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), "sshPublicKeys holds something that is no public key"},
+	{"an invalid public key (F-34)", provider(`{sshPublicKeys: ["` + realKey + `", notakey]}`), "sshPublicKeys has an entry that is not a public key"},
+	{"a public key's example (F-34)", provider(`{sshPublicKeys: ["<< YOUR_PUBLIC_KEY >>"]}`), "sshPublicKeys has an entry that is not a public key"},
+	{"two public keys in one (F-34)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), "sshPublicKeys has an entry that is not a public key"},
 	{"labels with a prefix", inSpec + `{metadata: {labels: {node-role.kubernetes.io/worker: "", a.b/c_d: E-1.f}}}}}}`, ``},
-	{"a node label's value (F-34)", inSpec + `{metadata: {labels: {a: b c}}}}}}`, "spec.template.spec.metadata.labels has the value 'b c' for 'a', which is no label value"},
-	{"a node label's key (F-34)", inSpec + `{metadata: {labels: {"a b": c}}}}}}`, "spec.template.spec.metadata.labels has the key 'a b', which is no label key"},
+	{"a node label's value (F-34)", inSpec + `{metadata: {labels: {a: b c}}}}}}`, "spec.template.spec.metadata.labels has the value 'b c' for 'a', which is not a label value"},
+	{"a node label's key (F-34)", inSpec + `{metadata: {labels: {"a b": c}}}}}}`, "spec.template.spec.metadata.labels has the key 'a b', which is not a label key"},
 	{"a node label's prefix (F-34)", inSpec + `{metadata: {labels: {"A_b/c": d}}}}}}`, "has the key 'A_b/c'"},
 	{"a node label's empty prefix (F-34)", inSpec + `{metadata: {labels: {"/c": d}}}}}}`, "has the key '/c'"},
 	{"a label's value in selector and template (F-34)", `{spec: {selector: {matchLabels: {a: b c}}, template: {metadata: {labels: {a: b c}}}}}`, "spec.template.metadata.labels has the value 'b c' for 'a'"},
@@ -55,7 +55,7 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"one that a controller made", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 }
 
-func TestATemplateThatNoNodeCanComeFrom(t *testing.T) {
+func TestATemplateThatCannotBecomeANodeIsRefused(t *testing.T) {
 	ns := namespace(t, admin)
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 		for _, r := range templateRules {
@@ -83,7 +83,7 @@ func TestATemplateThatNoNodeCanComeFrom(t *testing.T) {
 // wrong is a template in which every part is wrong.
 const wrong = `{spec: {template: {spec: {versions: null, metadata: {labels: {a: b c, "k k": v}}, providerSpec: {value: {operatingSystem: centos, sshPublicKeys: [notakey]}}}}}}`
 
-func TestWrongTemplatesThatAreThere(t *testing.T) {
+func TestStoredWrongTemplates(t *testing.T) {
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 		// Stored as another controller's, which the policy does not look at.
 		o := existing(t, merge(t, merge(t, parse(goodObjects[kind]), wrong), `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}}}}`))
@@ -97,7 +97,7 @@ func TestWrongTemplatesThatAreThere(t *testing.T) {
 			{"another flavor (F-34)", provider(`{cloudProviderSpec: {flavor: m1.large}}`), ``},
 			{"one part is corrected (F-34)", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
 			{"a part that changes is looked at (F-34)", provider(`{operatingSystem: rhel}`), "operatingSystem is 'rhel'"},
-			{"labels that change are looked at (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is no label key"},
+			{"labels that change are looked at (F-34)", inSpec + `{metadata: {labels: {new: label}}}}}}`, "which is not a label key"},
 		} {
 			t.Run(kind+" that was stored wrong: "+r.name, func(t *testing.T) {
 				expect(t, r.refusal, admin.Update(t.Context(), merge(t, o, r.over), client.DryRunAll))

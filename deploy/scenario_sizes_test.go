@@ -53,7 +53,7 @@ func TestASizeHasAMaximum(t *testing.T) {
 	})
 }
 
-// withoutMaximum gives the CRDs as they were before there was a maximum.
+// withoutMaximum returns the CRDs as they were before there was a maximum.
 func withoutMaximum(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	crds := slices.DeleteFunc(objects(t, "crds"), func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
@@ -67,7 +67,7 @@ func withoutMaximum(t *testing.T) []*unstructured.Unstructured {
 	return crds
 }
 
-// put applies objects, and takes over what others set.
+// put applies objects, and takes over fields that others set.
 func put(t *testing.T, c client.Client, all []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range all {
@@ -77,7 +77,7 @@ func put(t *testing.T, c client.Client, all []*unstructured.Unstructured) {
 	}
 }
 
-// become waits until an API server that takes up CRDs and policies late answers as told.
+// become waits until an API server, which applies CRDs and policies late, answers as expected.
 func become(t *testing.T, what string, is func(context.Context) bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })
@@ -86,7 +86,7 @@ func become(t *testing.T, what string, is func(context.Context) bool) {
 	}
 }
 
-func TestSizesBeyondTheMaximumThatAreThere(t *testing.T) {
+func TestStoredSizesBeyondTheMaximum(t *testing.T) {
 	c, err := client.New(kube.ForTest(t, kube.Options{}).Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)

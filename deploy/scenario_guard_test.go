@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// person is somebody with rights in one namespace.
+// person is a user with rights in one namespace.
 type person struct {
 	client.Client
 	namespace, user, kubeconfig string
@@ -32,7 +32,7 @@ type person struct {
 const authorsRights = `[{apiGroups: [cluster.k8s.io], verbs: ["*"], resources: [clusters, clusters/status, machineclasses, machines,
   machinesets, machinesets/status, machinesets/scale, machinedeployments, machinedeployments/status, machinedeployments/scale]}]`
 
-// author makes somebody with every right on the kinds of a new namespace, and none on machines/status.
+// author creates a user with every right on the kinds of a new namespace except on machines/status.
 func author(t *testing.T) person {
 	t.Helper()
 	p := person{namespace: namespace(t, admin)}
@@ -46,7 +46,7 @@ func author(t *testing.T) person {
 	return p
 }
 
-// login gives a person the identity of a user.
+// login returns a person with the identity of a user.
 func (p *person) login(t *testing.T, user string) {
 	t.Helper()
 	p.user = user
@@ -63,7 +63,7 @@ func (p *person) login(t *testing.T, user string) {
 	}
 }
 
-// operator makes an author who may update machines/status in the namespace too.
+// operator creates an author who may also update machines/status in the namespace.
 func operator(t *testing.T) person {
 	t.Helper()
 	p := author(t)
@@ -71,14 +71,14 @@ func operator(t *testing.T) person {
 	return p
 }
 
-// trust lets a person update machines/status in a namespace.
+// trust allows a person to update machines/status in a namespace.
 func (p person) trust(t *testing.T, in string) {
 	t.Helper()
 	bind(t, in, "ClusterRole", "drover:machine-status", p.user)
 	p.awaitRights(t, in, onStatus)
 }
 
-// What is waited for after a binding was made.
+// After a binding was created, the test waits for this access.
 const (
 	onMachines    = "update machines.cluster.k8s.io"
 	onDeployments = "update machinedeployments.cluster.k8s.io"
@@ -95,7 +95,7 @@ func bind(t *testing.T, ns, kind, role, user string) {
 	create(t.Context(), t, admin, binding)
 }
 
-// awaitRights returns once the API server's authorizer knows what was granted a moment ago, as [allowed] reads it.
+// awaitRights returns once the API server's authorizer has the granted rights, as [allowed] reads them.
 func (p person) awaitRights(t *testing.T, in string, rights ...string) {
 	t.Helper()
 	for _, right := range rights {
@@ -120,9 +120,9 @@ func (p person) kubectl(t *testing.T, args ...string) error {
 // guardedValue is a value that only drover may write: over is laid over an object that has before.
 type guardedValue struct {
 	name, kind, before, over string
-	// says is what the refusal names.
+	// says is the value that the refusal names.
 	says string
-	// status: it is written through the subresource status.
+	// status is set when the value is written through the subresource status.
 	status bool
 }
 
@@ -226,7 +226,7 @@ func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstruc
 	return nil
 }
 
-// stored makes the object of a row in a person's namespace, as the administrator.
+// stored creates the object of a row in a person's namespace, as the administrator.
 func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)
@@ -236,7 +236,7 @@ func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstru
 }
 
 func TestAnAuthorCannotSetGuardedValues(t *testing.T) {
-	// The right counts in the namespace in which it was granted.
+	// The right counts only in the namespace of its binding.
 	p, other := author(t), author(t)
 	p.trust(t, other.namespace)
 	awaitGuards(t, p)
@@ -265,7 +265,7 @@ func TestAUserWhoMayUpdateTheStatusSetsGuardedValues(t *testing.T) {
 	}
 }
 
-// awaitGuards returns once the guard policies have refused something to an author.
+// awaitGuards returns once the guard policies have refused a write of an author.
 func awaitGuards(t *testing.T, p person) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -284,7 +284,7 @@ func awaitGuards(t *testing.T, p person) {
 	}
 }
 
-// An author may do everything else, also with objects in which drover has written.
+// An author may do everything else, also with objects that drover has written to.
 func TestWhatAnAuthorMayDo(t *testing.T) {
 	p := author(t)
 	byDrover := map[string]string{
@@ -371,7 +371,7 @@ func TestTheGuardsNameEveryGuardedKey(t *testing.T) {
 	}
 }
 
-// The API server stores the policies as they are shipped: what it writes out by itself is no difference.
+// The API server stores the policies as they are shipped: its defaults are not a difference.
 func TestTheInstalledGuardsAreAsShipped(t *testing.T) {
 	t.Run("drover finds them in force after 10 s (F-5)", func(t *testing.T) {
 		drover := person{namespace: "drover"}

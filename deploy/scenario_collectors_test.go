@@ -13,8 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// family makes a deployment, a set of it and a Machine of that, with the finalizers that drover puts on them and everything
-// that it writes.
+// family creates a deployment, its set and the set's Machine, with drover's finalizers and everything that drover writes.
 func family(t *testing.T, ns string) (deployment, set, machine *unstructured.Unstructured) {
 	t.Helper()
 	deployment = guardedValue{kind: "MachineDeployment", before: byDrover["MachineDeployment"]}.stored(t, ns, "d")
@@ -23,7 +22,7 @@ func family(t *testing.T, ns string) (deployment, set, machine *unstructured.Uns
 	return deployment, set, machine
 }
 
-// owned makes the object of a row with a controller.
+// owned creates the object of a row with a controller.
 func (g guardedValue) owned(t *testing.T, ns, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)
@@ -33,7 +32,7 @@ func (g guardedValue) owned(t *testing.T, ns, name string, by *unstructured.Unst
 	return create(t.Context(), t, admin, o)
 }
 
-// finish takes drover's finalizers off a Machine as drover does, once the Machine is being deleted.
+// finish removes drover's finalizers from a Machine, as drover does once the Machine is being deleted.
 func finish(t *testing.T, drover client.Client, machine *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, machine, func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil })
@@ -54,11 +53,13 @@ func gone(t *testing.T, all ...*unstructured.Unstructured) {
 	}
 }
 
-// The garbage collector and the namespace controller remove finalizers and owner references, and delete, beside the guards.
-func TestCollectorsGoOn(t *testing.T) {
+// The garbage collector and the namespace controller can remove finalizers and owner references, and delete, despite the
+// guards.
+func TestKubernetesCollectorsPassTheGuards(t *testing.T) {
 	drover := person{namespace: "drover"}
 	drover.login(t, account)
-	// The first one also waits until the collector knows our kinds, some time after the control plane has started.
+	// The first row also waits until the garbage collector knows drover's kinds, some time after the start of the control
+	// plane.
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground} {
 		t.Run(fmt.Sprintf("an author deletes a deployment, propagation %s (F-5)", propagation), func(t *testing.T) {
 			p := author(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// legacyProviderDocument is every field of an OpenStack provider spec, in all the forms that were understood, odd
-// spellings and unknown fields among them.
+// legacyProviderDocument has every field of an OpenStack provider spec in all accepted forms, including odd spellings and
+// unknown fields.
 const legacyProviderDocument = `{
  "cloudProvider":"openstack","CloudProviderSpec":{"Flavor":"odd"},
  "cloudProviderSpec":{"identityEndpoint":"https://x:5000/v3","username":{"value":"u"},"password":{"secretKeyRef":{"namespace":"a","name":"b","key":"c"}},
@@ -32,7 +32,7 @@ const legacyProviderDocument = `{
  "sshPublicKeys":["ssh-ed25519 AAAA me"],"caPublicKey":"","network":{"cidr":"10.0.0.0/24","gateway":"10.0.0.1","dns":{"servers":["1.1.1.1"]},"ipFamily":"IPv4+IPv6"},
  "overwriteCloudConfig":"#cloud-config\n","unheardOf":1}`
 
-// filler puts something into every field it finds, so that nothing a type can hold stays untried.
+// filler sets every field that it finds, so that all fields of a type are tried.
 type filler struct{ count int64 }
 
 var special = map[reflect.Type]func(n int64) any{
@@ -87,7 +87,7 @@ func (f *filler) fill(v reflect.Value) {
 	}
 }
 
-// object gives a filled legacy value as an object of its kind. Its own metadata is such as can be created.
+// object returns a filled legacy value as an object of its kind, with metadata that can be created.
 func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unstructured {
 	t.Helper()
 	f.fill(reflect.ValueOf(value).Elem())
@@ -105,8 +105,8 @@ func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unst
 	return o
 }
 
-// A controller of ours that reads such an object into our types and writes a difference back must not lose a field.
-func TestOurTypesHoldWhatTheirsHeld(t *testing.T) {
+// A controller of drover's that reads such an object into its types and writes a difference back must not lose a field.
+func TestDroversTypesHoldAllLegacyFields(t *testing.T) {
 	f := &filler{}
 	for _, row := range []struct{ theirs, ours any }{
 		{&machinecontroller.Machine{}, &v1alpha1.Machine{}}, {&machinecontroller.MachineSet{}, &v1alpha1.MachineSet{}}, {&machinecontroller.MachineDeployment{}, &v1alpha1.MachineDeployment{}},
@@ -120,7 +120,7 @@ func TestOurTypesHoldWhatTheirsHeld(t *testing.T) {
 	}
 }
 
-// roundTrip writes one value as JSON and reads it into another; it gives the JSON.
+// roundTrip writes one value as JSON and reads it into another; it returns the JSON.
 func roundTrip(t *testing.T, from, into any) []byte {
 	t.Helper()
 	raw, err := json.Marshal(from)

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// What stands in crds is removed by nothing but its own kustomization; deploy's has the rest.
+// Only its own kustomization removes the manifests in crds; the kustomization of deploy has the rest.
 func TestKustomizationsNameEveryManifest(t *testing.T) {
 	for _, tt := range []struct {
 		file string
@@ -61,9 +61,9 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 	}
 }
 
-// All kustomizations are accepted, strictly, and policies of the namespace let drover's pods in. They are applied by the
-// field manager that applied them before: CRDs say preserveUnknownFields: false, which the API server does not store, so
-// a second manager that applies the same conflicts with the first.
+// All kustomizations are accepted, strictly, and the policies of the namespace allow drover's pods. They are applied by the
+// field manager that applied them before: the CRDs have preserveUnknownFields: false, which the API server does not store, so a
+// second manager that applies the same conflicts with the first.
 func TestKustomizationsApply(t *testing.T) {
 	for dir, wanted := range map[string][]string{
 		".":       {"deployment.apps/drover", "service/drover"},
@@ -83,7 +83,7 @@ func TestKustomizationsApply(t *testing.T) {
 	}
 }
 
-// Whoever began with one way of applying may go on with the other, without --force-conflicts.
+// An installation begun with one way of applying can continue with the other, without --force-conflicts.
 func TestEitherWayOfApplyingFollowsTheOther(t *testing.T) {
 	for name, ways := range map[string][]string{
 		"client-side, then server-side (F-43)": {"false", "true", "false", "true"},
@@ -161,7 +161,7 @@ func decode(t *testing.T, file string, document int, into any) {
 	}
 }
 
-// The example Deployment, the file of flags and the cloud config say the same.
+// The example Deployment, the file of flags and the cloud config agree.
 func TestTheAutoscalersFilesAgree(t *testing.T) {
 	raw, err := os.ReadFile("cluster-autoscaler/flags")
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// Everything that machine-controller's open CRDs can hold is stored under such CRDs, then ours are applied over them.
+// Everything that machine-controller's open CRDs can hold is stored under such CRDs, then drover's are applied over them.
 func TestTakeover(t *testing.T) {
 	on := kube.ForTest(t, kube.Options{})
 	if out, err := on.Kubectl(t.Context(), "apply", "-f", "testdata/open-crds.yaml"); err != nil {
@@ -40,22 +40,22 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 		t.Fatal(err)
 	}
 	for _, was := range stored {
-		t.Run("MC-6 it reads back as it was, and its finalizers go once it is deleted: "+was.GetKind()+"/"+was.GetName(), func(t *testing.T) { keepsAndLetsGo(t, c, was) })
+		t.Run(was.GetKind()+"/"+was.GetName()+" is read back unchanged, and loses its finalizers once it is deleted (MC-6)", func(t *testing.T) { keepsAndLetsGo(t, c, was) })
 	}
 	t.Run("nothing of the open schemas is left", func(t *testing.T) {
 		unknown := merge(t, parse(goodMachine), `{metadata: {namespace: default}, spec: {taint: []}}`)
 		err := client.WithFieldValidation(c, "Strict").Create(t.Context(), unknown, client.DryRunAll)
 		expect(t, `unknown field "spec.taint"`, err)
 	})
-	// The API server itself forbids a negative size where there is a scale subresource, and forgives none: the write that
-	// removes a finalizer must mend the size.
+	// The API server itself forbids a negative size where there is a scale subresource, also in stored objects: the write that
+	// removes a finalizer must correct the size.
 	t.Run("MachineSet/negative (MC-6)", func(t *testing.T) {
 		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
 	})
 }
 
-// store creates all old objects, statuses too, and gives them as they read back.
+// store creates all old objects with their statuses, and returns them as they are read back.
 func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
 	t.Helper()
 	f := &filler{}
@@ -92,8 +92,8 @@ func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
 	return all
 }
 
-// withUnknownFields gives a copy whose provider document holds fields that nobody knows. The API server does not forgive a
-// broken rule above such fields, whether they changed or not, so that our rules must do it themselves.
+// withUnknownFields returns a copy whose provider document has unknown fields. The API server does not tolerate a broken rule
+// in a parent of such fields, changed or not, so drover's rules must do it themselves.
 func withUnknownFields(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	path := []string{"spec", "template", "spec"}
@@ -122,7 +122,7 @@ func keepsAndLetsGo(t *testing.T, c client.Client, was *unstructured.Unstructure
 	if want, got := text(t, was), text(t, now); want != got {
 		t.Fatalf("it does not read back as it was stored (-stored +now):\n%s", cmp.Diff(want, got))
 	}
-	// Everyday writes pass: a label, and what a controller says in the status.
+	// Everyday writes are accepted: a label, and a controller's write of the status.
 	expect(t, "", mergePatch(t.Context(), c, now, `{"metadata":{"labels":{"a":"b"}}}`))
 	expect(t, "", applyStatus(t, c, was))
 	// It can be deleted, and its finalizers removed one by one.
@@ -138,11 +138,11 @@ func keepsAndLetsGo(t *testing.T, c client.Client, was *unstructured.Unstructure
 	}
 	err := c.Get(t.Context(), client.ObjectKeyFromObject(was), now)
 	if client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("it is still there: %v", err)
+		t.Errorf("it still exists: %v", err)
 	}
 }
 
-// applyStatus says something in an object's status as our controllers do.
+// applyStatus writes an object's status as drover's controllers do.
 func applyStatus(t *testing.T, c client.Client, of *unstructured.Unstructured) error {
 	t.Helper()
 	said := &unstructured.Unstructured{}
@@ -159,7 +159,7 @@ func applyStatus(t *testing.T, c client.Client, of *unstructured.Unstructured) e
 	return c.Status().Apply(t.Context(), as, client.FieldOwner("test"), client.ForceOwnership)
 }
 
-// text is an object as JSON without managedFields, its fields in the order of their names.
+// text returns an object as JSON without managedFields, with sorted fields.
 func text(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
 	o = o.DeepCopy()
@@ -171,8 +171,8 @@ func text(t *testing.T, o *unstructured.Unstructured) string {
 	return string(raw)
 }
 
-// machine-controller reads a whole Machine into its types and writes it back, the status with it. That must go on working
-// under our CRD and policies: docs/decisions/0001.
+// machine-controller reads a whole Machine into its types and writes it back, including the status. That must keep working
+// under drover's CRD and policies: docs/decisions/0001.
 func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
 	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null, providerSpec: {value: {cloudProvider: null}}}}`))
 	raw, err := json.Marshal(o.Object)
@@ -202,8 +202,8 @@ func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
 	}
 }
 
-// A status that is applied late must not bring a deleted Machine back.
-func TestAnApplyThatNamesTheUIDMakesNothing(t *testing.T) {
+// A status that is applied late must not re-create a deleted Machine.
+func TestAnApplyWithAUIDCreatesNothing(t *testing.T) {
 	o := existing(t, parse(goodMachine))
 	if err := admin.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func TestAnApplyThatNamesTheUIDMakesNothing(t *testing.T) {
 	late.SetUID(o.GetUID())
 	err := admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(late), client.FieldOwner("test"), client.ForceOwnership)
 	if err == nil {
-		t.Fatal("it was made anew")
+		t.Fatal("it was re-created")
 	}
 	list := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineList}`)
 	found, listErr := unstructuredList(t, list, o.GetNamespace())

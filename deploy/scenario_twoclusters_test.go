@@ -21,7 +21,7 @@ import (
 
 var writeManifests = flag.Bool("write", false, "write the manifests of two clusters instead of comparing them")
 
-// side is the clusters that need something, when Machines and Nodes have clusters of their own.
+// side is the set of clusters that need an object, when Machines and Nodes have clusters of their own.
 type side string
 
 const (
@@ -47,7 +47,7 @@ var roleSides = map[string]side{
 	"drover:cluster-info":           inTarget,
 }
 
-// ruleSides are the sides of what the ClusterRole drover names.
+// ruleSides are the sides of the resources that the ClusterRole drover names.
 var ruleSides = map[string]side{
 	"machines": inControl, "machinesets": inControl, "machinedeployments": inControl,
 	"machinesets/status": inControl, "machinedeployments/status": inControl,

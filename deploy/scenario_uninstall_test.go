@@ -27,7 +27,7 @@ func definition(name string) *unstructured.Unstructured {
 	return o
 }
 
-// The guard, the code and drover's role speak of the same definitions and of the same annotation.
+// The guard, the code and drover's role refer to the same definitions and the same annotation.
 func TestTheGuardKnowsEveryDefinition(t *testing.T) {
 	var want []string
 	for _, o := range objects(t, "crds") {
@@ -49,7 +49,7 @@ func TestTheGuardKnowsEveryDefinition(t *testing.T) {
 	}
 }
 
-// Nothing here is carried out: every deletion is a dry run, since other tests need the definitions.
+// Every deletion here is a dry run, since other tests need the definitions.
 func TestTheGuardRefusesToDeleteDefinitions(t *testing.T) {
 	for _, name := range kinds.Names {
 		t.Run("kubectl delete crd "+name+" (F-42)", func(t *testing.T) {
@@ -103,7 +103,7 @@ func TestOtherToolsKeepTheDefinitions(t *testing.T) {
 	}
 }
 
-// site is a control plane of a test's own, on which things are really removed.
+// site is a control plane of the test's own, from which objects are really removed.
 type site struct {
 	*testing.T
 	on    *kube.Cluster
@@ -128,7 +128,7 @@ func (s *site) run(args ...string) {
 	}
 }
 
-// machine makes a Machine that drover's finalizer holds.
+// machine creates a Machine with drover's finalizer.
 func (s *site) machine() *unstructured.Unstructured {
 	s.Helper()
 	m := merge(s.T, parse(goodMachine), `{metadata: {namespace: default, finalizers: [machine-delete-finalizer]}}`)
@@ -179,7 +179,7 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 		s.run("get", "validatingadmissionpolicybinding", "drover-crds")
 		for _, gone := range []string{"namespace/drover", "clusterrole/drover", "validatingadmissionpolicy/drover-machine-spec"} {
 			if out, err := s.on.Kubectl(t.Context(), "get", gone); err == nil {
-				t.Errorf("%s is still there: %s", gone, out)
+				t.Errorf("%s still exists: %s", gone, out)
 			}
 		}
 	})

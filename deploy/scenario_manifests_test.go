@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// What the API server sets by itself on any object, and what an export of one therefore carries.
+// The API server sets these fields on any object, so that an export of one has them.
 var serverSet = []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
 
 func strip(o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -43,7 +43,7 @@ func kubectl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// Manifests that people have written, and one that was exported with what a server had set.
+// The documents are manifests as users write them, and one that was exported with the fields that a server had set.
 func TestManifestsReadBackAsWritten(t *testing.T) {
 	examples, err := filepath.Glob("examples/*.yaml")
 	if err != nil || len(examples) == 0 {
@@ -68,8 +68,8 @@ func TestManifestsReadBackAsWritten(t *testing.T) {
 	}
 }
 
-// The exported document carries what a server set elsewhere. Creating it as it stands works, because kubectl leaves the
-// version out; applying it on top is refused as long as the version stands in it.
+// The exported document has the fields that another server set. Creating it works, because kubectl leaves the version out;
+// applying it over the object is refused while it has the version.
 func TestAnExportedManifestNeedsItsVersionTakenOut(t *testing.T) {
 	exported := read(t, "testdata/exported.yaml")
 	exported.SetNamespace(namespace(t, admin))
@@ -84,7 +84,7 @@ func TestAnExportedManifestNeedsItsVersionTakenOut(t *testing.T) {
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", temp(t, strip(exported)))
 }
 
-// What docs/api.md says of manifests that carry what another server set.
+// docs/api.md describes how manifests with another server's fields behave.
 func TestApplyingAManifestOfAnotherServer(t *testing.T) {
 	for _, row := range []struct {
 		name, keeps, how string
@@ -141,11 +141,11 @@ func temp(t *testing.T, objects ...*unstructured.Unstructured) string {
 	return file
 }
 
-// A manifest without replicas never changes the size that somebody else set, whichever way it is applied.
+// A manifest without replicas never changes the size that another client set, whichever way it is applied.
 func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
 	for name, flags := range map[string][]string{"client-side": {"--server-side=false"}, "server-side": {"--server-side", "--field-manager=git"}} {
 		for _, kind := range []string{"MachineDeployment", "MachineSet"} {
-			t.Run("MC-1 "+kind+" "+name, func(t *testing.T) {
+			t.Run(kind+" "+name+" (MC-1)", func(t *testing.T) {
 				ns := namespace(t, admin)
 				manifest := merge(t, parse(goodObjects[kind]), `{spec: {replicas: null}}`)
 				manifest.SetNamespace(ns)
@@ -168,7 +168,7 @@ func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
 
 func TestScaleShowsSizesAndSelector(t *testing.T) {
 	for kind, plural := range map[string]string{"MachineDeployment": "machinedeployments", "MachineSet": "machinesets"} {
-		t.Run("MC-4 "+kind, func(t *testing.T) {
+		t.Run(kind+" (MC-4)", func(t *testing.T) {
 			o := existing(t, parse(goodObjects[kind]))
 			o.Object["status"] = map[string]any{"replicas": int64(4), "selector": "group=g"}
 			if err := admin.Status().Update(t.Context(), o); err != nil {
@@ -342,8 +342,8 @@ func TestApplyingAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAFolderThatIsNotThere(t *testing.T) {
+func TestObjectsOfAMissingFolder(t *testing.T) {
 	if _, err := deploy.Objects("crd"); err == nil || !strings.Contains(err.Error(), `no folder "crd"`) {
-		t.Errorf("reading a folder that is not there: %v", err)
+		t.Errorf("reading a missing folder: %v", err)
 	}
 }
