@@ -132,7 +132,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 				t.Fatal(err)
 			}
 			return filepath.Join(dir, "precious")
-		}, "no socket"},
+		}, "not a socket"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := tc.make(t, t.TempDir())
