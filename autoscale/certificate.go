@@ -16,7 +16,7 @@ import (
 // certificateEvery is how often the files of the certificate are read.
 const certificateEvery = 10 * time.Second
 
-// certificate holds the server's certificate as its files have it, read again every certificateEvery. The files are not
+// certificate holds the server's certificate from its files, which are read again every certificateEvery. The files are not
 // watched: a watch takes one of the host's few inotify instances, and drover must start where none is left.
 type certificate struct {
 	certFile, keyFile string
@@ -24,7 +24,7 @@ type certificate struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	// read is the content of both files when they were read last.
+	// read is the content of both files at the last read.
 	read [2][]byte
 }
 
@@ -44,9 +44,9 @@ func (c *certificate) get() *tls.Certificate {
 	return c.current
 }
 
-// reread reads the files and reports whether they hold another certificate than before. On an error, such as a pair that
-// does not fit because only one of the files has been replaced yet, the certificate stays; the same content is complained
-// about once.
+// reread reads the files and reports whether they hold another certificate than before. On an error, such as a pair that does
+// not match because only one of the files has been replaced yet, the last certificate stays. The error is returned once for the
+// same content.
 func (c *certificate) reread() (bool, error) {
 	var content [2][]byte
 	for n, name := range []string{c.certFile, c.keyFile} {

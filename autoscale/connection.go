@@ -12,11 +12,11 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// connection is what the calls of one connection have in common, as their peer's AuthInfo.
+// connection is the state that the calls of one connection share, as their peer's AuthInfo.
 type connection struct {
-	// AuthInfo is what the client has shown in the handshake.
+	// AuthInfo is the client's part of the handshake.
 	credentials.AuthInfo
-	// socket: the client came through a unix socket and has shown nothing.
+	// socket is set when the client came through a unix socket, without a certificate.
 	socket bool
 	// first runs once, at the first call to the service.
 	first sync.Once
@@ -32,8 +32,8 @@ func connectionOf(ctx context.Context) *connection {
 	return c
 }
 
-// connections are credentials that give each connection a value of its own. A stats.Handler could do so too, but it is called
-// seven times for each call, which made a steady loop of the autoscaler a third slower.
+// connections are transport credentials that attach a value to each connection. A stats.Handler could do so too, but it is
+// called seven times for each call, which made a steady loop of the autoscaler a third slower.
 type connections struct {
 	credentials.TransportCredentials
 }
@@ -49,13 +49,13 @@ func (c connections) Clone() credentials.TransportCredentials {
 	return connections{c.TransportCredentials.Clone()}
 }
 
-// welcome returns when the groups have seen what another replica may have written for the client of a call (CA-C36). It waits at
-// the first call of a connection to the service; other calls of the connection that come meanwhile wait too, so that none is
-// answered before. The groups bound the time.
+// welcome returns when the groups have read what another replica may have written for the client of a call (CA-C36). It waits
+// at the first call of a connection to the service; concurrent calls of the connection wait too, so that none is answered
+// before. The groups bound the time.
 func welcome(ctx context.Context, groups Groups, method string) {
 	c := connectionOf(ctx)
 	if c != nil && strings.HasPrefix(method, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/") {
-		// The other calls need it even when the first one is canceled.
+		// The other waiting calls need the result even when the first call is canceled.
 		c.first.Do(func() { groups.Connected(context.WithoutCancel(ctx)) })
 	}
 }

@@ -15,27 +15,28 @@ const (
 	mostHandshakes = 64
 )
 
-// handshakes are transport credentials that bound how many connections are in their handshake: whoever can reach the port may
-// open connections without a certificate. One more closes the oldest, so that a client which answers still comes through. The
-// connections must come from listener: it sees them in the order in which they were accepted, which their handshakes do not keep.
+// handshakes are transport credentials that bound the connections in their handshake: any client that can reach the port may
+// open connections without a certificate. One connection more closes the oldest, so that a client which answers still connects.
+// The connections must come from listener, which sees them in the order in which they were accepted; their handshakes do not
+// keep that order.
 type handshakes struct {
 	credentials.TransportCredentials
 	mu   sync.Mutex
 	open []net.Conn // oldest first
 }
 
-// ServerHandshake is credentials.TransportCredentials'.
+// ServerHandshake implements credentials.TransportCredentials.
 func (h *handshakes) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	defer h.end(raw)
 	return h.TransportCredentials.ServerHandshake(raw)
 }
 
-// Clone is credentials.TransportCredentials'.
+// Clone implements credentials.TransportCredentials.
 func (h *handshakes) Clone() credentials.TransportCredentials {
 	return &handshakes{TransportCredentials: h.TransportCredentials.Clone()}
 }
 
-// listener returns l with every connection that it accepts counted until the end of its handshake.
+// listener returns l with every accepted connection counted until the end of its handshake.
 func (h *handshakes) listener(l net.Listener) net.Listener { return counted{l, h} }
 
 type counted struct {
@@ -62,7 +63,7 @@ func (h *handshakes) begin(conn net.Conn) {
 	h.open = append(h.open, conn)
 }
 
-// end forgets the connection, unless a later one has closed it already.
+// end removes the connection, unless a later one has closed it already.
 func (h *handshakes) end(conn net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -15,7 +15,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 	ours := newAuthority(t)
 	cert, key, ca := ours.files(t.TempDir(), "drover")
 
-	t.Run("of 500 connections that say nothing 64 stay, and a client comes through all the same (F-14)", func(t *testing.T) {
+	t.Run("of 500 silent connections 64 stay open, and a client still connects (F-14)", func(t *testing.T) {
 		address, _ := serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
 		var silent []net.Conn
 		for range 500 {
@@ -41,7 +41,7 @@ func TestHandshakesAreBounded(t *testing.T) {
 		}
 	})
 
-	t.Run("a connection that says nothing ends after 10 seconds (F-14)", func(t *testing.T) {
+	t.Run("a silent connection is closed after 10 seconds (F-14)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s, err := New(Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
 			if err != nil {

@@ -81,7 +81,7 @@ func listen(ctx context.Context, address string) (listener net.Listener, err err
 	return listener, nil
 }
 
-// networked returns the addresses of a list that are no sockets.
+// networked returns the addresses of a list that are not sockets.
 func networked(list string) (ports []string) {
 	for _, address := range addresses(list) {
 		if !strings.HasPrefix(address, unixScheme) {

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// calls is the histogram of calls by method and status code. A steady client makes thousands of calls for each change, so
-// that the series of a call is looked up once and not each time.
+// calls is the histogram of calls by method and status code. A steady client makes thousands of calls for each change, so the
+// series of a call is looked up once and not each time.
 type calls struct {
 	*prometheus.HistogramVec
 	// known are the series of the protocol's methods, by full name and code; made when first needed.
@@ -38,7 +38,7 @@ func newCalls(registry prometheus.Registerer) *calls {
 	return c
 }
 
-// took notes a call.
+// took records a call.
 func (c *calls) took(method string, code codes.Code, elapsed time.Duration) {
 	series := c.known[method]
 	if series == nil || int(code) >= len(series) {

@@ -43,7 +43,7 @@ func TestOptionsOfAGroup(t *testing.T) {
 		"asked by a client from 1.29 to 1.34.1 (CA-C91)": older,
 		"asked by a client from 1.35 on (CA-C91)":        newer,
 		"asked by a client from 1.34.2 (CA-C91)":         both,
-		"asked by a client of tomorrow (CA-C91)":         next,
+		"asked by a client of a future release (CA-C91)": next,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stub{own: true, settings: want}
@@ -51,7 +51,7 @@ func TestOptionsOfAGroup(t *testing.T) {
 			if err != nil || s.defaults != want {
 				t.Fatalf("the client's flags arrive as %+v, error %v", s.defaults, err)
 			}
-			// What the client sees of both generations, and what it said itself of what we do not know.
+			// The fields that the client reads in both generations, and its own unknown fields.
 			expected := gproto.Clone(both).(*proto.NodeGroupAutoscalingOptions)
 			expected.MaxNodeStartupDuration, expected.AllowNonAtomicScaleUpToMax = defaults.GetMaxNodeStartupDuration(), defaults.GetAllowNonAtomicScaleUpToMax()
 			if !gproto.Equal(got.GetNodeGroupAutoscalingOptions(), expected) {
@@ -59,7 +59,7 @@ func TestOptionsOfAGroup(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a client that gives no flags (CA-C92, CA-C93)", func(t *testing.T) {
+	t.Run("a client that sends no flags (CA-C92, CA-C93)", func(t *testing.T) {
 		s := &stub{}
 		for _, r := range []*proto.NodeGroupAutoscalingOptionsRequest{{}, {Id: "g"}, {Id: "g", Defaults: &proto.NodeGroupAutoscalingOptions{ScaleDownUnneededTime: legacy(time.Minute)}}} {
 			if _, err := connect(t, s).NodeGroupGetOptions(t.Context(), r); status.Code(err) != codes.Unimplemented || s.defaults.ProvisionTime != 0 {
@@ -107,7 +107,7 @@ func TestPricing(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a pod that is none", func(t *testing.T) {
+	t.Run("bytes that are not a pod", func(t *testing.T) {
 		if _, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: []byte{0xff, 0xff}}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("the answer is %v", err)
 		}
@@ -124,7 +124,7 @@ func TestGPUsAreAlwaysAnswered(t *testing.T) {
 			t.Errorf("the types are %v, error %v", got, err)
 		}
 	})
-	t.Run("the label; a client asks for it when it starts (CA-C105)", func(t *testing.T) {
+	t.Run("the label, which a client asks for at its start (CA-C105)", func(t *testing.T) {
 		got, err := c.GPULabel(t.Context(), &proto.GPULabelRequest{})
 		if err != nil || got.GetLabel() != "gpu" || s.starts != 1 {
 			t.Errorf("the label is %v, error %v, %d starts", got, err, s.starts)

@@ -38,7 +38,7 @@ func (s *service) PricingPodPrice(_ context.Context, r *proto.PricingPodPriceReq
 	return &proto.PricingPodPriceResponse{Price: price}, nil
 }
 
-// when is a time as the newer field has it, else the older; zero when neither is there.
+// when returns the time in the newer field if it is set, else in the older; zero when neither is.
 func when(newer, older *timestamppb.Timestamp) time.Time {
 	switch {
 	case newer != nil:

@@ -34,42 +34,42 @@ const (
 	drain = 10 * time.Second
 	// callDeadline bounds a call whose client gave it no deadline.
 	callDeadline = 30 * time.Second
-	// idlePing is after how long without a call a client is asked whether it is there, and pingTimeout how long it has to
+	// idlePing is the time without a call after which the server pings a client, and pingTimeout how long the client has to
 	// answer: a connection whose other end has vanished does not stay.
 	idlePing, pingTimeout = 2 * time.Minute, 20 * time.Second
 )
 
-// Options are what a Server is made of.
+// Options are the dependencies and settings of a Server.
 type Options struct {
-	// Groups are what is served.
+	// Groups are the node groups to serve.
 	Groups Groups
 	// Ready is closed when the answers can be trusted; the port opens only then (CA-C01). Nil: at once.
 	Ready <-chan struct{}
-	// Address is host:port, or unix:///path, or several of them with commas between. Default: 127.0.0.1:8086. A socket is served
-	// without TLS: its permissions (0660) say who may call.
+	// Address is host:port, unix:///path, or several of them separated by commas. Default: 127.0.0.1:8086. A socket is served
+	// without TLS: its permissions (0660) decide who may call.
 	Address string
 	// Cert, Key and ClientCA are files for mutual TLS: all three, unless SelfSigned or Insecure.
 	Cert, Key, ClientCA string
-	// SelfSigned: the certificates are those of Certificates and not in files.
+	// SelfSigned takes the certificates from Certificates instead of files.
 	SelfSigned   bool
 	Certificates Certificates
-	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may have. Empty: any that one of the
-	// clients' authorities has signed.
+	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may have. Empty: any certificate that a
+	// trusted authority has signed.
 	AllowedClients []string
 	// Insecure serves without TLS. Only on loopback; a unix socket needs neither this nor certificates.
 	Insecure bool
-	// Reflection lets clients list the service.
+	// Reflection enables gRPC server reflection.
 	Reflection bool
-	// GPULabel is the label of nodes with a GPU; GPUTypes are values that it has, beside those in the groups' templates.
+	// GPULabel is the label of nodes with a GPU; GPUTypes are values of it beside those in the groups' templates.
 	GPULabel string
 	GPUTypes []string
-	// Registry takes the metrics. Nil: they are kept nowhere.
+	// Registry registers the metrics. Nil: they are registered nowhere.
 	Registry prometheus.Registerer
-	// Clock is the time. Default: the real one.
+	// Clock is the clock. Default: the real one.
 	Clock clock.Clock
 }
 
-// DefaultAddress is where the server listens when nothing else is said: only for an autoscaler in the same pod.
+// DefaultAddress is the address without --grpc-address: only an autoscaler in the same pod reaches it.
 const DefaultAddress = "127.0.0.1:8086"
 
 // Server serves node groups to the cluster-autoscaler. It is a runnable of a controller-runtime manager and runs on
@@ -78,14 +78,14 @@ type Server struct {
 	options Options
 	server  *grpc.Server
 	health  *health.Server
-	// files are followed while the server runs; nil: there are none.
+	// files are the certificate files to follow while the server runs; nil when there are none.
 	files      *files
 	calls      *calls
 	handshakes *handshakes
 	address    atomic.Pointer[net.Addr]
 }
 
-// New checks the options and makes a Server. Nothing is opened yet. Its errors name the flag that is wrong.
+// New checks the options and returns a Server. Nothing is opened yet. Its errors name the wrong flag.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{options: o, health: health.NewServer(), calls: newCalls(o.Registry)}
@@ -93,7 +93,7 @@ func New(o Options) (*Server, error) {
 		grpc.MaxRecvMsgSize(maxReceive),
 		grpc.UnaryInterceptor(s.guard),
 		grpc.StreamInterceptor(s.guardStream),
-		// The client never pings; what another one may do is bounded.
+		// The autoscaler's client never pings; the pings of any other client are limited.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
 		grpc.ConnectionTimeout(handshakeTimeout),
@@ -113,7 +113,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// credentials returns how connections are secured: by TLS, but for those of sockets, or not at all.
+// credentials returns how connections are secured: by TLS except on sockets, or not at all.
 func (s *Server) credentials() (credentials.TransportCredentials, error) {
 	plain := insecure.NewCredentials()
 	if err := checkSecurity(s.options); err != nil || s.options.plain() {
@@ -129,7 +129,7 @@ func (s *Server) credentials() (credentials.TransportCredentials, error) {
 	return plainSockets{secured(s.files), plain}, nil
 }
 
-// NeedLeaderElection says that every replica serves, not only the leader.
+// NeedLeaderElection reports false: every replica serves, not only the leader.
 func (s *Server) NeedLeaderElection() bool { return false }
 
 // Addr returns the first address at which the server listens; nil before it does.
@@ -140,7 +140,7 @@ func (s *Server) Addr() net.Addr {
 	return nil
 }
 
-// Start serves until ctx ends; calls that have begun are then finished (CA-C04).
+// Start serves until ctx ends, and then finishes the calls that have begun (CA-C04).
 func (s *Server) Start(ctx context.Context) error {
 	for _, ready := range s.awaited() {
 		select {
@@ -156,7 +156,7 @@ func (s *Server) Start(ctx context.Context) error {
 	return s.serve(ctx, open)
 }
 
-// awaited returns what must be closed before the server listens.
+// awaited returns the channels that must be closed before the server listens.
 func (s *Server) awaited() (all []<-chan struct{}) {
 	if s.options.Ready != nil {
 		all = append(all, s.options.Ready)
@@ -193,7 +193,7 @@ func (s *Server) serve(ctx context.Context, open []net.Listener) error {
 	}
 	s.stop()
 	for range left {
-		// Serve says so when the server was stopped before it began.
+		// Serve returns this error when the server was stopped before it began.
 		if err := <-ended; !errors.Is(err, grpc.ErrServerStopped) {
 			errs = append(errs, err)
 		}
@@ -201,7 +201,7 @@ func (s *Server) serve(ctx context.Context, open []net.Listener) error {
 	return errors.Join(errs...)
 }
 
-// stop lets calls that have begun finish, for a while.
+// stop waits for calls that have begun, at most for drain.
 func (s *Server) stop() {
 	s.health.Shutdown()
 	done := make(chan struct{})
@@ -217,8 +217,8 @@ func (s *Server) stop() {
 	}
 }
 
-// guard runs before and after every call: who may call, for how long, what the first call of a connection waits for, and what
-// a panic becomes (CA-C11).
+// guard runs around every call: it authorizes the client, sets a deadline, makes the first call of a connection wait for the
+// groups, and turns a panic into an error (CA-C11).
 func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	began := s.options.Clock.Now()
 	defer func() {
@@ -240,7 +240,7 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return next(ctx, req)
 }
 
-// guardStream stands before the streams of health and reflection.
+// guardStream authorizes the streams of health and reflection.
 func (s *Server) guardStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := admit(stream.Context(), s.options.AllowedClients); err != nil {
 		return err

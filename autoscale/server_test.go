@@ -66,7 +66,7 @@ func (a *authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.
 	return cert, key
 }
 
-// files writes a certificate and key of that name, and the authority, and gives the paths.
+// files writes a certificate and key with that name, and the authority's certificate, and returns the paths.
 func (a *authority) files(dir, name string) (cert, key, ca string) {
 	a.t.Helper()
 	c, k := a.sign(&x509.Certificate{
@@ -88,7 +88,7 @@ func (a *authority) files(dir, name string) (cert, key, ca string) {
 	return cert, key, ca
 }
 
-// credentials are those of a client of that name, who trusts the authority.
+// credentials are those of a client with that name that trusts the authority.
 func (a *authority) credentials(name string, trust *authority) credentials.TransportCredentials {
 	a.t.Helper()
 	cert, key, _ := a.files(a.t.TempDir(), name)
@@ -99,7 +99,7 @@ func (a *authority) credentials(name string, trust *authority) credentials.Trans
 	return trust.trusted(pair)
 }
 
-// trusted are the credentials of a client who trusts the authority and shows these certificates.
+// trusted are the credentials of a client that trusts the authority and shows these certificates.
 func (a *authority) trusted(show ...tls.Certificate) credentials.TransportCredentials {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -114,7 +114,7 @@ func call(t *testing.T, address net.Addr, creds credentials.TransportCredentials
 	return err
 }
 
-func TestWhoMayCall(t *testing.T) {
+func TestOnlyAllowedClientsMayCall(t *testing.T) {
 	ours, theirs := newAuthority(t), newAuthority(t)
 	dir := t.TempDir()
 	cert, key, ca := ours.files(dir, "drover")
@@ -138,7 +138,7 @@ func TestWhoMayCall(t *testing.T) {
 			}
 		})
 	}
-	t.Run("only those who may are told of to the groups", func(t *testing.T) {
+	t.Run("only allowed clients are reported to the groups", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected, two may", got)
 		}
@@ -154,7 +154,7 @@ func TestAConnectionThatAsksForHealth(t *testing.T) {
 	}
 }
 
-func TestAClientThatConnects(t *testing.T) {
+func TestTheGroupsLearnOfANewConnection(t *testing.T) {
 	groups := &stub{connecting: make(chan struct{})}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	client := proto.NewCloudProviderClient(dial(t, address, nil))
@@ -165,7 +165,7 @@ func TestAClientThatConnects(t *testing.T) {
 			answered <- err
 		}()
 	}
-	t.Run("the groups hear of it before its first call (CA-C36)", func(t *testing.T) {
+	t.Run("before its first call (CA-C36)", func(t *testing.T) {
 		if !eventually(t, 5*time.Second, func() bool { return groups.connected() == 1 }) || groups.lastID() != "" {
 			t.Errorf("%d connections, the last call was about %q", groups.connected(), groups.lastID())
 		}
@@ -176,15 +176,15 @@ func TestAClientThatConnects(t *testing.T) {
 			}
 		}
 	})
-	t.Run("and of the same connection once", func(t *testing.T) {
+	t.Run("once for each connection", func(t *testing.T) {
 		if _, err := client.Refresh(t.Context(), &proto.RefreshRequest{}); err != nil || groups.connected() != 1 {
 			t.Errorf("%d connections, error %v", groups.connected(), err)
 		}
 	})
 }
 
-func TestCertificatesAreReadAnew(t *testing.T) {
-	t.Run("the server's and the authority's, without a restart (CA-C07)", func(t *testing.T) {
+func TestChangedCertificateFilesAreRead(t *testing.T) {
+	t.Run("of the server and of the authority, without a restart (CA-C07)", func(t *testing.T) {
 		before, after := newAuthority(t), newAuthority(t)
 		dir := t.TempDir()
 		cert, key, ca := before.files(dir, "drover")
@@ -211,7 +211,7 @@ func TestCertificatesAreReadAnew(t *testing.T) {
 	})
 }
 
-func TestAPairOfWhichOneFileIsNewDoesNotReplaceTheCertificate(t *testing.T) {
+func TestACertificateWithoutItsKeyDoesNotReplaceTheLast(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
 	certFile, keyFile, _ := a.files(dir, "drover")
@@ -264,7 +264,7 @@ func TestAHostWithoutInotifyInstances(t *testing.T) {
 	})
 }
 
-func TestOptions(t *testing.T) {
+func TestNewRefusesWrongOptions(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, ca := newAuthority(t).files(dir, "drover")
 	empty := filepath.Join(dir, "empty")
@@ -281,8 +281,8 @@ func TestOptions(t *testing.T) {
 		{"plaintext on all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
 		{"plaintext on an address of the network", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
 		{"plaintext with certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "excludes"},
-		{"a certificate that is not there", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
-		{"an authority that is not there", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
+		{"a certificate file that does not exist", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
+		{"an authority file that does not exist", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
 		{"an authority without a certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
 		{"certificates of its own and in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed: it excludes"},
 		{"certificates of its own and plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure: it excludes"},
@@ -334,7 +334,7 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 		go func() { ended <- s.Start(ctx) }()
 		return s, ended
 	}
-	t.Run("one that is told to end before has never listened (CA-C01)", func(t *testing.T) {
+	t.Run("a server that is stopped before has never listened (CA-C01)", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		s, ended := start(t, ctx, make(chan struct{}))
@@ -342,12 +342,12 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 			t.Errorf("CA-C01 it listened on %v, error %v", s.Addr(), err)
 		}
 	})
-	t.Run("it waits for them, and opens then (CA-C01)", func(t *testing.T) {
+	t.Run("a server waits, and then opens the port (CA-C01)", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ready := make(chan struct{})
 		s, ended := start(t, ctx, ready)
-		// Nobody takes it but a server that waits.
+		// Only a waiting server receives from this channel.
 		select {
 		case ready <- struct{}{}:
 		case <-time.After(5 * time.Second):

@@ -40,7 +40,7 @@ const (
 	classOther          = 99
 )
 
-// service answers the protocol's calls. It decides nothing.
+// service answers the calls of the protocol. It makes no decisions.
 type service struct {
 	proto.UnimplementedCloudProviderServer
 	groups   Groups
@@ -130,7 +130,7 @@ func (s *service) NodeGroupTemplateNodeInfo(_ context.Context, r *proto.NodeGrou
 	}
 	if len(raw) == 0 {
 		// An answer without bytes crashes the client.
-		return nil, status.Errorf(codes.Unimplemented, "what a node of %s will be is not known", r.GetId())
+		return nil, status.Errorf(codes.Unimplemented, "the resources of a new node of %s are not known", r.GetId())
 	}
 	return &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: raw, NodeBytes: raw}, nil
 }

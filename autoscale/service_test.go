@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-func TestAnswers(t *testing.T) {
+func TestAnswersCarryAllFields(t *testing.T) {
 	s := &stub{
 		groups: []model.Listing{{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"}},
 		owner:  model.Listing{ID: "MachineDeployment/x/a", Min: 1, Max: 5, Debug: "line"},
@@ -87,7 +87,7 @@ func TestAnswers(t *testing.T) {
 			}
 		})
 	}
-	t.Run("requests arrive whole", func(t *testing.T) {
+	t.Run("requests arrive completely", func(t *testing.T) {
 		if _, err := c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked, {}, nil}}); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotOffered(t *testing.T) {
+func TestUnimplementedCalls(t *testing.T) {
 	s := &stub{}
 	c := connect(t, s)
 	ctx := t.Context()
@@ -140,7 +140,7 @@ func TestWhatIsNotOffered(t *testing.T) {
 	})
 }
 
-func TestStatusCodes(t *testing.T) {
+func TestErrorsBecomeStatusCodes(t *testing.T) {
 	for err, want := range map[error]codes.Code{
 		&model.Error{Kind: model.InvalidArgument}:    codes.InvalidArgument,
 		&model.Error{Kind: model.NotFound}:           codes.NotFound,
@@ -184,7 +184,7 @@ func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
 	})
 }
 
-func TestABigRequestIsTaken(t *testing.T) {
+func TestABigRequestIsAccepted(t *testing.T) {
 	t.Run("up to 64 MiB (CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		c := connect(t, s)
@@ -205,7 +205,7 @@ func TestABigRequestIsTaken(t *testing.T) {
 	})
 }
 
-// FuzzMessages feeds every method arbitrary bytes as its request: no panic may come out of it.
+// FuzzMessages sends every method arbitrary bytes as its request: no panic may come out of it.
 func FuzzMessages(f *testing.F) {
 	f.Add(0, []byte{})
 	f.Add(1, []byte{0x0a, 0x05, 0x0a, 0x03, 'a', 'b', 'c'})

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// socketMode lets drover's own user and group call.
+	// socketMode allows drover's own user and group to call.
 	socketMode = 0o660
-	// directoryMode is that of a directory that drover makes for its socket.
+	// directoryMode is the mode of a directory that drover creates for its socket.
 	directoryMode = 0o750
-	// longestSocket is how many bytes the path of a socket may have on Linux, in the whole.
+	// longestSocket is the maximum length of a socket's path on Linux, in bytes.
 	longestSocket = 107
 )
 
-// listenSocket opens a unix socket that only drover's user and group may use: there is no TLS, so the permissions of the socket, and
-// of its directory, say who may call.
+// listenSocket opens a unix socket that only drover's user and group may use. There is no TLS: the permissions of the socket
+// and of its directory decide who may call.
 func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err := checkDirectory(filepath.Dir(path)); err != nil {
 		return nil, err
@@ -34,15 +34,15 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The umask may have taken the group's rights away.
+	// The umask may have removed the group's permissions.
 	if err := os.Chmod(path, socketMode); err != nil {
 		return nil, errors.Join(err, listener.Close())
 	}
 	return listener, nil
 }
 
-// bindSocket makes the socket. On Linux its file gets the mode of the socket, less the umask: so nobody else can connect before the
-// file's mode is set.
+// bindSocket creates the socket. On Linux its file gets the mode of the socket, less the umask, so that no other user can
+// connect before the file's mode is set.
 func bindSocket(ctx context.Context, path string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), socketMode) })
@@ -50,8 +50,9 @@ func bindSocket(ctx context.Context, path string) (net.Listener, error) {
 	return config.Listen(ctx, "unix", path)
 }
 
-// checkDirectory makes the directory of a socket when only that one is missing. Errors: another user could put a socket of theirs in
-// the place of drover's.
+// checkDirectory creates the directory of a socket when only that one is missing.
+//
+// Errors: another user could replace drover's socket by one of their own.
 func checkDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -72,8 +73,9 @@ func checkDirectory(dir string) error {
 	return nil
 }
 
-// removeStale removes the socket that a killed process has left; one that answers, or a file that is no socket, is an
-// error.
+// removeStale removes the socket that a killed process has left.
+//
+// Errors: another process serves the socket, or the file is not a socket.
 func removeStale(ctx context.Context, path string) error {
 	info, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -83,7 +85,7 @@ func removeStale(ctx context.Context, path string) error {
 		return err
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return errors.New("a file that is no socket is there; remove it or choose another path")
+		return errors.New("a file that is not a socket has this path; remove it or choose another path")
 	}
 	var dialer net.Dialer
 	if conn, err := dialer.DialContext(ctx, "unix", path); err == nil {
@@ -96,14 +98,14 @@ func removeStale(ctx context.Context, path string) error {
 // onSocket reports whether a connection came through a unix socket.
 func onSocket(conn net.Conn) bool { return conn.LocalAddr().Network() == "unix" }
 
-// plainSockets are transport credentials that leave the connections of unix sockets in the clear; the others are as TransportCredentials
-// has them.
+// plainSockets are transport credentials that leave connections of unix sockets unencrypted and handle the others as
+// TransportCredentials does.
 type plainSockets struct {
 	credentials.TransportCredentials
 	plain credentials.TransportCredentials
 }
 
-// ServerHandshake is credentials.TransportCredentials'.
+// ServerHandshake implements credentials.TransportCredentials.
 func (p plainSockets) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if onSocket(raw) {
 		return p.plain.ServerHandshake(raw)
@@ -111,7 +113,7 @@ func (p plainSockets) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthI
 	return p.TransportCredentials.ServerHandshake(raw)
 }
 
-// Clone is credentials.TransportCredentials'.
+// Clone implements credentials.TransportCredentials.
 func (p plainSockets) Clone() credentials.TransportCredentials {
 	return plainSockets{p.TransportCredentials.Clone(), p.plain.Clone()}
 }

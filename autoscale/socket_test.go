@@ -31,7 +31,7 @@ func TestUnixSocket(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
-			t.Errorf("the socket is still there: %v", err)
+			t.Errorf("the socket still exists: %v", err)
 		}
 	})
 	t.Run("a socket that was left behind is replaced", func(t *testing.T) {
@@ -48,15 +48,15 @@ func TestUnixSocket(t *testing.T) {
 	})
 }
 
-func TestWhoMayUseASocket(t *testing.T) {
+func TestOnlyDroversUserAndGroupMayUseASocket(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
 		directory string // below the test's own
 		mode      os.FileMode
 		made      os.FileMode // the directory's mode once the server listens
 	}{
-		{"in a directory that is there", "there", 0o755, 0o755},
-		{"in a directory that drover makes", "missing", 0, 0o750},
+		{"in an existing directory", "there", 0o755, 0o755},
+		{"in a directory that drover creates", "missing", 0, 0o750},
 	} {
 		t.Run("drover's user and group alone "+tc.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), tc.directory)
@@ -76,7 +76,7 @@ func TestWhoMayUseASocket(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nobody else, also before the mode is set: the file is made with it", func(t *testing.T) {
+	t.Run("the file is created with its mode, so that no other user may connect before", func(t *testing.T) {
 		before := syscall.Umask(0)
 		defer syscall.Umask(before)
 		path := filepath.Join(t.TempDir(), "s")
@@ -127,12 +127,12 @@ func TestSocketsThatAreRefused(t *testing.T) {
 			return filepath.Join(dir, "theirs", "s")
 		}, "belongs to user 12345"},
 		{"two directories are missing", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
-		{"a file that is no socket", func(t *testing.T, dir string) string {
+		{"a file that is not a socket", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return filepath.Join(dir, "precious")
-		}, "no socket"},
+		}, "not a socket"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			path := tc.make(t, t.TempDir())
@@ -151,10 +151,10 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		})
 	}
 	for name, path := range map[string]string{
-		"a path that is too long":                              "/" + strings.Repeat("a", longestSocket),
-		"a path with a colon, which no autoscaler takes":       "/run/a:b",
-		"a path that is relative":                              "drover.sock",
-		"nothing behind the comma, which is no socket at all,": "/run/drover/s,",
+		"a path that is too long":                        "/" + strings.Repeat("a", longestSocket),
+		"a path with a colon, which no autoscaler takes": "/run/a:b",
+		"a path that is relative":                        "drover.sock",
+		"nothing behind the comma":                       "/run/drover/s,",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := (Options{Address: unixScheme + path}).Validate(); err == nil || !strings.Contains(err.Error(), "--grpc-address") {
@@ -173,7 +173,7 @@ func TestAPortAndASocket(t *testing.T) {
 		Groups: groups, Address: "127.0.0.1:0," + unixScheme + path, Cert: cert, Key: key, ClientCA: ca, AllowedClients: []string{"autoscaler"},
 	})
 	socket := &net.UnixAddr{Name: path, Net: "unix"}
-	t.Run("the port asks for a certificate", func(t *testing.T) {
+	t.Run("the port requires a certificate", func(t *testing.T) {
 		if err := call(t, address, a.credentials("autoscaler", a)); err != nil {
 			t.Error(err)
 		}
@@ -181,12 +181,12 @@ func TestAPortAndASocket(t *testing.T) {
 			t.Errorf("without one the answer is %v", err)
 		}
 	})
-	t.Run("the socket does not", func(t *testing.T) {
+	t.Run("the socket requires no certificate", func(t *testing.T) {
 		if err := call(t, socket, nil); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Run("a connection of either is one that the groups hear of", func(t *testing.T) {
+	t.Run("connections of both are reported to the groups", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected", got)
 		}
@@ -202,7 +202,7 @@ func TestAPortAndASocket(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a port that is in use: the socket is not left open", func(t *testing.T) {
+	t.Run("the socket is closed when the port is in use", func(t *testing.T) {
 		taken, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -212,7 +212,7 @@ func TestAPortAndASocket(t *testing.T) {
 			t.Error("it listens")
 		}
 		if _, err := os.Lstat(path); !os.IsNotExist(err) {
-			t.Errorf("the socket is there: %v", err)
+			t.Errorf("the socket exists: %v", err)
 		}
 	})
 }

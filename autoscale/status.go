@@ -19,7 +19,7 @@ var statusCodes = map[model.Kind]codes.Code{
 	model.Unimplemented:      codes.Unimplemented,
 }
 
-// statusOf gives an error of package nodegroup the status code of its kind. Anything else is Internal.
+// statusOf returns an error of package nodegroup with the status code of its kind. Any other error becomes Internal.
 func statusOf(err error) error {
 	if err == nil {
 		return nil

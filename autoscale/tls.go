@@ -13,8 +13,8 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Certificates are where the server's certificate comes from and the authorities that must have signed a client's. They are asked
-// for both at each connection, so that either can change without a restart (CA-C07).
+// Certificates provide the server's certificate and the authorities that must have signed a client's. Both are read at each
+// connection, so that either can change without a restart (CA-C07).
 type Certificates interface {
 	// Ready returns a channel that is closed once there are certificates.
 	Ready() <-chan struct{}
@@ -31,7 +31,7 @@ func secured(from Certificates) credentials.TransportCredentials {
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return from.Server() },
 		ClientAuth:     tls.RequireAndVerifyClientCert,
 		NextProtos:     []string{"h2"},
-		// A session that is resumed would count on the authorities of its beginning.
+		// A resumed session would be checked against the authorities of its beginning.
 		SessionTicketsDisabled: true,
 	}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -47,7 +47,7 @@ func secured(from Certificates) credentials.TransportCredentials {
 	return credentials.NewTLS(config)
 }
 
-// files are certificates in files that somebody else renews.
+// files are certificates in files that another program renews.
 type files struct {
 	*certificate
 	clientCA string
@@ -65,7 +65,7 @@ func newFiles(o Options) (*files, error) {
 	return &files{own, o.ClientCA}, nil
 }
 
-// Ready returns a channel that is closed: the files have been read.
+// Ready returns a closed channel: the files have been read.
 func (f *files) Ready() <-chan struct{} {
 	ready := make(chan struct{})
 	close(ready)

@@ -1,4 +1,4 @@
-// Package deploy holds the manifests that a cluster needs before drover runs in it, and puts them there.
+// Package deploy holds the manifests that a cluster needs before drover runs in it, and applies them.
 package deploy
 
 import (
@@ -36,21 +36,21 @@ var deployment []byte
 //go:embed cluster-autoscaler/flags
 var AutoscalerFlags string
 
-// Dirs are the folders in the order in which they are applied: policies speak of kinds that must be there, and ask for rights
-// that a drover that runs must have by then.
+// Dirs are the folders in the order in which they are applied: policies refer to kinds that must exist, and require rights that
+// a running drover must have by then.
 var Dirs = []string{"crds", "rbac", "policies"}
 
-// kustomization is the file that names a folder's manifests for kubectl; it is none itself.
+// kustomization is the file that lists a folder's manifests for kubectl; it is not a manifest itself.
 const kustomization = "kustomization.yaml"
 
-// FieldManager owns what [Apply] writes: the one of kubectl, so that kubectl goes on where Apply has begun.
+// FieldManager is the field manager of [Apply]: that of kubectl, so that kubectl can continue where Apply has begun.
 const FieldManager = "kubectl"
 
 // establishTimeout is how long the API server may take to serve a kind that was just defined.
 const establishTimeout = 60 * time.Second
 
-// Objects reads the manifests of the folders named; none means all of [Dirs]. Files come in the order of their names, the
-// documents of a file as they stand in it.
+// Objects parses the manifests of the named folders; none means all of [Dirs]. Files are in the order of their names, documents
+// in the order of the file.
 func Objects(dirs ...string) ([]*unstructured.Unstructured, error) {
 	if len(dirs) == 0 {
 		dirs = Dirs
@@ -107,11 +107,11 @@ func Args() ([]string, error) {
 	for _, c := range object.Spec.Template.Spec.Containers {
 		return c.Args, nil
 	}
-	return nil, errors.New("reading deployment.yaml: its first object is no Deployment with a container")
+	return nil, errors.New("reading deployment.yaml: its first object is not a Deployment with a container")
 }
 
-// Apply applies the folders named (none means all of [Dirs]) by server-side apply, taking over fields that others set,
-// and returns once every kind it defined is served. Applying again changes nothing.
+// Apply applies the named folders (none means all of [Dirs]) by server-side apply, taking over fields that others set. It
+// returns once every defined kind is served. Applying again changes nothing.
 func Apply(ctx context.Context, c client.Client, dirs ...string) error {
 	objects, err := Objects(dirs...)
 	if err != nil {
@@ -148,8 +148,8 @@ func awaitEstablished(ctx context.Context, c client.Client, name string) error {
 	})
 }
 
-// established says whether the kind is served under all its names. Instances of the kind can be listed from then on; a
-// discovery cache may know it later.
+// established reports whether the kind is served under all its names. Its objects can be listed from then on; a discovery cache
+// may learn of it later.
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	have := map[apiextensionsv1.CustomResourceDefinitionConditionType]bool{}
 	for _, condition := range crd.Status.Conditions {

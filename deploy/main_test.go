@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// cluster has everything of this package applied; tests share it, each in a namespace of its own.
+// cluster has all manifests of this package applied; tests share it, each in a namespace of its own.
 var cluster *kube.Cluster
 
 // admin is its administrator.
@@ -58,8 +58,8 @@ func install(ctx context.Context, on *kube.Cluster) (client.Client, error) {
 	return c, awaitPolicies(ctx, c)
 }
 
-// awaitPolicies returns once each policy has refused something: an API server takes up new policies a moment after it
-// has stored them.
+// awaitPolicies returns once each policy has refused something: an API server enforces new policies a moment after it has
+// stored them.
 func awaitPolicies(ctx context.Context, c client.Client) error {
 	machine := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: Machine, metadata: {name: policy-probe, namespace: default}}`)
 	class := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineClass, metadata: {name: policy-probe, namespace: default}}`)
@@ -116,7 +116,7 @@ func namespace(t *testing.T, c client.Client) string {
 	return ns.GetName()
 }
 
-// merge lays a YAML document over an object, as a JSON merge patch does: null removes a field.
+// merge applies a YAML document to an object, as a JSON merge patch: null removes a field.
 func merge(t *testing.T, base *unstructured.Unstructured, over string) *unstructured.Unstructured {
 	t.Helper()
 	patch := map[string]any{}
@@ -143,7 +143,7 @@ func lay(over, patch map[string]any) {
 	}
 }
 
-// read gives a file of testdata as one object.
+// read returns a file of testdata as one object.
 func read(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -153,7 +153,7 @@ func read(t *testing.T, file string) *unstructured.Unstructured {
 	return parse(string(raw))
 }
 
-// eventually reads an object until it is as wanted.
+// eventually reads an object until a condition holds.
 func eventually(t *testing.T, o *unstructured.Unstructured, wanted func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
 	t.Helper()
 	now := o.DeepCopy()

@@ -31,7 +31,7 @@ func TestNamesAreBoundedOnCreation(t *testing.T) {
 	}
 }
 
-// Each row changes a Machine that stands as goodMachine does, with "before" laid over it.
+// Each row changes a Machine like goodMachine, with "before" merged into it.
 var specChanges = []struct{ name, before, over, refusal string }{
 	{"labels and annotations of the Machine itself (MC-5)", ``, `{metadata: {labels: {n: m}, annotations: {cluster.k8s.io/delete-machine: "yes"}}}`, ``},
 	{"the name is filled with the Machine's own (MC-5)", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: good}}}`, ``},
@@ -77,8 +77,8 @@ func TestAMachinesSpecDoesNotChange(t *testing.T) {
 	}
 }
 
-// existing creates an object in a namespace of its own; deletionTimestamp "now" deletes it too, so that its finalizers
-// hold it.
+// existing creates an object in a namespace of its own; deletionTimestamp "now" also deletes it, so that only its finalizers
+// keep it.
 func existing(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	_, deleting, _ := unstructured.NestedString(o.Object, "metadata", "deletionTimestamp")
@@ -97,7 +97,7 @@ func existing(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstruct
 	return o
 }
 
-// A field that somebody adds to the spec must be guarded too.
+// A field that is added to the spec must be guarded too.
 func TestEveryFieldOfAMachinesSpecIsGuarded(t *testing.T) {
 	samples := map[string]string{
 		"metadata": `{labels: {new: label}}`, "taints": `[]`, "versions": `{kubelet: 9.9.9}`, "providerSpec": `{value: {a: b}}`,
@@ -117,7 +117,7 @@ func TestEveryFieldOfAMachinesSpecIsGuarded(t *testing.T) {
 	}
 }
 
-// specFields gives the properties that a CRD declares under a path.
+// specFields returns the properties that a CRD declares under a path.
 func specFields(t *testing.T, crd string, path ...string) map[string]any {
 	t.Helper()
 	for _, o := range objects(t, "crds") {
@@ -166,7 +166,7 @@ func TestAClassDoesNotChange(t *testing.T) {
 	})
 }
 
-func TestAdmissionCallsNobody(t *testing.T) {
+func TestAdmissionMakesNoCalls(t *testing.T) {
 	t.Run("it is schemas and policies of the control plane's own, without a webhook (MC-7)", func(t *testing.T) {
 		found, err := deploy.Objects("crds", "policies", "rbac")
 		if err != nil {
@@ -190,7 +190,7 @@ func TestAdmissionCallsNobody(t *testing.T) {
 	})
 }
 
-// The policies are type-checked by the control plane; a warning there is a slip of ours.
+// The control plane type-checks the policies; a warning is a mistake in them.
 func TestThePoliciesAreSound(t *testing.T) {
 	for _, o := range objects(t, "crds", "policies") {
 		if o.GetKind() == "CustomResourceDefinition" {
@@ -220,7 +220,7 @@ func TestThePoliciesAreSound(t *testing.T) {
 	}
 }
 
-// typeChecked gives a policy once the control plane has checked its types.
+// typeChecked returns a policy once the control plane has checked its types.
 func typeChecked(t *testing.T, policy *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	return eventually(t, policy, func(o *unstructured.Unstructured) bool {

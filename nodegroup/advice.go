@@ -12,13 +12,13 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// warning is what people should know of a group's object: an Event's reason and its text.
+// warning is the reason and the text of an Event that warns users about a group's object.
 type warning struct{ reason, text string }
 
 const (
-	// reasonOptions: the group's options cannot be used as they are, or cost something.
+	// reasonOptions is the reason when the group's options cannot be used as they are, or have a drawback.
 	reasonOptions = "AutoscalingOptions"
-	// reasonBeyond: the size is outside of the bounds.
+	// reasonBeyond is the reason when the size is outside the bounds.
 	reasonBeyond = "SizeOutOfBounds"
 )
 
@@ -30,13 +30,13 @@ type advisor struct {
 	join    time.Duration
 	// provision is how long an autoscaler waits for a node, in nanoseconds; 0 while no autoscaler has sent it.
 	provision atomic.Int64
-	// recorded are the warnings of the last advise, by UID of the object. Only advise reads and writes it.
+	// recorded holds the warnings of the last advise, by UID of the object. Only advise reads and writes it.
 	recorded map[types.UID]map[warning]bool
 }
 
-// advise records each warning once. Those about an object come from the leading replica alone, so that each is recorded once
-// however many replicas there are; those about what an autoscaler has sent come from the replica that it was sent to. It is
-// not called at the same time twice.
+// advise records each warning once. Only the leading replica records warnings about an object, so that there is one Event
+// however many replicas run. A warning about the autoscaler's settings is recorded by the replica that received them. advise
+// must not be called concurrently.
 func (a *advisor) advise(s *model.Snapshot) {
 	next := map[types.UID]map[warning]bool{}
 	for _, g := range s.Groups {
@@ -75,12 +75,12 @@ func (a *advisor) warnings(g *model.Group) (list []warning) {
 		}
 		if g.Target < g.Min || g.Target > g.Max {
 			list = append(list, warning{reasonBeyond, fmt.Sprintf(
-				"the size is %d, and its bounds are %d and %d: it stays as it is until somebody changes it; the autoscaler goes no further out, and comes back when pods need more or nodes are empty", g.Target, g.Min, g.Max)})
+				"the size is %d, and its bounds are %d and %d: it stays as it is until a user changes it; the autoscaler does not move it further out, and brings it back when pods need more nodes or nodes are empty", g.Target, g.Min, g.Max)})
 		}
 	}
 	if provision := time.Duration(a.provision.Load()); provision > 0 && provision < a.join+model.RepairTime {
 		list = append(list, warning{reasonOptions, fmt.Sprintf(
-			"the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover replaces a server that does not join before the autoscaler gives the order up", provision, a.join+model.RepairTime)})
+			"the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover replaces a server that does not join before the autoscaler gives the scale-up up", provision, a.join+model.RepairTime)})
 	}
 	return list
 }

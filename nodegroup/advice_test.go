@@ -16,14 +16,14 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestWhoTellsPeople(t *testing.T) {
+func TestWarningsAreRecordedByOneReplica(t *testing.T) {
 	start := func(t *testing.T, elected chan struct{}) *bench {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "soon"
 		return newBench(t, w, Options{Elected: elected, JoinTimeout: 10 * time.Minute})
 	}
-	t.Run("of what an object says, the replica that leads, and no other", func(t *testing.T) {
+	t.Run("only the leading replica warns about an object", func(t *testing.T) {
 		elected := make(chan struct{})
 		b := start(t, elected)
 		b.groups.advisor.advise(b.groups.store.published())
@@ -37,7 +37,7 @@ func TestWhoTellsPeople(t *testing.T) {
 			t.Errorf("the leader says %q", said)
 		}
 	})
-	t.Run("of what an autoscaler has said, the replica that it said it to", func(t *testing.T) {
+	t.Run("the replica that received an autoscaler's settings warns about them", func(t *testing.T) {
 		b := start(t, make(chan struct{}))
 		b.groups.Settings("MachineDeployment/kube-system/a", with(func(s *model.Settings) { s.ProvisionTime = time.Minute }))
 		b.groups.advisor.advise(b.groups.store.published())
@@ -45,7 +45,7 @@ func TestWhoTellsPeople(t *testing.T) {
 			t.Errorf("it says %q", said)
 		}
 	})
-	t.Run("of one more problem, that one alone", func(t *testing.T) {
+	t.Run("only a new problem is recorded when there is one more", func(t *testing.T) {
 		b := start(t, nil)
 		b.groups.advisor.advise(b.groups.store.published())
 		drain(b.recorder)
@@ -69,9 +69,9 @@ func TestASizeEditedByHand(t *testing.T) {
 		grows   model.Kind
 		shrinks model.Kind
 	}{
-		"inside the bounds it is followed (CAPI-13)":                                 {4, "", "", ""},
-		"above the maximum it is followed and told; it shrinks, no more (CAPI-13)":   {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
-		"below the minimum it is followed and told; it grows, and no less (CAPI-13)": {1, "SizeOutOfBounds", "", model.FailedPrecondition},
+		"inside the bounds is followed (CAPI-13)":                                   {4, "", "", ""},
+		"above the maximum is followed and reported, and can only shrink (CAPI-13)": {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
+		"below the minimum is followed and reported, and can only grow (CAPI-13)":   {1, "SizeOutOfBounds", "", model.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -123,7 +123,7 @@ func TestABadDeployment(t *testing.T) {
 				t.Errorf("%d: the bad one's node belongs to %v", i, g)
 			}
 			wantKind(t, b.groups.IncreaseSize(t.Context(), good.ID(), 1), "")
-			want := fmt.Sprintf("# HELP drover_nodegroup_invalid 1 for an object with bounds that cannot be read, which is no node group therefore.\n# TYPE drover_nodegroup_invalid gauge\ndrover_nodegroup_invalid{group=%q} 1\n", bad.ID())
+			want := fmt.Sprintf("# HELP drover_nodegroup_invalid 1 for an object with bounds that cannot be read, which is therefore not a node group.\n# TYPE drover_nodegroup_invalid gauge\ndrover_nodegroup_invalid{group=%q} 1\n", bad.ID())
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "drover_nodegroup_invalid"); err != nil {
 				t.Errorf("%d: %v", i, err)
 			}

@@ -19,14 +19,14 @@ import (
 // settleEvery is the pause before a write with an unknown outcome is sent again.
 const settleEvery = 100 * time.Millisecond
 
-// errConflict: the object has changed since the decision, and our write did not land.
+// errConflict is returned when the object has changed since the decision, so that our write was refused.
 var errConflict = errors.New("the object has changed")
 
-// commit sends the write, and returns the object after it. When the outcome stays unknown the very same write is sent again:
-// if it succeeds now, the first one has not landed and cannot any more; if it conflicts, one live read shows whether the
-// first one was the reason (CA-C62).
+// commit sends the write and returns the object as written. When the outcome is unknown, it sends the very same write again: if
+// that succeeds, the first one was not applied and no longer can be; if it conflicts, one live read shows whether the first one
+// was the cause (CA-C62).
 //
-// Errors: errConflict; those of change.patch; FailedPrecondition for a refusal of the API server; Unavailable when the outcome
+// Errors: errConflict; those of Change.Patch; FailedPrecondition for a refusal of the API server; Unavailable when the outcome
 // is still unknown when ctx ends.
 func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, error) {
 	patch, err := c.Patch(w.clock.Now())
@@ -53,14 +53,14 @@ func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, er
 		unknown = err
 		select {
 		case <-ctx.Done():
-			w.recorder.Eventf(owner.Object, nil, corev1.EventTypeWarning, "WriteUnsettled", "Scale", "Whether size %d -> %d was written is not known: %v", c.Group.Target, c.Replicas, unknown)
+			w.recorder.Eventf(owner.Object, nil, corev1.EventTypeWarning, "WriteUnsettled", "Scale", "It is not known whether size %d -> %d was written: %v", c.Group.Target, c.Replicas, unknown)
 			return nil, model.Unavailablef(unknown, "changing %s: the outcome is not known", c.Group.ID)
 		case <-w.clock.After(settleEvery):
 		}
 	}
 }
 
-// settle finds out whether an earlier sending of the write has landed, and returns the object if it has.
+// settle finds out whether an earlier attempt of the write was applied, and returns the object if it was.
 func (w *writer) settle(ctx context.Context, c resize.Change) (client.Object, error) {
 	owner := c.Group.Owner
 	live := owner.Blank()
@@ -76,12 +76,13 @@ func (w *writer) settle(ctx context.Context, c resize.Change) (client.Object, er
 		return live, nil
 	}
 	if c.Undecidable(now) {
-		return nil, model.Refusef(model.Unavailable, "changing %s: others have changed it since, and whether our write came first cannot be seen", c.Group.ID)
+		return nil, model.Refusef(model.Unavailable, "changing %s: another client has changed it since, so it cannot be seen whether our write was applied", c.Group.ID)
 	}
 	return nil, errConflict
 }
 
-// isUnknown reports whether a write may have landed although it failed: after every error but the API server's own refusal.
+// isUnknown reports whether a write may have been applied although it failed. That is so for every error except a refusal by
+// the API server itself.
 func isUnknown(err error) bool {
 	if err == nil || errors.Is(err, errConflict) || model.KindOf(err) != "" {
 		return false

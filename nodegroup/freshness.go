@@ -27,26 +27,27 @@ const (
 	leaderlessAfter = time.Minute
 )
 
-// freshness knows whether the snapshot can be trusted: whether the API servers answer, and since when the watches are known to be
-// behind them.
+// freshness decides whether the snapshot can be trusted. It records whether the API servers answer, and since when the informer
+// caches have lagged behind them.
 type freshness struct {
-	// live reads the control cluster's API server, nodes that of the target cluster.
+	// live reads from the control cluster's API server, nodes from that of the target cluster.
 	live, nodes client.Reader
 	clock       clock.PassiveClock
 	store       *store
 	reach       *reach.Watch
-	// behind is a time in nanoseconds; 0 is never.
+	// behind is since when a watch has lagged, in Unix nanoseconds; 0 when none does.
 	behind atomic.Int64
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu sync.Mutex
-	// suspects are objects of which the API server has shown a version that the watch has not brought, by kind.
+	// suspects holds, by kind, an object that the API server has in a newer version than the watch has delivered.
 	suspects map[schema.GroupVersionKind]suspect
-	// round is how many times the API server was compared with the informer caches.
+	// round counts the comparisons of the informer caches with the API server.
 	round int
 }
 
-// suspect is a version of an object as the API server has it, and when it was read; no object when that read found none.
+// suspect is an object in the version that a live read returned, and the time of that read. object is nil when the read found
+// none.
 type suspect struct {
 	object client.Object
 	at     time.Time
@@ -59,11 +60,11 @@ func newFreshness(p parts, s *store) *freshness {
 	}
 }
 
-// reached notes that the API server of the control cluster has just answered.
+// reached records that the API server of the control cluster has just answered.
 func (f *freshness) reached() { f.reach.AnsweredControl() }
 
-// check refuses when the snapshot may be wrong: an API server has been out of reach for too long, or a watch does not bring what
-// it has.
+// check returns an error when the snapshot may be wrong: an API server could not be reached for too long, or a watch does not
+// deliver its changes.
 //
 // Errors: Unavailable.
 func (f *freshness) check() error {
@@ -71,17 +72,17 @@ func (f *freshness) check() error {
 		return model.Refusef(model.Unavailable, "%s", away)
 	}
 	if behind := f.since(&f.behind); behind >= staleAfter {
-		return model.Refusef(model.Unavailable, "what the API server has is not what its watches have brought for %s", behind.Truncate(time.Second))
+		return model.Refusef(model.Unavailable, "informer caches have lagged behind the API server for %s", behind.Truncate(time.Second))
 	}
 	return nil
 }
 
-// checkLeader refuses when no replica would carry out an increase.
+// checkLeader returns an error when no replica leads, so that an increase would not be carried out.
 //
 // Errors: Unavailable.
 func (f *freshness) checkLeader() error {
 	if away := f.reach.Leaderless(); away >= leaderlessAfter {
-		return model.Refusef(model.Unavailable, "no replica of drover has held the lease for %s: nobody would make the machines", away.Truncate(time.Second))
+		return model.Refusef(model.Unavailable, "no replica of drover has held the lease for %s, so no Machines would be created", away.Truncate(time.Second))
 	}
 	return nil
 }
@@ -95,7 +96,7 @@ func (f *freshness) since(when *atomic.Int64) time.Duration {
 	return f.clock.Now().Sub(time.Unix(0, at))
 }
 
-// probe makes one read, to find out whether the watches bring what the API server has.
+// probe makes one live read, to find out whether the watches deliver the changes.
 func (f *freshness) probe(ctx context.Context) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -106,13 +107,13 @@ func (f *freshness) probe(ctx context.Context) {
 		return
 	}
 	if f.behind.Swap(oldest.UnixNano()) == 0 {
-		ctrl.LoggerFrom(ctx).V(1).Info("A watch has not brought yet what the API server has")
+		ctrl.LoggerFrom(ctx).V(1).Info("A watch has not delivered a change that the API server has")
 	}
 }
 
-// sample reads one object from the API server, of another kind each time, and returns the oldest time at which one was read
-// whose version the watch has not brought since; zero for none. When a Machine names a Node that is there and has not come,
-// the watch of Nodes is behind. The caller holds mu.
+// sample reads one object from the API server, of another kind each time. It returns the time of the oldest read whose version
+// the watch has not delivered since; zero when there is none. When a Machine names an existing Node that the cache does not
+// have, the watch of Nodes lags. The caller holds mu.
 func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 	kind := membership.Kinds[f.round%len(membership.Kinds)]
 	snapshot, _ := f.store.latest()
@@ -127,10 +128,10 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 		case !waiting:
 			s = suspect{f.read(ctx, k, known), f.clock.Now()}
 		case snapshot.Index.Object(k, s.object) == nil:
-			// It may have been deleted meanwhile, which no watch has to bring that never brought it.
+			// It may have been deleted meanwhile. A watch that never delivered the object does not deliver its deletion either.
 			s.object = f.read(ctx, k, s.object)
 		}
-		// The watch may have brought it during the read.
+		// The watch may have delivered it during the read.
 		snapshot, _ = f.store.latest()
 		if s.object == nil || !snapshot.Index.Misses(k, s.object) {
 			delete(f.suspects, k)

@@ -19,37 +19,38 @@ import (
 )
 
 const (
-	// rebuildEvery bounds how often events make a new snapshot, and rebuildShare the time that this takes: of one core,
-	// at most one part in so many.
+	// rebuildEvery is the shortest time between two snapshots made after events. rebuildShare bounds the processor time for
+	// them, to one part in so many of one core.
 	rebuildEvery = 20 * time.Millisecond
 	rebuildShare = 4
-	// snapshotAge is how often a snapshot is made without an event: time alone changes answers, since some errors are shown
-	// only after a time (CA-C47).
+	// snapshotAge is how often a snapshot is made without an event: answers also change with time, since some errors are shown
+	// only after a delay (CA-C47).
 	snapshotAge = 5 * time.Second
 )
 
 // Options are the dependencies and settings of Groups.
 type Options struct {
-	// Control is where MachineDeployments, MachineSets and Machines live.
+	// Control is the cluster of the MachineDeployments, MachineSets and Machines.
 	Control cluster.Cluster
-	// Target is where the Nodes live; Control when it is one cluster.
+	// Target is the cluster of the Nodes; Control when there is one cluster.
 	Target cluster.Cluster
 	// Clock is the clock. Default: the real one.
 	Clock clock.WithTicker
-	// Discovery says which objects may be node groups.
+	// Discovery selects the objects that may be node groups.
 	Discovery model.Discovery
-	// Reach knows whether the API servers answer, without which Refresh and changes are refused, and whether a replica leads: when
-	// none has for a minute, increases are refused, because nobody would carry them out. The caller runs it. Default: one without a
-	// lease, which Start runs.
+	// Reach watches whether the API servers answer and whether a replica leads. Refresh and changes are refused while an API
+	// server does not answer; increases also when no replica has led for a minute, because none would carry them out. The
+	// caller runs it. Default: one without a lease, which Start runs.
 	Reach *reach.Watch
-	// Elected is closed once this replica leads: it alone records Events with warnings about an object. Default: it leads.
+	// Elected is closed once this replica leads. Only the leader records Events with warnings about an object. Default: this
+	// replica leads.
 	Elected <-chan struct{}
 	// Prices names a ConfigMap with prices. Default: there are none.
 	Prices types.NamespacedName
-	// RestartGuard keeps an autoscaler that has just started from ordering again what is awaited already: until that has
-	// come, for at most this time, the maximum of such a group is its size. Default: off.
+	// RestartGuard keeps an autoscaler that has just started from ordering nodes that are already on their way: for at most
+	// this time, until they have come, the maximum of such a group is reported as its size. Default: off.
 	RestartGuard time.Duration
-	// StartupTaint is the key of the taint that a node loses before it takes pods. Default: there is none.
+	// StartupTaint is the key of the taint that drover removes from a node before it takes pods. Default: there is none.
 	StartupTaint string
 	// ZeroOrMax passes the annotation zeroormaxnodescaling on to the autoscaler. Default: it is ignored.
 	ZeroOrMax bool
@@ -57,12 +58,12 @@ type Options struct {
 	JoinTimeout time.Duration
 	// GPULabel is the key of the node label with the type of GPU. Default: there is none.
 	GPULabel string
-	// Registry registers the metrics. Default: they are registered nowhere.
+	// Registry registers the metrics. Default: none are registered.
 	Registry prometheus.Registerer
 }
 
-// Groups are the node groups of a cluster. All methods may be called at the same time. Reads are answered from memory;
-// writes of one group come one after the other, those of several side by side.
+// Groups are the node groups of a cluster. All methods may be called concurrently. Reads are answered from memory. Writes of
+// one group run one after the other, writes of several groups in parallel.
 type Groups struct {
 	options   Options
 	source    source
@@ -79,17 +80,17 @@ type Groups struct {
 	reach *reach.Watch
 }
 
-// parts are the parts of the outside world that Groups use.
+// parts are the clients and the clock that Groups uses.
 type parts struct {
 	source source
-	// live reads objects of the control cluster from its API server, nodes those of the target cluster.
+	// live reads objects of the control cluster from its API server, nodes those of the target cluster from that cluster's.
 	live, nodes client.Reader
 	writer      client.Client
 	recorder    events.EventRecorder
 	options     Options
 }
 
-// New returns Groups. They answer once Start has synced its caches; until then reads answer as if there were no group.
+// New returns Groups. They answer once Start has synced its caches; until then they answer as if there were no groups.
 func New(o Options) *Groups {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -136,20 +137,20 @@ func newGroups(p parts) *Groups {
 // NeedLeaderElection reports that every replica serves, not only the leader.
 func (g *Groups) NeedLeaderElection() bool { return false }
 
-// Synced is closed once the caches hold everything and the first snapshot is made.
+// Synced is closed once the caches are synced and the first snapshot is made.
 func (g *Groups) Synced() <-chan struct{} { return g.synced }
 
-// Started notes that an autoscaler has just started. It does not know what its predecessor ordered, and from release 1.36 on
-// orders again for the same pods. With the guard, groups in which something is awaited do not look as if they could grow,
-// until that has come or failed; pods that need more wait as long.
+// Started records that an autoscaler has just started. It does not know what its predecessor ordered, and from release 1.36 on
+// it orders again for the same pods. With RestartGuard, groups that await nodes are reported as unable to grow until those
+// nodes have come or failed; pods that need more nodes wait as long.
 func (g *Groups) Started() {
 	if g.options.RestartGuard > 0 {
 		g.store.guard(g.options.RestartGuard)
 	}
 }
 
-// Connected notes that a client has connected, and returns when the sizes have been read from the API server itself, or that
-// has failed, within some seconds. Its first call should be answered after that.
+// Connected records that a client has connected. It returns, within some seconds, when the sizes have been read from the API
+// server or that has failed. The client's first call should be answered after that.
 func (g *Groups) Connected(ctx context.Context) { g.sizes.connected(ctx) }
 
 // Start syncs the caches and follows them until ctx ends.
@@ -174,7 +175,7 @@ func (g *Groups) Start(ctx context.Context) error {
 	return nil
 }
 
-// follow makes a new snapshot after events, not more often than rebuildEvery and rebuildShare allow, and once in snapshotAge
+// follow makes a new snapshot after events, not more often than rebuildEvery and rebuildShare allow, and every snapshotAge
 // without any.
 func (g *Groups) follow(ctx context.Context) {
 	pause := g.options.Clock.NewTimer(rebuildEvery)
@@ -189,7 +190,7 @@ func (g *Groups) follow(ctx context.Context) {
 		case <-tick.C():
 		}
 		began := g.options.Clock.Now()
-		// An error is returned by the next Refresh, which comes here too.
+		// The next Refresh returns the error: it runs into the same one.
 		_ = g.store.renew(false)
 		g.advisor.advise(g.store.published())
 		took := g.options.Clock.Since(began)
@@ -203,8 +204,8 @@ func (g *Groups) follow(ctx context.Context) {
 	}
 }
 
-// probe looks, once in probeEvery, whether the watches bring what the API server has, reads the prices, and drops the metrics of
-// groups that are gone.
+// probe, once in probeEvery, checks that the watches deliver what the API server has, reads the prices, and drops the metrics
+// of deleted groups.
 func (g *Groups) probe(ctx context.Context) {
 	tick := g.options.Clock.NewTicker(probeEvery)
 	defer tick.Stop()

@@ -35,17 +35,17 @@ type bench struct {
 	recorder *events.FakeRecorder
 	// patches and gets count the calls to the API server; reads of caches are not among them.
 	patches, gets atomic.Int32
-	// lists count the complete lists from the API server itself; unlistable is what they fail with. firsts count the lists of
-	// one object.
+	// lists counts the complete lists from the API server itself; unlistable is the error that they fail with. firsts counts
+	// the lists of one object.
 	lists      atomic.Int32
 	firsts     atomic.Int32
 	unlistable error
 	// beforePatch may answer instead of the API server.
 	beforePatch func(n int32) error
 	options     Options
-	// lease names the lease of the leader; empty: there is none.
+	// lease names the lease of the leader; empty for none.
 	lease types.NamespacedName
-	// frozen: the watches bring nothing. sent is what they have brought, by kind and name.
+	// frozen makes the watches deliver nothing. sent holds what they have delivered, by kind and name.
 	frozen bool
 	sent   map[string]client.Object
 }
@@ -78,7 +78,7 @@ func newBenchWithLease(t testing.TB, w *pools.World, lease types.NamespacedName,
 	b.options.Reach = b.reach()
 	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, options: b.options})
 	b.groups.freshness.reached()
-	// Somebody has just asked this replica.
+	// This replica has just been asked.
 	b.groups.sizes.served.Store(pools.Noon.UnixNano())
 	b.watch()
 	if err := b.groups.store.renew(true); err != nil {
@@ -87,12 +87,12 @@ func newBenchWithLease(t testing.TB, w *pools.World, lease types.NamespacedName,
 	return b
 }
 
-// reach returns what asks the API server whether it answers.
+// reach returns a check of whether the API server answers.
 func (b *bench) reach() *reach.Watch {
 	return reach.New(reach.Options{Control: listing{b.client, b}, Clock: b.clock, Lease: b.lease})
 }
 
-// listing is the API server itself, read past the caches.
+// listing reads the API server itself, past the caches.
 type listing struct {
 	client.Reader
 	b *bench
@@ -127,7 +127,7 @@ func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 
 func (b *bench) start(context.Context, func(membership.Event)) error { return nil }
 
-// watch brings what has changed on the API server since the last time, as informers do.
+// watch delivers what has changed on the API server since the last time, as informers do.
 func (b *bench) watch() {
 	b.t.Helper()
 	if b.frozen {
@@ -159,23 +159,23 @@ func (b *bench) watch() {
 	b.sent = now
 }
 
-// probeAll probes once for every kind of which a probe reads an object, in no time.
+// probeAll makes one probe for each kind of object that probes read, without letting time pass.
 func (b *bench) probeAll() {
 	for range membership.Kinds {
 		b.probeOnce(b.t.Context())
 	}
 }
 
-// probeOnce asks the API server whether it answers, and whether the watches bring what it has.
+// probeOnce checks whether the API server answers, and whether the watches deliver what it has.
 func (b *bench) probeOnce(ctx context.Context) {
 	b.groups.options.Reach.Probe(ctx)
 	b.groups.probeOnce(ctx)
 }
 
-// freeze makes the cache stand still from now on, as an informer that lags does.
+// freeze stops the watches, as when an informer lags.
 func (b *bench) freeze() { b.frozen = true }
 
-// catchUp lets the cache see what the API server has.
+// catchUp delivers to the cache what the API server has.
 func (b *bench) catchUp() {
 	b.t.Helper()
 	b.watch()
@@ -193,7 +193,7 @@ func (b *bench) deployment(p *pools.Pool) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// expect compares what the API server has with a size and a list of removals.
+// expect compares the API server's object with a size and a list of removals.
 func (b *bench) expect(p *pools.Pool, replicas int32, removals ...string) {
 	b.t.Helper()
 	d := b.deployment(p)

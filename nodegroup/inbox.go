@@ -10,7 +10,7 @@ import (
 type inbox struct {
 	mu     sync.Mutex
 	events []membership.Event
-	// bell has a value while there are events.
+	// bell holds a value while there are events.
 	bell chan struct{}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
-// liveReader reads Nodes and Machines from the API server itself, before one is removed that a watch may show wrongly.
+// liveReader reads Nodes and Machines from the API server itself, before a Machine is removed that the caches may show wrongly.
 type liveReader struct {
 	// control is the cluster of the Machines, target that of the Nodes.
 	control, target client.Reader
@@ -25,10 +25,9 @@ type liveReader struct {
 	cloud cloud.Provider
 }
 
-// read reads what became of Machines that the autoscaler takes for never registered although they name a Node. When the watch
-// has not brought the Node, it must not be removed (CA-C70), unless somebody has deleted it. When the node is shown as not
-// registered because it has not started, it must not be removed if it has started meanwhile. That is rare; all other calls
-// read nothing.
+// read reads the state of Machines that the autoscaler takes for never registered although they name a Node. A Machine whose
+// Node exists and only the cache lacks must not be removed (CA-C70). A Machine whose node is reported as not registered because
+// it had not started must not be removed if the node has started meanwhile. Both are rare; all other calls read nothing.
 //
 // Errors: Unavailable.
 func (l liveReader) read(ctx context.Context, s *model.Snapshot, nodes []membership.Node) (resize.Live, error) {
@@ -57,7 +56,7 @@ func (l liveReader) read(ctx context.Context, s *model.Snapshot, nodes []members
 	return facts, nil
 }
 
-// hasStarted reports whether a member's node has started: its Machine says so, or pods can run on it already.
+// hasStarted reports whether a member's node has started: its Machine's phase is Running, or pods can run on the node.
 func (l liveReader) hasStarted(ctx context.Context, m *membership.Member) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
@@ -72,8 +71,8 @@ func (l liveReader) hasStarted(ctx context.Context, m *membership.Member) (bool,
 	return takesPods || !membership.NewMember(l.cloud, machine).WithNode(node, m.ProviderID).Starting(), nil
 }
 
-// nodeExists reports whether there is a Node of the name that a Machine names. One with another UID was deleted and has
-// registered again: names are not used twice.
+// nodeExists reports whether the Node that a Machine names exists. One with another UID was deleted and has registered again,
+// because names of Machines are not reused.
 func (l liveReader) nodeExists(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()

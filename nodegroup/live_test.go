@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// unseen is a group of two with one Machine whose Node has registered, which a hanging watch of Nodes has not brought.
+// unseen returns a group of two with one Machine whose Node has registered and is missing in the cache.
 func unseen(t *testing.T) (*bench, *pools.Pool, *corev1.Node) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 5)
@@ -33,16 +33,16 @@ func unseen(t *testing.T) (*bench, *pools.Pool, *corev1.Node) {
 	return b, p, n
 }
 
-func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
+func TestDeleteNodesReadsANodeThatTheCacheLacks(t *testing.T) {
 	remove := func(b *bench, p *pools.Pool) error {
 		return b.groups.DeleteNodes(b.t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")})
 	}
-	t.Run("its Machine does not go as one that never joined (CA-C70)", func(t *testing.T) {
+	t.Run("does not remove its Machine as one that never joined (CA-C70)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("one that somebody has deleted does", func(t *testing.T) {
+	t.Run("removes the Machine of a Node that a user has deleted", func(t *testing.T) {
 		b, p, n := unseen(t)
 		if err := b.client.Delete(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 1, "a-2")
 	})
-	t.Run("nor when somebody has deleted its Node and it has registered again (CA-C70)", func(t *testing.T) {
+	t.Run("does not remove a Machine whose Node was deleted and has registered again (CA-C70)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.Status.NodeRef.UID = "earlier"
@@ -59,7 +59,7 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("nor when it registers while the call is under way (CA-C70)", func(t *testing.T) {
+	t.Run("does not remove a Machine whose Node registers during the call (CA-C70)", func(t *testing.T) {
 		b, p, n := unseen(t)
 		if err := b.client.Delete(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -72,13 +72,13 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("when it cannot be read nothing goes (CA-C77)", func(t *testing.T) {
+	t.Run("removes nothing when the Node cannot be read (CA-C77)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		b.groups.live.target = unreadable{b.client}
 		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 2)
 	})
-	t.Run("whoever is known to have registered, or not to, costs no read", func(t *testing.T) {
+	t.Run("reads nothing for a node that the cache has and for a Machine without one", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		_, n := p.Node("a-1")
@@ -92,19 +92,19 @@ func TestANodeThatTheWatchHasNotBrought(t *testing.T) {
 	})
 }
 
-// unreadable is an API server that answers no Get.
+// unreadable is an API server on which every Get fails.
 type unreadable struct{ client.Reader }
 
 func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {
 	return errors.New("connection refused")
 }
 
-func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
+func TestAWatchOfNodesThatDeliversNoNewNodesIsDetected(t *testing.T) {
 	pass := func(b *bench, d time.Duration) {
 		b.clock.Step(d)
 		b.probeOnce(b.t.Context())
 	}
-	t.Run("is seen by the Machines that name theirs (CA-C13)", func(t *testing.T) {
+	t.Run("a Machine names a Node that exists and the cache lacks (CA-C13)", func(t *testing.T) {
 		b, _, _ := unseen(t)
 		b.probeAll()
 		pass(b, staleAfter-time.Second)
@@ -116,7 +116,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 		pass(b, time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a Node that goes again was no sign", func(t *testing.T) {
+	t.Run("a Node that is deleted again does not count", func(t *testing.T) {
 		b, _, n := unseen(t)
 		b.probeAll()
 		if err := b.client.Delete(t.Context(), n); err != nil {
@@ -125,7 +125,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 		pass(b, staleAfter)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("nor is one whose Machine goes", func(t *testing.T) {
+	t.Run("a Node whose Machine is deleted does not count", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.DeletionTimestamp = &metav1.Time{Time: pools.Noon}
@@ -135,7 +135,7 @@ func TestAWatchOfNodesThatBringsNoNewOnes(t *testing.T) {
 		pass(b, staleAfter)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("nor one that has never been there", func(t *testing.T) {
+	t.Run("a Node that never existed does not count", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Machine("a-1", pools.WithServer, func(m *v1alpha1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: "a-1"} })

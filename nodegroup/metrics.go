@@ -19,24 +19,24 @@ type metrics struct {
 	moved   *prometheus.CounterVec
 
 	mu sync.Mutex
-	// counted are the groups that changes were counted for.
+	// counted holds the groups for which changes were counted.
 	counted map[string]*counted
 }
 
-// counted are the calls that have changed a group, and when the last one did.
+// counted holds the calls that have changed a group, and when the last one did.
 type counted struct {
 	calls map[string]bool
 	last  time.Time
 }
 
-// keepSeries is how long after its last change the counters of a group stay that does not exist any more.
+// keepSeries is how long the counters of a deleted group stay after its last change.
 const keepSeries = 30 * time.Minute
 
 var (
-	descSize = prometheus.NewDesc("drover_nodegroup_size", "Machines wanted in a node group, as the autoscaler is told.", []string{"group"}, nil)
+	descSize = prometheus.NewDesc("drover_nodegroup_size", "Target size of a node group, as the autoscaler receives it.", []string{"group"}, nil)
 	descMin  = prometheus.NewDesc("drover_nodegroup_min_size", "Minimum of a node group.", []string{"group"}, nil)
 	descMax  = prometheus.NewDesc("drover_nodegroup_max_size", "Maximum of a node group.", []string{"group"}, nil)
-	descBad  = prometheus.NewDesc("drover_nodegroup_invalid", "1 for an object with bounds that cannot be read, which is no node group therefore.", []string{"group"}, nil)
+	descBad  = prometheus.NewDesc("drover_nodegroup_invalid", "1 for an object with bounds that cannot be read, which is therefore not a node group.", []string{"group"}, nil)
 	descWait = prometheus.NewDesc("drover_nodegroup_awaited", "Units of a node group that have neither node nor error.", []string{"group"}, nil)
 )
 
@@ -54,7 +54,7 @@ func newMetrics() *metrics {
 			Name: "drover_nodegroup_changes_total", Help: "Writes for the autoscaler, by group and call.",
 		}, []string{"group", "call"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "drover_nodegroup_refused_total", Help: "Changes that were refused or failed, by call and kind of error; Unavailable holds those with an unknown outcome.",
+			Name: "drover_nodegroup_refused_total", Help: "Changes that were refused or failed, by call and kind of error; Unavailable includes those with an unknown outcome.",
 		}, []string{"call", "kind"}),
 		moved: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_nodegroup_machines_total", Help: "Machines by which the autoscaler has raised or lowered sizes.",
@@ -87,7 +87,7 @@ func (m *metrics) changed(group, call string, before, after int32, now time.Time
 	}
 }
 
-// sweep drops the counters of groups that do not exist any more and were not changed for keepSeries.
+// sweep drops the counters of groups that no longer exist and were not changed for keepSeries.
 func (m *metrics) sweep(living map[string]*model.Group, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -122,7 +122,7 @@ func (collector) Describe(out chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector: it reads what the autoscaler would be answered now.
+// Collect implements prometheus.Collector. It reads the values that the autoscaler would receive now.
 func (c collector) Collect(out chan<- prometheus.Metric) {
 	v := c.store.view.Load()
 	for id, g := range v.Snapshot.Groups {

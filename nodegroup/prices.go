@@ -19,7 +19,7 @@ const pricesKey = "prices.yaml"
 // prices reads the prices of servers from a ConfigMap.
 type prices struct {
 	live client.Reader
-	// configMap has no name when there are no prices.
+	// configMap has an empty name when there are no prices.
 	configMap types.NamespacedName
 	// current is nil until prices have been read; trouble is the text of the last error.
 	current atomic.Pointer[price.Prices]
@@ -50,13 +50,13 @@ func (p *prices) fetch(ctx context.Context) (*price.Prices, error) {
 	return next, nil
 }
 
-// note logs what is wrong with the prices when it changes.
+// note logs an error of the prices when it changes.
 func (p *prices) note(ctx context.Context, err error) {
 	var text string
 	if err != nil {
 		text = err.Error()
 	}
 	if old := p.trouble.Swap(&text); (old == nil || *old != text) && err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "No new prices")
+		ctrl.LoggerFrom(ctx).Error(err, "Prices cannot be read; the last good ones stay")
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Refresh begins a loop of the autoscaler: it takes the set of groups again. It is the one read that fails when the state
-// cannot be trusted, because a loop that does not take place does no harm (CA-C13). After a pause without a Refresh or a
-// change, and only then, it reads the sizes from the API server: another replica may have been asked meanwhile.
+// Refresh begins a loop of the autoscaler: it takes a new list of groups. It is the only read that fails when the state cannot
+// be trusted, because a loop that is skipped does no harm (CA-C13). Only after a pause without a Refresh or a change it reads
+// the sizes from the API server: another replica may have changed them meanwhile.
 //
 // Errors: Unavailable.
 func (g *Groups) Refresh(ctx context.Context) error {
@@ -37,7 +37,8 @@ func (g *Groups) ForNode(n membership.Node) (model.Listing, bool) {
 	return g.store.current().ForNode(n)
 }
 
-// TargetSize returns the number of living Machines wanted, own writes included (CA-C36, C37).
+// TargetSize returns the number of living Machines wanted, including drover's own writes that the watch has not delivered yet
+// (CA-C36, C37).
 //
 // Errors: NotFound.
 func (g *Groups) TargetSize(id string) (int32, error) {
@@ -68,15 +69,15 @@ func (g *Groups) TemplateNode(id string) ([]byte, error) {
 		return nil, err
 	}
 	if len(e.Template) == 0 {
-		return nil, model.Refusef(model.Unimplemented, "what a node of %s will be is not known: see the condition TemplateResolved of the MachineDeployment", id)
+		return nil, model.Refusef(model.Unimplemented, "the resources of a new node of %s are not known: see the condition TemplateResolved of the MachineDeployment", id)
 	}
 	return e.Template, nil
 }
 
-// Settings returns a group's own options over those of the autoscaler's flags; false when the flags hold. They do for every
-// group without such annotations, and for every autoscaler that does not send its provision time: up to 1.28 it has no field
-// for that and would take an answer for a provision time of zero. It never fails: the autoscaler forgets an order whose
-// options it cannot read, and makes it again (CA-C90 … C96).
+// Settings returns the autoscaler's options with the group's own options in their place; false when the autoscaler's flags
+// hold. The flags hold for every group without option annotations, and for every autoscaler that does not send its provision
+// time: up to 1.28 it has no field for it and would read an answer as a provision time of zero. It never fails: when the
+// autoscaler cannot read the options of a group that grows, it forgets the order and makes it again (CA-C90 … C96).
 func (g *Groups) Settings(id string, defaults model.Settings) (model.Settings, bool) {
 	if defaults.ProvisionTime <= 0 {
 		return model.Settings{}, false
@@ -89,8 +90,8 @@ func (g *Groups) Settings(id string, defaults model.Settings) (model.Settings, b
 	return e.Options.Over(defaults), true
 }
 
-// NodePrice returns the price of a node from start to end. The node may be one of ours, a template, or an unknown one: then
-// it costs as much as the dearest node that is known, so that it is not preferred.
+// NodePrice returns the price of a node from start to end. It may be a node of a group, a template, or an unknown node, which
+// costs as much as the dearest known node, so that it is not preferred.
 //
 // Errors: Unimplemented without prices (CA-C106).
 func (g *Groups) NodePrice(n membership.Node, start, end time.Time) (float64, error) {

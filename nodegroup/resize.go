@@ -19,12 +19,12 @@ func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error
 	return g.writer.resize(ctx, id, request{reason: "IncreasedSize", grows: true, decision: resize.Increase{Delta: delta}})
 }
 
-// DeleteNodes removes exactly the Machines of these nodes and lowers the size by as many, in one conditional write; all
-// of them or none. Named again, they change nothing.
+// DeleteNodes removes exactly the Machines of these nodes and lowers the size by as many, in one conditional write, all or
+// none. Nodes that are named again change nothing.
 //
-// Errors: InvalidArgument for a call that names nothing; NotFound; FailedPrecondition for a node of another group or of
-// none, for one that has registered meanwhile, and for a working node at the minimum (nothing changed);
-// ResourceExhausted when the list of removals is full; Unavailable (CA-C65 … C82).
+// Errors: InvalidArgument for a call that names nothing; NotFound; FailedPrecondition for a node of another group or of none,
+// for one that has registered meanwhile, and for a working node at the minimum (nothing changed); ResourceExhausted when the
+// list of removals is full; Unavailable (CA-C65 … C82).
 func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []membership.Node) error {
 	if len(nodes) == 0 {
 		return model.Refusef(model.InvalidArgument, "removing from %s: the request names no node", id)
@@ -43,8 +43,8 @@ func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []membership.
 	return g.writer.resize(ctx, id, request{reason: reason, decision: resize.Removal{Nodes: nodes, Live: live}})
 }
 
-// DecreaseTargetSize takes back up to -delta promises: replicas without a Machine and Machines without a node. It never
-// touches a registered node, and takes back less when there is less (CA-C83 … C89).
+// DecreaseTargetSize takes back up to -delta requests for nodes: replicas without a Machine and Machines without a node. It
+// never touches a registered node, and takes back less when fewer are open (CA-C83 … C89).
 //
 // Errors: InvalidArgument for a delta that is not negative; NotFound; Unavailable.
 func (g *Groups) DecreaseTargetSize(ctx context.Context, id string, delta int32) error {

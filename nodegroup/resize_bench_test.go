@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// BenchmarkOrders_CA_C59 makes 200 increases at once of one group, on a real API server, and compares with a bare client that
-// makes as many conditional writes, one after the other. None may be lost, and each is one write.
+// BenchmarkOrders_CA_C59 makes 200 increases of one group at once, on a real API server. It compares them with a bare client
+// that makes as many conditional writes, one after the other. No increase may be lost, and each is one write.
 func BenchmarkOrders_CA_C59(b *testing.B) {
 	const orders = 200
 	s := newSite(b)

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// idleAfter is after how long without a Refresh or a change another replica may have been asked meanwhile, and may have
-	// written what our watch has not brought yet. It is longer than the autoscaler's time between two loops, so that an
-	// autoscaler that stays with one replica costs nothing.
+	// idleAfter is the pause without a Refresh or a change after which another replica may have served the autoscaler and
+	// written sizes that this replica's watch has not delivered yet. It is longer than the time between two loops of the
+	// autoscaler, so that an autoscaler that stays with one replica causes no reads.
 	idleAfter = 20 * time.Second
 	// sizesDeadline bounds the read that follows; the autoscaler gives up after 5 s.
 	sizesDeadline = 3 * time.Second
@@ -32,7 +32,8 @@ type sizes struct {
 	freshness *freshness
 	bareSets  bool
 
-	// turn is a lock: send to take it, receive to release it. It guards resized, the groups whose size the last read changed.
+	// turn is a lock: send to take it, receive to release it. It guards resized, the ids of the groups whose size the last read
+	// changed.
 	turn    chan struct{}
 	resized map[string]bool
 	// served is when a Refresh or a change was last asked for, in nanoseconds.
@@ -41,9 +42,9 @@ type sizes struct {
 	begun, done atomic.Int64
 }
 
-// connected reads the sizes for a client that has connected: a fail-over, most of all, of a client that has perhaps just ordered
-// from another replica. A size without that order would be taken for a node that came, and the order would be made again
-// (CA-C36, C58). When the read fails, the next Refresh and changes try again, and fail if need be.
+// connected reads the sizes for a client that has just connected. After a fail-over the client may have ordered nodes from
+// another replica. A size without that order would look like a node that has come, and the client would make the order again
+// (CA-C36, C58). When the read fails, the next Refresh and changes try again, and fail if they must.
 func (s *sizes) connected(ctx context.Context) {
 	if _, err := s.read(ctx); err != nil {
 		s.served.Store(0)
@@ -51,14 +52,14 @@ func (s *sizes) connected(ctx context.Context) {
 	}
 }
 
-// ensureFresh begins a Refresh or a change: after a pause without any the sizes are read first. It returns the ids of the
-// groups of which this replica has answered with another size until now.
+// ensureFresh begins a Refresh or a change. After a pause without any it reads the sizes first. It returns the ids of the
+// groups for which this replica has answered with another size until now.
 //
 // Errors: Unavailable.
 func (s *sizes) ensureFresh(ctx context.Context) (map[string]bool, error) {
 	now := s.clock.Now()
 	last := s.served.Load()
-	// When the clock has gone back, nobody knows how long the pause was.
+	// When the clock has been set back, the length of the pause is unknown.
 	if pause := now.Sub(time.Unix(0, last)); last != 0 && pause >= 0 && pause < idleAfter {
 		s.served.Store(now.UnixNano())
 		return nil, nil
@@ -66,7 +67,7 @@ func (s *sizes) ensureFresh(ctx context.Context) (map[string]bool, error) {
 	return s.read(ctx)
 }
 
-// read reads all the objects in one list that is as new as the API server, and stores those that are newer than the watches'.
+// read reads all the objects in one list that is as new as the API server, and stores those that are newer than the cache's.
 func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	asked := s.begun.Load()
 	ctx, cancel := context.WithTimeout(ctx, sizesDeadline)
@@ -97,7 +98,7 @@ func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	return resized, nil
 }
 
-// list reads the objects. Without a resourceVersion the answer is not older than the question.
+// list reads the objects. Without a resourceVersion the list is not older than the request.
 func (s *sizes) list(ctx context.Context) ([]client.Object, error) {
 	lists := []client.ObjectList{&v1alpha1.MachineDeploymentList{}}
 	if s.bareSets {

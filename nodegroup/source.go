@@ -14,14 +14,14 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// source is where events come from.
+// source delivers events.
 type source interface {
-	// start passes everything that exists to receive and returns; from then on it passes each change. It does no I/O beside
+	// start passes all existing objects to receive and returns; from then on it passes each change. It makes no calls besides
 	// the watches.
 	start(ctx context.Context, receive func(membership.Event)) error
 }
 
-// caches are the informers' caches of the cluster with the Machines and of that with the Nodes.
+// caches are the informer caches of the cluster with the Machines and of that with the Nodes.
 type caches struct {
 	control, target ctrlcache.Cache
 }
@@ -55,7 +55,7 @@ func (c *caches) start(ctx context.Context, receive func(membership.Event)) erro
 	return nil
 }
 
-// handler passes an informer's events to receive. The objects are the cache's own: nobody changes them.
+// handler passes an informer's events to receive. The objects are those of the cache and must not be changed.
 func handler(receive func(membership.Event), matters func(before, after any) bool) cache.ResourceEventHandlerFuncs {
 	pass := func(o any, gone bool) {
 		if object, ok := o.(client.Object); ok {
@@ -80,7 +80,8 @@ func handler(receive func(membership.Event), matters func(before, after any) boo
 
 func always(_, _ any) bool { return true }
 
-// nodeMatters reports whether an update of a Node can change an answer. Its status, which moves most, cannot.
+// nodeMatters reports whether an update of a Node can change an answer. Updates of most of its status, the most frequent ones,
+// cannot.
 func nodeMatters(before, after any) bool {
 	a, ok := before.(*corev1.Node)
 	b, same := after.(*corev1.Node)

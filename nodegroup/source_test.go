@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestNodeChangesThatMatter(t *testing.T) {
+func TestNodeMatters(t *testing.T) {
 	tainted := func(taints ...corev1.Taint) *corev1.Node {
 		return &corev1.Node{Spec: corev1.NodeSpec{Taints: taints}}
 	}
@@ -16,7 +16,7 @@ func TestNodeChangesThatMatter(t *testing.T) {
 		before, after *corev1.Node
 		want          bool
 	}{
-		{"a taint in the place of another matters (F-47)", tainted(a), tainted(corev1.Taint{Key: "b", Effect: a.Effect}), true},
+		{"a taint that replaces another matters (F-47)", tainted(a), tainted(corev1.Taint{Key: "b", Effect: a.Effect}), true},
 		{"another effect of a taint matters (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute}), true},
 		{"another value of a taint does not matter (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Value: "v", Effect: a.Effect}), false},
 	} {

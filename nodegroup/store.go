@@ -15,31 +15,31 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// listingAge is how long a set of listed groups stays when nobody refreshes it.
+// listingAge is how long a list of groups holds without a Refresh.
 const listingAge = time.Minute
 
-// store holds the newest snapshot and what is published of it, and merges what the watches bring with newer versions of objects
-// that this process has read or written itself.
+// store holds the newest snapshot and the published view of it. It merges the events of the watches with newer versions of
+// objects that this process has read or written itself.
 type store struct {
 	clock clock.PassiveClock
-	// unsound counts the snapshots that flaw, which returns the first broken invariant of one, keeps from being published.
+	// unsound counts the snapshots that were not published because flaw, which returns the first broken invariant, found one.
 	unsound prometheus.Counter
 	flaw    func(*model.Snapshot) error
 	inbox   inbox
 	view    atomic.Pointer[model.View]
 
-	// mu guards what follows and the making of views. It is not held during I/O.
+	// mu guards the fields below and the making of views. It is not held during I/O.
 	mu sync.Mutex
-	// newest is the newest snapshot; the view has the newest one without a flaw.
+	// newest is the newest snapshot; view has the newest one without a flaw.
 	newest *model.Snapshot
-	// own are, by id of the group, versions of objects that the watches have not brought yet.
+	// own holds, by id of the group, versions of objects that the watches have not delivered yet.
 	own map[string]ownVersion
-	// guarded are the groups that are kept from growing, by id.
+	// guarded holds the groups that are kept from growing, by id.
 	guarded map[string]*guard
 }
 
-// ownVersion is an object that came from the API server itself, by a write of ours or a live read, and when. Until the watch
-// has brought that version or a later one, it holds instead of the watch's (CA-C36).
+// ownVersion is an object that this process has written or read from the API server itself, and when. Until the watch has
+// delivered that version or a later one, it is used instead of the watch's (CA-C36).
 type ownVersion struct {
 	object client.Object
 	at     time.Time
@@ -54,8 +54,8 @@ func newStore(rules model.Rules, c clock.PassiveClock, unsound prometheus.Counte
 	return s
 }
 
-// renew makes a snapshot of what has happened, and publishes it when it has no flaw (CA-C115). With relist the set of listed
-// groups is taken again.
+// renew makes a snapshot of the events since the last one, and publishes it when it has no flaw (CA-C115). With relist it also
+// renews the list of groups.
 //
 // Errors: Unavailable.
 func (s *store) renew(relist bool) error {
@@ -75,7 +75,7 @@ func (s *store) advance(events []membership.Event, relist bool) error {
 	s.newest = s.newest.Apply(events, now)
 	if err := s.flaw(s.newest); err != nil {
 		s.unsound.Inc()
-		return model.Unavailablef(err, "the node groups do not add up, the last sound answers stay")
+		return model.Unavailablef(err, "the node groups are inconsistent, the last consistent answers stay")
 	}
 	maps.DeleteFunc(s.guarded, func(id string, _ *guard) bool { return s.newest.Groups[id] == nil })
 	if relist {
@@ -86,8 +86,8 @@ func (s *store) advance(events []membership.Event, relist bool) error {
 	return nil
 }
 
-// current returns what reads are answered from. When there was no Refresh for a minute, the set of groups is taken again, as if
-// there had just been one: no replica answers with an empty list because it was not asked before.
+// current returns the view that reads are answered from. Without a Refresh for a minute it renews the list of groups itself, so
+// that a replica that no autoscaler has called yet does not answer with an empty list.
 func (s *store) current() *model.View {
 	v := s.view.Load()
 	if now := s.clock.Now(); now.Sub(v.Listed) >= listingAge {
@@ -118,8 +118,8 @@ func (s *store) entry(id string) (*model.Entry, error) {
 	return e, nil
 }
 
-// latest returns the newest snapshot, and since when the watches have not brought a version of our own; zero when they have
-// brought all.
+// latest returns the newest snapshot, and since when the watches lack a version that this process has written or read; zero
+// when they lack none.
 func (s *store) latest() (*model.Snapshot, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// withoutOlder returns the events without those of objects of which a newer version is known. The caller holds mu.
+// withoutOlder returns the events without those whose object is older than the version in own. The caller holds mu.
 func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 	kept := events[:0]
 	for _, e := range events {
@@ -151,7 +151,7 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 		if ok && !e.Gone && membership.Newer(own.object, e.Object) {
 			continue
 		}
-		// After a watch has begun again, another object that has the name now replaces the earlier one in one event.
+		// After a restarted watch, one event may replace an object by a new one of the same name.
 		if ok && (own.object.GetUID() == e.Object.GetUID() || membership.Later(e.Object, own.object)) {
 			delete(s.own, owner.ID)
 		}
@@ -160,9 +160,9 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 	return kept
 }
 
-// adopt takes a version of an object that came from the API server itself, and publishes what follows from it. Members that
-// were kept at the minimum are shown without their error until they fail again. A later version that the watch has brought
-// holds, and so does its news that the object is gone, after which no watch would remove it again.
+// adopt stores a version of an object that came from the API server itself, and publishes the result. Members that were kept at
+// the minimum are shown without their error until they fail again. A later version from the watch wins, and so does its
+// deletion event, because no later event would remove the object again.
 func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,13 +175,13 @@ func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 		s.own[o.ID] = ownVersion{object, s.clock.Now()}
 	}
 	s.newest = s.newest.WithSeen(known, kept)
-	// A flaw is told by the next Refresh, which comes to the same.
+	// The next Refresh reports a flaw: it finds the same one.
 	_ = s.advance([]membership.Event{{Object: object}}, false)
 }
 
-// adoptNewer takes those of the objects of which the snapshot has an older version. It returns how many they are, and the ids of
-// the groups whose size that changes. An object that the snapshot does not have at all is left to the watch: nobody was
-// told of it.
+// adoptNewer stores those of the objects that the snapshot has in an older version. It returns how many they are, and the ids
+// of the groups whose size changes by that. It leaves an object that the snapshot lacks to the watch: no caller has seen it
+// yet.
 func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +200,7 @@ func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[st
 	if len(events) == 0 {
 		return 0, nil
 	}
-	// A flaw is told by the next Refresh, which comes to the same.
+	// The next Refresh reports a flaw: it finds the same one.
 	_ = s.advance(events, false)
 	resized = map[string]bool{}
 	for id, size := range before {

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
-	// begin gives a group, and its object as an answer on the way that the watch overtakes.
+func TestAnAnswerThatArrivesAfterTheWatchEvent(t *testing.T) {
+	// begin returns a group, and its object as an answer that arrives after the watch has delivered a later event.
 	begin := func(t *testing.T) (*bench, *pools.Pool, *v1alpha1.MachineDeployment) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
@@ -25,7 +25,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		}
 		return b, p, answer
 	}
-	t.Run("an object that has gone meanwhile does not come back, and no watch is taken for late (CA-C115)", func(t *testing.T) {
+	t.Run("does not bring back an object that was deleted meanwhile, and no watch counts as late (CA-C115)", func(t *testing.T) {
 		b, p, answer := begin(t)
 		b.catchUp()
 		b.groups.store.adopt(answer)
@@ -36,7 +36,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 			t.Errorf("%s is still listed: %+v", p.ID(), list)
 		}
 	})
-	t.Run("nor in the place of another that has its name now (CA-C115)", func(t *testing.T) {
+	t.Run("does not replace a new object of the same name (CA-C115)", func(t *testing.T) {
 		b, p, answer := begin(t)
 		b.catchUp()
 		another := answer.DeepCopy()
@@ -48,7 +48,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 			t.Errorf("the group is that of %s", got)
 		}
 	})
-	t.Run("one that has the name since is taken at once, although the watch still shows the earlier", func(t *testing.T) {
+	t.Run("replaces an earlier object of the same name that the watch still shows", func(t *testing.T) {
 		b, p, answer := begin(t)
 		another := answer.DeepCopy()
 		another.UID, another.ResourceVersion = types.UID("another"), "1002"
@@ -59,7 +59,7 @@ func TestWhatComesBackLaterThanTheWatch(t *testing.T) {
 		b.clock.Step(time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a write whose object was deleted and made anew while the watch was away is no sign of a watch that is late (CA-C13)", func(t *testing.T) {
+	t.Run("does not count as a late watch when its object was re-created while the watch was broken (CA-C13)", func(t *testing.T) {
 		b, _, answer := begin(t)
 		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()

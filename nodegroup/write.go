@@ -22,22 +22,22 @@ import (
 const (
 	// writeDeadline bounds one call with all its attempts; the autoscaler gives up after 5 s.
 	writeDeadline = 4 * time.Second
-	// conflicts is how often a write is decided again because another writer was faster.
+	// conflicts is how often a write is decided again after a conflict with another writer.
 	conflicts = 50
 )
 
 // request is a call that changes a group.
 type request struct {
-	// reason is that of the Event.
+	// reason is the reason of the Event.
 	reason string
-	// grows is set when a leader is needed to carry the change out.
+	// grows is set when a leader is needed to carry out the change.
 	grows    bool
 	decision decision
 }
 
-// decision says what to write, given what is known now. It is asked again after a conflict.
+// decision decides what to write, given the current snapshot. It is asked again after a conflict.
 type decision interface {
-	// Decide decides on the group with that id in the snapshot, so that group and Machines are of the same version.
+	// Decide decides on the group with that id. The snapshot has the group and its Machines in matching versions.
 	Decide(s *model.Snapshot, id string) (resize.Change, error)
 }
 
@@ -62,7 +62,8 @@ type locks struct {
 
 // lock is the lock of one group.
 type lock struct {
-	// turn has room for one element: sending it locks, receiving it unlocks. Unlike a mutex it can be given up when a context ends.
+	// turn has room for one element: send to lock, receive to unlock. Unlike a mutex, the wait can be given up when a context
+	// ends.
 	turn chan struct{}
 	// calls is the number of calls that hold the lock or wait for it.
 	calls int
@@ -94,7 +95,7 @@ func (l *locks) enter(id string) *lock {
 	return l.byID[id]
 }
 
-// leave ends the part of one call in the lock of a group. The last call drops it.
+// leave unregisters one call from the lock of a group. The last call drops the lock.
 func (l *locks) leave(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -127,8 +128,8 @@ func (w *writer) inTurn(ctx context.Context, id string, r request) error {
 	return w.carryOut(ctx, id, r)
 }
 
-// admit refuses a change while what we know may be wrong, and an increase that no replica would carry out, or that was decided
-// on a size that another replica had changed.
+// admit returns an error for a change while the snapshot may be wrong, for an increase that no replica would carry out, and for
+// one that was decided on a size that another replica had changed.
 func (w *writer) admit(ctx context.Context, id string, r request) error {
 	if _, err := w.store.entry(id); err != nil {
 		return err
@@ -145,13 +146,13 @@ func (w *writer) admit(ctx context.Context, id string, r request) error {
 	case err != nil || !r.grows:
 		return err
 	case resized[id]:
-		return model.Refusef(model.Unavailable, "increasing %s: another replica has changed its size to %d, which this one has not told yet; nothing was changed", id, e.Target)
+		return model.Refusef(model.Unavailable, "increasing %s: another replica has changed its size to %d, and this one has answered with the older size until now; nothing was changed", id, e.Target)
 	}
 	return w.freshness.checkLeader()
 }
 
-// carryOut writes, again while others are faster. Once begun it is finished even when the caller goes away: a caller that
-// has given up must be able to rely on all or nothing (CA-C12, C77). The caller has the group's lock.
+// carryOut writes, again after conflicts. Once begun it is finished even when the caller disconnects: a caller that has given
+// up must be able to rely on all or nothing (CA-C12, C77). The caller holds the group's lock.
 func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
@@ -172,7 +173,7 @@ func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	return model.Refusef(model.Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", id, conflicts)
 }
 
-// attempt decides on one version of the group, which the snapshot holds, and writes it if nobody has changed it since.
+// attempt decides on the group in one snapshot, and writes unless the object has changed since.
 func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group, r request) error {
 	if err := rollout.CheckSize(g.Owner.Replicas); err != nil {
 		return model.Refusef(model.FailedPrecondition, "changing %s: %v", g.ID, err)
@@ -203,7 +204,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 	return nil
 }
 
-// reread takes the object from the API server itself.
+// reread reads the object from the API server and stores it.
 //
 // Errors: FailedPrecondition when it is gone; Unavailable.
 func (w *writer) reread(ctx context.Context, o *membership.Owner) error {

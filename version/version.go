@@ -1,4 +1,4 @@
-// Package version says which build of drover this is. It imports nothing of drover.
+// Package version returns the version of this build of drover. It imports nothing of drover.
 package version
 
 import (
@@ -8,21 +8,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// version and commit are set when drover is built: -ldflags "-X github.com/drover-project/drover/version.version=v1.2.3". Empty: what
-// the go command has written into the binary counts.
+// version and commit are set when drover is built: -ldflags "-X github.com/drover-project/drover/version.version=v1.2.3". When
+// they are empty, the go command's build information counts.
 var version, commit string
 
-// Build is which build of drover this is.
+// Build identifies a build of drover.
 type Build struct {
 	// Version is that of the release, such as v1.2.3; devel when it was built without one.
 	Version string
 	// Commit is the revision in the repository; unknown when it was built without one. It ends in -dirty when files were changed.
 	Commit string
-	// Go is the release of Go that has built it.
+	// Go is the release of Go that built it.
 	Go string
 }
 
-// Get returns which build this is.
+// Get returns the build of this process.
 func Get() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -31,7 +31,7 @@ func Get() Build {
 	return of(version, commit, info)
 }
 
-// of returns which build it is: what was set when it was built, else what the go command knew.
+// of returns the build by the values that were set when it was built, else by the go command's build information.
 func of(version, commit string, info *debug.BuildInfo) Build {
 	b := Build{Version: version, Commit: commit, Go: info.GoVersion}
 	if b.Version == "" {
@@ -46,7 +46,7 @@ func of(version, commit string, info *debug.BuildInfo) Build {
 	return b
 }
 
-// revision returns the revision that the go command has found in the repository.
+// revision returns the repository's revision in the build information.
 func revision(info *debug.BuildInfo) string {
 	found, dirty := "unknown", ""
 	for _, setting := range info.Settings {
@@ -60,13 +60,13 @@ func revision(info *debug.BuildInfo) string {
 	return found + dirty
 }
 
-// String returns all of it in one line.
+// String returns all fields in one line.
 func (b Build) String() string {
 	return fmt.Sprintf("drover %s (commit %s, %s)", b.Version, b.Commit, b.Go)
 }
 
-// UserAgent returns what drover calls itself towards Kubernetes and OpenStack. The part before the slash is also the name under which
-// Kubernetes records what drover has written.
+// UserAgent returns the user agent of drover for Kubernetes and OpenStack. The part before the slash is also the name under
+// which Kubernetes records what drover has written.
 func UserAgent() string { return "drover/" + Get().Version }
 
 // Metric returns the metric drover_build_info, which is always 1.

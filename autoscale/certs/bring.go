@@ -12,8 +12,10 @@ type ownContent struct {
 	server  *leaf
 }
 
-// bringOwn brings the data of drover's own Secret up to date. It returns what they hold then, and what was changed and why; nothing
-// when nothing had to be changed. Errors: there are authorities that cannot be read.
+// bringOwn brings the data of drover's own Secret up to date. It returns their content, and the changes with the reason of
+// each; no changes when all is up to date.
+//
+// Errors: the stored authorities cannot be read.
 func bringOwn(data map[string][]byte, server wanted, now time.Time) (ownContent, []string, error) {
 	var reasons []string
 	all, err := authoritiesIn(data)
@@ -45,8 +47,8 @@ func bringOwn(data map[string][]byte, server wanted, now time.Time) (ownContent,
 	return ownContent{trusted, cert}, reasons, err
 }
 
-// bringAutoscalers brings the data of the autoscaler's Secret up to date. It returns the certificate that they hold then, and what
-// was changed and why.
+// bringAutoscalers brings the data of the autoscaler's Secret up to date. It returns the certificate in them, and the changes
+// with the reason of each.
 func bringAutoscalers(data map[string][]byte, trusted []authority, autoscaler wanted, now time.Time) (*leaf, []string, error) {
 	var reasons []string
 	if !bytes.Equal(data[authoritiesKey], certificatesOf(trusted)) {
@@ -60,8 +62,8 @@ func bringAutoscalers(data map[string][]byte, trusted []authority, autoscaler wa
 	return cert, reasons, err
 }
 
-// bringLeaf makes the certificate in a Secret's data again when that is due. It returns the certificate that is there then, and why
-// it was made; empty when it was not.
+// bringLeaf renews the certificate in a Secret's data when that is due. It returns the current certificate, and the reason of a
+// renewal; empty when it was not renewed.
 func bringLeaf(data map[string][]byte, trusted []authority, w wanted, now time.Time) (*leaf, string, error) {
 	have := leafIn(data)
 	why := w.due(have, trusted, now)

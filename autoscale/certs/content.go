@@ -20,8 +20,9 @@ const (
 	signingKey = "ca.key"
 )
 
-// authoritiesIn returns the authorities that a Secret of drover's own holds; none when it holds nothing of them. Errors: what is
-// there cannot be read, or no authority has a key.
+// authoritiesIn returns the authorities in drover's own Secret; none when it is empty.
+//
+// Errors: its content cannot be parsed, or no authority has a key.
 func authoritiesIn(data map[string][]byte) ([]authority, error) {
 	if len(data[authoritiesKey]) == 0 && len(data[signingKey]) == 0 {
 		return nil, nil

@@ -12,7 +12,8 @@ const (
 	year = 365 * day
 
 	// serverLife and clientLife are how long the two certificates are valid. Each is renewed at two thirds of its life. The
-	// autoscaler reads its files once, at its start: one that starts with the oldest certificate there can be has a year left.
+	// autoscaler reads its files once, at its start: one that starts with a certificate just before its renewal can run for
+	// another year.
 	serverLife = year
 	clientLife = 3 * year
 	// authorityLife is how long an authority is valid. A new one is made at two thirds of it.
@@ -20,14 +21,14 @@ const (
 	// overlap is how long a new authority is trusted before it signs: longer than the year for which an autoscaler may run
 	// on the authorities that it read at its start.
 	overlap = year + 30*day
-	// backdated is how much earlier than it is made a certificate becomes valid: clocks differ.
+	// backdated is how long before its creation a certificate becomes valid, because clocks differ.
 	backdated = time.Hour
 )
 
 // authority is a certificate authority.
 type authority struct {
 	cert *x509.Certificate
-	// key signs; nil: the authority is trusted and signs no more.
+	// key signs; nil for an authority that is trusted and no longer signs.
 	key crypto.Signer
 }
 
@@ -37,7 +38,7 @@ type leaf struct {
 	key  crypto.Signer
 }
 
-// wanted is what the certificate of one side must be.
+// wanted describes the certificate of one side.
 type wanted struct {
 	usage      x509.ExtKeyUsage
 	commonName string
@@ -55,8 +56,8 @@ func living(all []authority, now time.Time) []authority {
 	return valid
 }
 
-// authorityDue returns why a new authority has to be made; empty when none has to. valid are those that are valid now, the oldest
-// first.
+// authorityDue returns why a new authority must be created; empty when none must. valid are the authorities that are valid now,
+// the oldest first.
 func authorityDue(valid []authority, now time.Time) string {
 	signing := slices.DeleteFunc(slices.Clone(valid), func(a authority) bool { return a.key == nil })
 	switch {
@@ -68,8 +69,8 @@ func authorityDue(valid []authority, now time.Time) string {
 	return ""
 }
 
-// signer returns the authority that signs now: the oldest that outlives what it signs, until a younger one has been trusted for
-// overlap. valid are those that are valid now, the oldest first, and at least one of them has a key.
+// signer returns the authority that signs now: the oldest that outlives the new certificate, until a younger one has been
+// trusted for overlap. valid are the authorities that are valid now, the oldest first; at least one has a key.
 func signer(valid []authority, now time.Time) authority {
 	var chosen authority
 	for _, a := range valid {
@@ -84,7 +85,7 @@ func signer(valid []authority, now time.Time) authority {
 	return chosen
 }
 
-// due returns why the certificate has to be made again; empty when it has not. trusted are the authorities that are valid now.
+// due returns why the certificate must be renewed; empty when it need not be. trusted are the authorities that are valid now.
 func (w wanted) due(have *leaf, trusted []authority, now time.Time) string {
 	switch {
 	case have == nil:
@@ -114,8 +115,9 @@ func (w wanted) signedByOne(cert *x509.Certificate, trusted []authority) bool {
 	})
 }
 
-// namesFor returns the names of a certificate that takes the place of another one. While that one need not be renewed for its age,
-// its names stay: another replica, of another version or with other flags, may want them, and the two would renew by turns.
+// namesFor returns the names of the certificate that replaces another one. While the old one is not due because of its age, its
+// names stay: another replica, of another version or with other flags, may want them, and the two would replace each other's
+// certificates endlessly.
 func (w wanted) namesFor(before *leaf, now time.Time) []string {
 	names := slices.Clone(w.names)
 	if before != nil && !aged(before.cert, now) {

@@ -13,7 +13,7 @@ var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(years float64) time.Time { return origin.Add(time.Duration(years * float64(year))) }
 
-// made returns an authority that was made so many years after origin.
+// made returns an authority that was created so many years after origin.
 func made(t *testing.T, years float64) authority {
 	t.Helper()
 	a, err := makeAuthority(at(years))
@@ -25,7 +25,7 @@ func made(t *testing.T, years float64) authority {
 
 func withoutKey(a authority) authority { return authority{cert: a.cert, key: crypto.Signer(nil)} }
 
-func TestWhenANewAuthorityIsDue(t *testing.T) {
+func TestAuthorityDue(t *testing.T) {
 	first, second := made(t, 0), made(t, 10)
 	for _, tc := range []struct {
 		name string
@@ -34,7 +34,7 @@ func TestWhenANewAuthorityIsDue(t *testing.T) {
 		want string
 	}{
 		{"there is none", nil, at(0), "there is no authority that is valid"},
-		{"one that is new", []authority{first}, at(0), ""},
+		{"a new authority", []authority{first}, at(0), ""},
 		{"one with more than a third of its life left", []authority{first}, at(9.99), ""},
 		{"one with a third of its life left", []authority{first}, at(10), "two thirds of the authority's life are over"},
 		{"an old one beside a new one", []authority{second, first}, at(12), ""},
@@ -50,7 +50,7 @@ func TestWhenANewAuthorityIsDue(t *testing.T) {
 	}
 }
 
-func TestWhichAuthoritySigns(t *testing.T) {
+func TestSigner(t *testing.T) {
 	first, second, late := made(t, 0), made(t, 10), made(t, 13)
 	for _, tc := range []struct {
 		name string
@@ -72,7 +72,7 @@ func TestWhichAuthoritySigns(t *testing.T) {
 	}
 }
 
-func TestWhenACertificateIsDue(t *testing.T) {
+func TestDue(t *testing.T) {
 	first, other := made(t, 0), made(t, 0)
 	server := wanted{usage: x509.ExtKeyUsageServerAuth, commonName: "drover.drover.svc", names: []string{"drover.drover.svc", "10.0.0.1"}, life: serverLife}
 	cert, err := server.make(first, server.names, at(0))
@@ -109,7 +109,7 @@ func TestWhenACertificateIsDue(t *testing.T) {
 	}
 }
 
-func TestNamesOfACertificateThatIsRenewed(t *testing.T) {
+func TestNamesFor(t *testing.T) {
 	before, err := wanted{commonName: "a", life: serverLife}.make(made(t, 0), []string{"old.example", "a.example"}, at(0))
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func TestNamesOfACertificateThatIsRenewed(t *testing.T) {
 	}{
 		{"there was none", nil, at(0), []string{"a.example", "new.example"}},
 		{"names of one that is not old stay, since another replica may want them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
-		{"names of an old one that nobody wants are left out", before, at(0.7), []string{"a.example", "new.example"}},
+		{"names of an old one that are no longer wanted are left out", before, at(0.7), []string{"a.example", "new.example"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := w.namesFor(tc.before, tc.now); !slices.Equal(got, tc.want) {

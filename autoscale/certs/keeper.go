@@ -17,19 +17,19 @@ import (
 )
 
 const (
-	// lookEvery is the time between two looks at the Secrets, lookAgain that after one that failed.
+	// lookEvery is the time between two checks of the Secrets, lookAgain that after a failed one.
 	lookEvery, lookAgain = time.Minute, 10 * time.Second
-	// lookTimeout bounds one look.
+	// lookTimeout bounds one check.
 	lookTimeout = 10 * time.Second
 )
 
-// ClientName is the common name of the certificate that the autoscaler shows.
+// ClientName is the common name of the autoscaler's client certificate.
 const ClientName = "cluster-autoscaler"
 
-// serverName is the common name of the server's certificate. Clients look at its other names; this one has at most 64 bytes.
+// serverName is the common name of the server's certificate. Clients check its other names; a common name has at most 64 bytes.
 const serverName = "drover"
 
-// Options make a [Keeper].
+// Options are the dependencies and settings of a [Keeper].
 type Options struct {
 	// Client reads and writes Secrets at the API server itself, never from a cache.
 	Client client.Client
@@ -40,30 +40,30 @@ type Options struct {
 	// Names are the DNS names and IP addresses under which the autoscaler calls drover; at least one.
 	Names []string
 	Clock clock.Clock
-	// Registry takes the metric; nil: it is kept nowhere.
+	// Registry registers the metric; nil registers it nowhere.
 	Registry prometheus.Registerer
 }
 
-// Keeper keeps the certificates in the Secrets and has those of the server at hand. It is a runnable of a controller-runtime
-// manager and runs on every replica: of several that make something at the same time, the first write counts, and the others
-// read it.
+// Keeper keeps the certificates in the Secrets up to date and holds those of the server in memory. It is a runnable of a
+// controller-runtime manager and runs on every replica: when several replicas create a certificate at the same time, the first
+// write wins, and the others read it.
 type Keeper struct {
 	Options
 	expiry  *prometheus.GaugeVec
 	current atomic.Pointer[served]
 	ready   chan struct{}
 	once    sync.Once
-	// complaint is the text of the last error that was logged; empty: the last look went well.
+	// complaint is the text of the last logged error; empty when the last check succeeded.
 	complaint string
 }
 
-// served is what the server needs for a connection.
+// served is the material for a TLS connection to the server.
 type served struct {
 	certificate tls.Certificate
 	clients     *x509.CertPool
 }
 
-// New makes a Keeper. It has no certificate until [Keeper.Start] has looked.
+// New returns a Keeper. It has no certificate until [Keeper.Start] has checked the Secrets.
 func New(o Options) *Keeper {
 	k := &Keeper{Options: o, ready: make(chan struct{}), expiry: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "drover_grpc_certificate_expiry_seconds",
@@ -75,7 +75,7 @@ func New(o Options) *Keeper {
 	return k
 }
 
-// NeedLeaderElection reports false: every replica serves, and any of them makes what is missing.
+// NeedLeaderElection reports false: every replica serves, and any of them creates missing certificates.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
 // Ready returns a channel that is closed once there is a certificate to serve.
@@ -99,7 +99,7 @@ func (k *Keeper) Clients() (*x509.CertPool, error) {
 	return nil, errNone
 }
 
-// Start looks at the Secrets until ctx ends, and makes what is missing or due.
+// Start checks the Secrets until ctx ends, and creates what is missing or due.
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		pause := lookEvery
@@ -114,7 +114,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// look brings both Secrets up to date. An error is logged when its text is another one than before.
+// look brings both Secrets up to date. It logs an error when its text differs from the last one.
 func (k *Keeper) look(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -133,7 +133,7 @@ func (k *Keeper) look(ctx context.Context) error {
 	return err
 }
 
-// keepOwn brings drover's own Secret up to date, serves what it holds, and returns the authorities that are valid.
+// keepOwn brings drover's own Secret up to date, serves its certificate, and returns the valid authorities.
 func (k *Keeper) keepOwn(ctx context.Context) ([]authority, error) {
 	var now ownContent
 	server := wanted{usage: x509.ExtKeyUsageServerAuth, commonName: serverName, names: k.Names, life: serverLife}
@@ -160,7 +160,7 @@ func (k *Keeper) keepAutoscalers(ctx context.Context, trusted []authority) error
 	})
 }
 
-// serve makes connections from now on use this certificate and these authorities.
+// serve makes new connections use this certificate and these authorities.
 func (k *Keeper) serve(now ownContent) {
 	s := &served{
 		certificate: tls.Certificate{Certificate: [][]byte{now.server.cert.Raw}, PrivateKey: now.server.key, Leaf: now.server.cert},

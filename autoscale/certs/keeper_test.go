@@ -63,7 +63,7 @@ func (w *world) secret(name types.NamespacedName) *corev1.Secret {
 	return s
 }
 
-// mounted is what an autoscaler has read at its start.
+// mounted holds the files that an autoscaler has read at its start.
 type mounted struct {
 	cert  *x509.Certificate
 	roots *x509.CertPool
@@ -84,7 +84,7 @@ func (w *world) mounted() mounted {
 	return mounted{cert, roots}
 }
 
-// connects reports whether an autoscaler that has read these files gets a connection to a drover: both sides accept each other.
+// connects reports whether an autoscaler with these files can connect to a drover: both sides accept each other.
 func (w *world) connects(a mounted, k *Keeper) error {
 	clients, err := k.Clients()
 	if err != nil {
@@ -99,21 +99,21 @@ func (w *world) connects(a mounted, k *Keeper) error {
 	return errors.Join(client, of)
 }
 
-func TestBothSecretsAreMade(t *testing.T) {
+func TestAKeeperCreatesBothSecrets(t *testing.T) {
 	w := newWorld(t, fake.NewFakeClient())
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(w.keeper.expiry)
 	if _, err := w.keeper.Server(); err == nil {
-		t.Error("there is a certificate before the first look")
+		t.Error("a certificate exists before the first check")
 	}
 	w.look()
-	t.Run("drover's own has the authority and the server's certificate, with their keys", func(t *testing.T) {
+	t.Run("drover's own Secret has the authority and the server's certificate, with their keys", func(t *testing.T) {
 		s := w.secret(own)
 		if got := slices.Sorted(maps.Keys(s.Data)); !slices.Equal(got, []string{"ca.crt", "ca.key", "tls.crt", "tls.key"}) || s.Type != corev1.SecretTypeTLS {
 			t.Errorf("the Secret holds %v and is of type %s", got, s.Type)
 		}
 	})
-	t.Run("the autoscaler's has its certificate and key, and no key of the authority", func(t *testing.T) {
+	t.Run("the autoscaler's Secret has its certificate and key, and no key of the authority", func(t *testing.T) {
 		s := w.secret(autoscalers)
 		if got := slices.Sorted(maps.Keys(s.Data)); !slices.Equal(got, []string{"ca.crt", "tls.crt", "tls.key"}) {
 			t.Errorf("the Secret holds %v", got)
@@ -135,7 +135,7 @@ func TestBothSecretsAreMade(t *testing.T) {
 			t.Error("a Secret was written")
 		}
 	})
-	t.Run("another replica serves the same", func(t *testing.T) {
+	t.Run("another replica serves the same certificate", func(t *testing.T) {
 		k := w.another()
 		if err := k.look(t.Context()); err != nil {
 			t.Fatal(err)
@@ -145,7 +145,7 @@ func TestBothSecretsAreMade(t *testing.T) {
 			t.Error("it serves another certificate")
 		}
 	})
-	t.Run("the metric says when they end", func(t *testing.T) {
+	t.Run("the metric holds the end of each certificate", func(t *testing.T) {
 		for which, end := range map[string]time.Time{"server": origin.Add(serverLife), "autoscaler": origin.Add(clientLife), "authority": origin.Add(authorityLife)} {
 			if got := testutil.ToFloat64(w.keeper.expiry.WithLabelValues(which)); got != float64(end.Unix()) {
 				t.Errorf("%s ends at %v, want %v", which, got, end.Unix())
@@ -154,7 +154,7 @@ func TestBothSecretsAreMade(t *testing.T) {
 	})
 }
 
-func TestWhatIsDoneToSecretsThatOthersHaveTouched(t *testing.T) {
+func TestSecretsThatWereChangedByOthers(t *testing.T) {
 	holding := func(name types.NamespacedName, data map[string][]byte) func(*world) {
 		return func(w *world) {
 			s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}, Data: data}
@@ -187,13 +187,13 @@ func TestWhatIsDoneToSecretsThatOthersHaveTouched(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		do   func(*world)
-		// refused is part of the error; empty: what was touched is mended.
+		// refused is part of the error; empty when the content is restored.
 		refused string
-		// keeps: an autoscaler that started before still gets its connection.
+		// keeps is set when an autoscaler that started before can still connect.
 		keeps bool
 	}{
-		{"the autoscaler's is deleted: it is made again", remove(autoscalers), "", true},
-		{"drover's own is deleted: everything is made again", remove(own), "", false},
+		{"the autoscaler's Secret is deleted and created again", remove(autoscalers), "", true},
+		{"drover's own Secret is deleted and everything is created again", remove(own), "", false},
 		{"both are deleted", remove(own, autoscalers), "", false},
 		{"the server's certificate is gone", change(own, "tls.crt", ""), "", true},
 		{"the server's key is another one", change(own, "tls.key", "garbage"), "", true},
@@ -201,12 +201,12 @@ func TestWhatIsDoneToSecretsThatOthersHaveTouched(t *testing.T) {
 		{"the autoscaler's certificate is garbage", change(autoscalers, "tls.crt", "garbage"), "", true},
 		{"the key of the authority is gone", change(own, "ca.key", ""), "drover/drover-grpc: ca.key holds the key of no certificate in ca.crt; when you delete it", true},
 		{"the authority is garbage", change(own, "ca.crt", "garbage"), "drover/drover-grpc: ca.key holds the key of no certificate", true},
-		{"the authority's key is no key", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
-		{"the authority is no certificate", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
-		{"drover's own is somebody else's", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc holds something that drover has not made", true},
-		{"the autoscaler's is somebody else's", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover holds something that drover has not made", true},
-		{"the autoscaler's is replaced by an empty one: it is filled", holding(autoscalers, nil), "", true},
-		{"drover's own is replaced by an empty one: it is filled", holding(own, nil), "", false},
+		{"the authority's key cannot be parsed", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
+		{"the authority's certificate cannot be parsed", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
+		{"drover's own Secret is another program's", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc holds something that drover has not made", true},
+		{"the autoscaler's Secret is another program's", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover holds something that drover has not made", true},
+		{"an empty Secret in the place of the autoscaler's is filled", holding(autoscalers, nil), "", true},
+		{"an empty Secret in the place of drover's own is filled", holding(own, nil), "", false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld(t, fake.NewFakeClient())
@@ -242,13 +242,13 @@ func TestWhatIsDoneToSecretsThatOthersHaveTouched(t *testing.T) {
 	}
 }
 
-func TestAReplicaThatComesTooLate(t *testing.T) {
+func TestAReplicaWhoseWriteConflicts(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// secrets are there already when the replica writes.
+		// secrets are those that exist when the replica writes.
 		there bool
-	}{{"another one has created the Secrets in between", false}, {"another one has changed them in between", true}} {
-		t.Run(tc.name+": what it wrote counts", func(t *testing.T) {
+	}{{"another replica has created the Secrets in between", false}, {"another replica has changed them in between", true}} {
+		t.Run(tc.name+", and its write counts", func(t *testing.T) {
 			var w *world
 			meddle := true
 			other := func() {
@@ -289,7 +289,7 @@ func TestAReplicaThatComesTooLate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("somebody writes without end: the error says so", func(t *testing.T) {
+	t.Run("the error names endless writes of another client", func(t *testing.T) {
 		w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 				return apierrors.NewAlreadyExists(corev1.Resource("secrets"), own.Name)
@@ -301,7 +301,7 @@ func TestAReplicaThatComesTooLate(t *testing.T) {
 	})
 }
 
-func TestWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+func TestAKeeperWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	refused := errors.New("refused")
 	var away error
 	w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{

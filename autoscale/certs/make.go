@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// makeAuthority makes an authority that signs itself.
+// makeAuthority creates a self-signed authority.
 func makeAuthority(now time.Time) (authority, error) {
 	made, err := sign(&x509.Certificate{
 		Subject: pkix.Name{CommonName: "drover gRPC authority " + now.UTC().Format(time.DateOnly)},
@@ -24,7 +24,7 @@ func makeAuthority(now time.Time) (authority, error) {
 	return authority(*made), nil
 }
 
-// make makes a certificate of these names. It ends with its authority at the latest.
+// make creates a certificate with these names. It ends with its authority at the latest.
 func (w wanted) make(by authority, names []string, now time.Time) (*leaf, error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: w.commonName}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{w.usage},
@@ -47,7 +47,7 @@ func (w wanted) make(by authority, names []string, now time.Time) (*leaf, error)
 	return made, nil
 }
 
-// sign makes a key and a certificate for it. Without an authority the certificate signs itself.
+// sign creates a key and a certificate for it. Without an authority the certificate is self-signed.
 func sign(template *x509.Certificate, by authority) (*leaf, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

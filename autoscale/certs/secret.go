@@ -15,14 +15,16 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// annotation, on a Secret, says that drover has made its content and may change it.
+// annotation marks a Secret whose content drover has created and may change.
 const annotation = v1alpha1.Prefix + "grpc-certificates"
 
-// attempts is how often in a row a Secret is read and written again because somebody else has written it in between.
+// attempts is how often in a row a Secret is read and written again after a conflict.
 const attempts = 5
 
-// keep makes a Secret hold what bring makes of its data; bring also returns what it has changed and why, nothing when it has changed
-// nothing. Errors: the Secret cannot be read or written, or has content that is not drover's. They name the Secret.
+// keep updates a Secret to the data that bring returns; bring also returns the changes with the reason of each, none when
+// nothing has to change.
+//
+// Errors: the Secret cannot be read or written, or has content that is not drover's. They name the Secret.
 func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func(map[string][]byte) ([]string, error)) error {
 	for range attempts {
 		secret := &corev1.Secret{}
@@ -54,16 +56,16 @@ func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func
 		ctrl.LoggerFrom(ctx).Info("Certificates of gRPC were made and stored", "secret", name.String(), "changes", strings.Join(reasons, "; "))
 		return nil
 	}
-	return fmt.Errorf("writing the Secret %s: somebody else has written it %d times in a row", name, attempts)
+	return fmt.Errorf("writing the Secret %s: another client has written it %d times in a row", name, attempts)
 }
 
-// foreign reports whether a Secret holds what drover has not made. An empty one may be filled.
+// foreign reports whether a Secret holds content that drover has not created. An empty Secret may be filled.
 func foreign(secret *corev1.Secret) bool {
 	_, ours := secret.Annotations[annotation]
 	return !ours && len(secret.Data) > 0
 }
 
-// write creates the Secret when it is missing, and otherwise updates it, unless somebody has changed it since it was read.
+// write creates the Secret when it is missing, and otherwise updates it unless it was changed since it was read.
 func (k *Keeper) write(ctx context.Context, name types.NamespacedName, secret *corev1.Secret, missing bool) error {
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotation, "made by drover (--grpc-self-signed)")
 	if !missing {

@@ -40,17 +40,17 @@ type exitCode int
 
 func (exitCode) Error() string { return "see the report" }
 
-// adoptOptions are those of drover adopt, beside drover's own.
+// adoptOptions are the flags of drover adopt, besides drover's own.
 type adoptOptions struct {
 	dryRun, all bool
 	output      string
 	patience    time.Duration
 }
 
-// errAdoptNeedsNothing is what drover adopt answers without --dry-run.
-var errAdoptNeedsNothing = errors.New("taking over needs no command: start drover, and it takes over what is there. To see beforehand what it would do: drover adopt --dry-run")
+// errAdoptNeedsNothing is the error of drover adopt without --dry-run.
+var errAdoptNeedsNothing = errors.New("taking over needs no command: start drover, and it takes over what exists. To see beforehand what it would do: drover adopt --dry-run")
 
-// adoptCommand returns the command that says beforehand what drover would do with a cluster.
+// adoptCommand returns the command that reports beforehand what drover would do with a cluster.
 func adoptCommand() *cobra.Command {
 	o, a := defaults(), adoptOptions{output: "text", patience: time.Minute}
 	c := &cobra.Command{
@@ -112,7 +112,8 @@ func runAdopt(ctx context.Context, o *options, a adoptOptions, out io.Writer) er
 	return nil
 }
 
-// onlyLook sets the options of a drover that listens nowhere and writes nothing. Without --kubeconfig it is the caller's.
+// onlyLook sets the options of a drover that listens nowhere and writes nothing. Without --kubeconfig it is the caller's
+// kubeconfig.
 func (o *options) onlyLook() {
 	o.observe, o.leader = true, false
 	o.metricsAddress, o.healthAddress, o.pprofAddress = "0", "0", ""
@@ -124,7 +125,7 @@ func (o *options) onlyLook() {
 	}
 }
 
-// quiet drops the log unless more than the decisions is asked for: they stand in the report.
+// quiet drops the log unless a higher level is requested: the decisions are in the report.
 func quiet(verbosity int) {
 	if verbosity > 0 {
 		setLoggers(verbosity)
@@ -134,7 +135,7 @@ func quiet(verbosity int) {
 	klog.SetLogger(logr.Discard())
 }
 
-// look runs the caches and the clouds of a drover that only observes, without its controllers, for as long as the survey takes.
+// look runs the caches and the clouds of a drover that only observes, without its controllers, while the survey runs.
 func look(ctx context.Context, o *options, a adoptOptions, credentials openstackclient.Credentials) (*adoption.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -165,7 +166,7 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 	ended := make(chan error, 1)
 	go func() { ended <- w.controllers.Start(ctx) }()
 	go func() {
-		// Nobody else takes in which servers changed.
+		// No controller runs that would receive the changed servers.
 		for {
 			select {
 			case <-ctx.Done():

@@ -15,17 +15,17 @@ import (
 // sharedServerGroup is the value of --server-group that puts all servers into one group of the cluster.
 const sharedServerGroup = "shared"
 
-// cloudOptions are those of the cloud layer.
+// cloudOptions are the flags of the cloud layer.
 type cloudOptions struct {
 	serverGroup string
-	// allowedEndpoints are those of Keystones beside the configured cloud's; identityOverride lets specs aim the configured cloud's
-	// user elsewhere.
+	// allowedEndpoints are the allowed Keystones besides the configured cloud's; identityOverride lets specs replace the
+	// configured cloud's user, domain and project.
 	allowedEndpoints []string
 	identityOverride bool
 }
 
 func (o *cloudOptions) addFlags(f *pflag.FlagSet) {
-	f.StringVar(&o.serverGroup, "server-group", o.serverGroup, "server group of servers whose provider spec names none: shared (one of the cluster, with soft-anti-affinity, made when it is not there); empty: none")
+	f.StringVar(&o.serverGroup, "server-group", o.serverGroup, "server group of servers whose provider spec names none: shared (one of the cluster, with soft-anti-affinity, created when it does not exist); empty: none")
 	f.StringSliceVar(&o.allowedEndpoints, "allowed-endpoints", o.allowedEndpoints, "Keystones, beside the configured cloud's, to which drover may send the credentials of a provider spec: host, host:port or the beginning of a URL. An identityEndpoint in a Secret of drover's own namespace or of --secret-namespaces needs no place here. Nothing is sent to any other. An address here is also allowed where drover sends nothing otherwise: loopback, link-local, unspecified, multicast")
 	f.BoolVar(&o.identityOverride, "allow-identity-override", o.identityOverride, "let a provider spec without credentials of its own replace user, domain and project of the configured cloud's")
 }
@@ -40,8 +40,8 @@ func (o *cloudOptions) validate() error {
 	return nil
 }
 
-// mayCollect reads a person's word from the ConfigMap of the cluster id: its annotation lets the mass guards go (design
-// §2.4). It is read only while something is held.
+// mayCollect reads an operator's confirmation from the ConfigMap of the cluster id: its annotation releases the mass-deletion
+// guards. It is read only while a guard holds something.
 func mayCollect(c ctrlclient.Reader, namespace string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		var stored corev1.ConfigMap

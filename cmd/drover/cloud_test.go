@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-func TestMassGuardsAreLiftedByAPersonsWord(t *testing.T) {
+func TestMassGuardsAreReleasedByAnOperatorsConfirmation(t *testing.T) {
 	for word, want := range map[string]bool{"yes": true, "no": false, "": false} {
 		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "drover", Name: clusterIDConfigMap, Annotations: map[string]string{"drover-project.github.io/collect": word},
@@ -19,6 +19,6 @@ func TestMassGuardsAreLiftedByAPersonsWord(t *testing.T) {
 		}
 	}
 	if _, err := mayCollect(fake.NewClientBuilder().Build(), "drover")(t.Context()); err == nil {
-		t.Error("a ConfigMap that is not there says nothing")
+		t.Error("a missing ConfigMap confirms nothing")
 	}
 }

@@ -25,8 +25,8 @@ type namedCloud struct {
 }
 
 // clouds is the registry of clouds. It implements [cloud.Cloud]: each call goes to the cloud that the Machine's own provider ID
-// names, else to the one that its provider spec or its MachineClass names. The first cloud is the default. It also answers
-// for names that nobody knows, and refuses them: it reads the documents, so it can tell which one has the name.
+// names, else to the one that its provider spec or its MachineClass names. The first cloud is the default, which also refuses
+// unknown names: it reads the documents, so it can report which one has the name.
 type clouds struct {
 	list []namedCloud
 	// reader reads MachineClasses.
@@ -62,7 +62,7 @@ func (c *clouds) named(name string) cloud.Cloud {
 	return c.list[0].Cloud
 }
 
-// owning returns the cloud whose server a provider ID names; nil when it is none of theirs.
+// owning returns the cloud of the server that a provider ID names; nil when no known cloud has such IDs.
 func (c *clouds) owning(providerID string) cloud.Cloud {
 	for _, n := range c.list {
 		if n.ServerID(providerID) != "" {
@@ -72,8 +72,8 @@ func (c *clouds) owning(providerID string) cloud.Cloud {
 	return nil
 }
 
-// shown is of for calls that cannot fail: where a class cannot be read, the default answers. Classes are read from the informer
-// cache, so that nothing is waited for.
+// shown returns the cloud of a Machine for calls that cannot fail: when a class cannot be read, the default cloud. Classes are
+// read from the informer cache, so that no call waits.
 func (c *clouds) shown(m *v1alpha1.Machine) cloud.Cloud {
 	if its, err := c.of(context.Background(), m); err == nil {
 		return its
@@ -89,8 +89,10 @@ func (c *clouds) of(ctx context.Context, m *v1alpha1.Machine) (cloud.Cloud, erro
 	return c.ofSpec(ctx, m.Namespace, &m.Spec)
 }
 
-// ofSpec returns the cloud that a spec names, or its MachineClass. A class that does not exist names none: the default reports
-// it. Errors: Transient when the class cannot be read.
+// ofSpec returns the cloud that a spec or its MachineClass names. A class that does not exist names none: the default cloud
+// reports it.
+//
+// Errors: Transient when the class cannot be read.
 func (c *clouds) ofSpec(ctx context.Context, namespace string, spec *v1alpha1.MachineSpec) (cloud.Cloud, error) {
 	source, err := spec.Provider()
 	if err != nil {
@@ -219,7 +221,7 @@ func (c *clouds) Collect(ctx context.Context, r cloud.Resource) error {
 	return c.named(r.Cloud).Collect(ctx, r)
 }
 
-// IsServerGone asks the cloud whose server the provider ID names. A server of nobody's is not known to be gone.
+// IsServerGone asks the cloud whose server the provider ID names. For a server of no known cloud it returns false.
 func (c *clouds) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	owner := c.owning(providerID)
 	if owner == nil {
@@ -231,10 +233,10 @@ func (c *clouds) IsServerGone(ctx context.Context, providerID string, places []s
 // Changes returns a channel with the changes of all clouds.
 func (c *clouds) Changes() <-chan types.NamespacedName { return c.changes }
 
-// NeedLeaderElection is true: the clouds have a single consumer of their changes, which is the leader's.
+// NeedLeaderElection returns true: only the leader consumes the changes of the clouds.
 func (c *clouds) NeedLeaderElection() bool { return true }
 
-// Start hands on the changes of all clouds until ctx ends.
+// Start forwards the changes of all clouds until ctx ends.
 func (c *clouds) Start(ctx context.Context) error {
 	var wg sync.WaitGroup
 	for _, n := range c.list {

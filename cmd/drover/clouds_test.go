@@ -40,7 +40,7 @@ func TestWhichCloudAnswers(t *testing.T) {
 		"a key in other letters":                         {value: `{"CloudProvider":"memory"}`, want: second},
 		"its class":                                      {class: "boxes", want: second},
 		"the document of a class of another namespace":   {class: "document", namespace: "other", want: second},
-		"a class that is not there: the default":         {class: "gone", want: first},
+		"a missing class: the default":                   {class: "gone", want: first},
 		"a name that nobody knows: the default":          {value: `{"cloudProvider":"aws"}`, want: first},
 		"a value that is not text: the default":          {value: `{"cloudProvider":{"value":"memory"}}`, want: first},
 		"the server that a Machine has before its spec":  {value: `{"cloudProvider":"memory"}`, providerID: server, want: first},

@@ -35,17 +35,17 @@ func readKubeconfig(flag, path string) (*rest.Config, error) {
 }
 
 func tuned(config *rest.Config) *rest.Config {
-	// What protects the API server is its own priority and fairness; a rate of our own would only make a thousand new
-	// machines wait for each other. Workers bound how many requests are under way.
+	// No client-side rate limit: the API server protects itself by priority and fairness, and a limit would only make a
+	// thousand new machines wait for each other. The number of workers bounds the requests in flight.
 	config.QPS = -1
 	config.UserAgent = version.UserAgent()
-	// The API server warns at every write about finalizers without a domain. Their names are machine-controller's, and
-	// stay, so that either program can finish the other's work.
+	// The API server warns at every write about finalizers without a domain. The names are machine-controller's and stay, so
+	// that either program can finish the other's work.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config
 }
 
-// prepare checks that the cluster with the Machines is one that drover works with, and returns its id.
+// prepare checks that drover supports the cluster with the Machines, and returns the cluster id.
 func prepare(ctx context.Context, config *rest.Config, o *options) (string, error) {
 	disco, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

@@ -16,8 +16,8 @@ const (
 	clusterIDKey       = "clusterID"
 )
 
-// clusterID is the name of this cluster on its cloud resources: the flag's, else the UID of kube-system. It is written
-// once; another one later would make every server look like a stranger's, so a change is refused (docs/design.md).
+// clusterID returns the name of this cluster on its cloud resources: the flag's, else the UID of kube-system. It is written
+// once. With another id later, every server would look like another cluster's, so a change is refused (docs/design.md).
 func clusterID(ctx context.Context, c client.Client, namespace, flag string) (string, error) {
 	id := flag
 	if id == "" {
@@ -37,7 +37,7 @@ func clusterID(ctx context.Context, c client.Client, namespace, flag string) (st
 		}
 		err = c.Create(ctx, &stored)
 		if apierrors.IsAlreadyExists(err) {
-			// Another replica was faster.
+			// Another replica has created it first.
 			err = c.Get(ctx, key, &stored)
 		}
 	}
@@ -46,9 +46,9 @@ func clusterID(ctx context.Context, c client.Client, namespace, flag string) (st
 	}
 	switch was := stored.Data[clusterIDKey]; {
 	case was == "":
-		return "", fmt.Errorf("ConfigMap %s has no key %s: delete it to have the id %q written anew", key, clusterIDKey, id)
+		return "", fmt.Errorf("ConfigMap %s has no key %s: delete it to have the id %q written again", key, clusterIDKey, id)
 	case flag != "" && was != flag:
-		return "", fmt.Errorf("--cluster-id %q differs from %q in ConfigMap %s: servers bear the old one; "+
+		return "", fmt.Errorf("--cluster-id %q differs from %q in ConfigMap %s: servers have the old one; "+
 			"drop the flag, or change the ConfigMap once no server of this cluster is left", flag, was, key)
 	default:
 		return was, nil

@@ -8,9 +8,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// credentialsFrom returns the credentials of the configured cloud: that of --clouds-yaml, else that of the OS_* variables. Both are
-// optional, since a Machine may bring its own credentials; they are sent to no other endpoint than their own (MC-12). Its errors
-// name the flag or the variable that is wrong.
+// credentialsFrom returns the credentials of the configured cloud, from --clouds-yaml or else from the OS_* variables. Both are
+// optional, since a Machine may have its own credentials. Credentials are sent only to their own endpoint (MC-12). Errors name
+// the wrong flag or variable.
 func credentialsFrom(o *options, lookup func(string) string) (client.Credentials, error) {
 	credentials := client.CredentialsFromEnvironment(lookup)
 	source, bundle := "OS_CACERT", lookup("OS_CACERT")
@@ -46,8 +46,8 @@ func userless(o *options, credentials client.Credentials) bool {
 	return o.cloudsYAML != "" && credentials.Method() == client.ByNothing
 }
 
-// rereading returns what reads the credentials of the configured cloud again, also its CA bundle; nil when they come from the
-// environment, which does not change.
+// rereading returns a function that reads the credentials of the configured cloud and its CA bundle again; nil when they come
+// from the environment, which does not change.
 func rereading(o *options) func() (client.Credentials, error) {
 	if o.cloudsYAML == "" {
 		return nil

@@ -38,9 +38,9 @@ func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
 		{"the file wins, and nothing is mixed in", func(o *options) { o.cloudsYAML, o.cloud = clouds, "b" }, env, "https://b", "", "", ""},
 		{"a bundle by flag", func(o *options) { o.caBundle = ca }, env, "https://env", "env", string(pem), ""},
 		{"an unknown cloud", func(o *options) { o.cloudsYAML, o.cloud = clouds, "c" }, env, "", "", "", `no cloud "c"; it has: a, b`},
-		{"a file that is not there", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
+		{"a missing file", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
 		{"a cloud without a file", func(o *options) { o.cloud = "a" }, env, "", "", "", "--clouds-yaml is needed"},
-		{"a bundle that is not there", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading --cloud-ca"},
+		{"a missing bundle", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading --cloud-ca"},
 		{"a bundle that holds no certificate (F-13)", func(o *options) { o.caBundle = garbage }, env, "", "", "", "--cloud-ca " + garbage + ": the file holds no certificate"},
 		{"a bundle of the environment that holds none (F-13)", func(*options) {}, map[string]string{"OS_CACERT": garbage}, "", "", "", "OS_CACERT " + garbage + ": the file holds no certificate"},
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/freeze"
 )
 
-// addFreeze wires the controller that freezes groups of too many Machines.
+// addFreeze adds the controller that freezes groups with too many Machines.
 func addFreeze(w wiring, o freezeOptions) error {
 	freezes, err := freeze.New(freeze.Options{
 		Control: w.controllers, Clock: clock.RealClock{}, Lease: w.lease, Registry: metrics.Registry,

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// groupOptions say which objects are node groups and what the autoscaler is told of them.
+// groupOptions are the flags that select node groups and set what the autoscaler receives about them.
 type groupOptions struct {
 	namespaces   []string
 	selector     string
@@ -65,7 +65,7 @@ func (o *groupOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// nodeGroups are the options of package nodegroup that flags give.
+// nodeGroups returns the options of package nodegroup for the flags.
 func (o *options) nodeGroups() (nodegroup.Options, error) {
 	groups := nodegroup.Options{
 		Discovery:    model.Discovery{Namespaces: o.groups.namespaces, BareSets: o.groups.bareSets},

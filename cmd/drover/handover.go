@@ -15,9 +15,9 @@ import (
 	"github.com/drover-project/drover/machines/handover"
 )
 
-// handoverOptions say how drover gets on with machine-controller.
+// handoverOptions are the flags about running next to machine-controller.
 type handoverOptions struct {
-	// lease is machine-controller's, as namespace/name; empty: drover does not take it.
+	// lease is machine-controller's lease, as namespace/name; empty when drover does not take it.
 	lease string
 }
 
@@ -36,8 +36,8 @@ func (o *handoverOptions) validate() error {
 	return nil
 }
 
-// withOther returns a lock that holds machine-controller's lease together with drover's own, and what reports that it waits for
-// that lease; the own lock and nil when the flag names no lease. A call takes at most timeout.
+// withOther returns a lock that holds machine-controller's lease together with drover's own, and a report of waiting for that
+// lease. It returns the own lock and nil when the flag names no lease. A call takes at most timeout.
 func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interface, namespace string, timeout time.Duration) (resourcelock.Interface, *handover.Standby, error) {
 	otherNamespace, name, named, err := handover.ParseLease(o.lease)
 	if err != nil || !named {
@@ -56,8 +56,8 @@ func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interf
 	return handover.NewLock(handover.LockOptions{Own: own, Other: other, Holder: holder, Seen: standby.Seen}), standby, nil
 }
 
-// addHandover has the manager look for webhooks of machine-controller that nobody answers, and has Events recorded while drover
-// waits for machine-controller. standby is nil when drover does not take that program's lease.
+// addHandover makes the manager check for webhooks of machine-controller without a running service, and record Events while
+// drover waits for machine-controller. standby is nil when drover does not take that program's lease.
 func addHandover(mgr manager.Manager, standby *handover.Standby) error {
 	if standby != nil {
 		standby.RecordTo(mgr.GetEventRecorder("drover-standby"))

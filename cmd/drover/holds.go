@@ -15,32 +15,32 @@ import (
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-// holdsConfigMap begins the name of the ConfigMaps in drover's namespace, one for each Keystone, that have one key for each
-// project and region: what its mass guard holds, as JSON.
+// holdsConfigMap is the prefix of the names of the ConfigMaps in drover's namespace, one for each Keystone. Each has one key
+// per project and region, with what the mass-deletion guard holds, as JSON.
 const holdsConfigMap = "drover-mass-guard"
 
-// holds keeps what the mass guards hold in a ConfigMap. It implements openstack.Holds.
+// holds stores what the mass-deletion guards hold in a ConfigMap. It implements openstack.Holds.
 type holds struct {
 	client    client.Client
 	namespace string
 }
 
-// notInKey matches what a key of a ConfigMap cannot have.
+// notInKey matches characters that are not allowed in a key of a ConfigMap.
 var notInKey = regexp.MustCompile(`[^-._a-zA-Z0-9]`)
 
-// holdsName returns the name of a Keystone's ConfigMap, with its URL as a hash. A ConfigMap may have 1 MiB: what the cloud of
-// an author fills must not be that of another cloud.
+// holdsName returns the name of a Keystone's ConfigMap, with a hash of its URL. A ConfigMap may have 1 MiB: the cloud of one
+// author must not be able to fill that of another cloud.
 func holdsName(of openstack.HoldsKey) string {
 	endpoint := sha256.Sum256([]byte(of.Endpoint))
 	return fmt.Sprintf("%s-%x", holdsConfigMap, endpoint[:8])
 }
 
-// holdsKey returns the key of a project in it.
+// holdsKey returns the key of a project in the ConfigMap.
 func holdsKey(of openstack.HoldsKey) string {
 	return notInKey.ReplaceAllString(of.Project+"."+of.Region, "_")
 }
 
-// Load reads what is stored for a project in a region.
+// Load reads the stored holds of a project in a region.
 func (h holds) Load(ctx context.Context, of openstack.HoldsKey) (openstack.Held, error) {
 	var stored corev1.ConfigMap
 	var held openstack.Held
@@ -58,7 +58,7 @@ func (h holds) Load(ctx context.Context, of openstack.HoldsKey) (openstack.Held,
 	return held, nil
 }
 
-// Store writes it: one patch, and the creation of the ConfigMap the first time.
+// Store writes the holds of a project: one patch, and the creation of the ConfigMap the first time.
 func (h holds) Store(ctx context.Context, of openstack.HoldsKey, held openstack.Held) error {
 	text, err := json.Marshal(held)
 	if err != nil {

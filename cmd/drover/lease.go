@@ -16,36 +16,36 @@ import (
 )
 
 const (
-	// leaseName is the lease that controllers, cloud calls and approvals need.
+	// leaseName is the name of the lease that controllers, cloud calls and approvals need.
 	leaseName = "drover"
-	// leaseLife is how long after its last renewal another replica may take the lease; a leader that cannot renew it for
-	// leaseDeadline ends by itself, and it tries every leaseRetry.
+	// leaseLife is how long after its last renewal another replica may take the lease. A leader tries to renew it every
+	// leaseRetry, and ends when it could not for leaseDeadline.
 	leaseLife     = 15 * time.Second
 	leaseDeadline = 10 * time.Second
 	leaseRetry    = 2 * time.Second
-	// leaseFresh is how old the last renewal may be when something is made in the cloud. The rest of its life is for the
-	// call: a request may stand in line for a few seconds before it is sent.
+	// leaseFresh is how old the last renewal may be when something is created in the cloud. The rest of leaseLife is for the
+	// call: a request may wait for a few seconds before it is sent.
 	leaseFresh = leaseLife / 2
 )
 
-// lease is the lock of the leader election, and remembers when it was last renewed. A process that was stopped for a while
-// (a paused virtual machine, a node that swaps) goes on where it was, and learns only seconds later that another one leads
-// by now: the age of its last renewal tells at once, and costs no call.
+// lease is the lock of the leader election, and records when it was last renewed. A process that was suspended (a paused
+// virtual machine, a node that swaps) continues where it was, and learns only seconds later that another replica leads: the age
+// of its last renewal shows it at once, without a call.
 type lease struct {
 	resourcelock.Interface
 	clock clock.PassiveClock
-	// standby reports that machine-controller's lease is waited for; nil when that is not taken.
+	// standby reports that drover waits for machine-controller's lease; nil when that is not taken.
 	standby *handover.Standby
 
 	mu sync.Mutex
-	// renewed is when the last renewal that worked was sent; zero: the lease is not held.
+	// renewed is when the last successful renewal was sent; zero while the lease is not held.
 	renewed time.Time
-	// before is when another holder renewed the lease last, as far as this process has read; zero: it has read of none. since is
-	// when this process took it; zero: it has not.
+	// before is when another holder last renewed the lease, as far as this process has read; zero when it has read of none.
+	// since is when this process took it; zero when it has not.
 	before, since time.Time
 }
 
-// newLease makes the lock, which holds machine-controller's lease too; nil when there is no leader election.
+// newLease returns the lock, which also holds machine-controller's lease; nil without leader election.
 func newLease(config *rest.Config, o *options) (*lease, error) {
 	if !o.leader || o.observe {
 		return nil, nil
@@ -66,7 +66,7 @@ func newLease(config *rest.Config, o *options) (*lease, error) {
 	return &lease{Interface: joined, clock: clock.RealClock{}, standby: standby}, nil
 }
 
-// waiting returns what reports that machine-controller's lease is waited for; nil when that is not taken.
+// waiting returns the report of waiting for machine-controller's lease; nil when that is not taken.
 func (l *lease) waiting() *handover.Standby {
 	if l == nil {
 		return nil
@@ -74,8 +74,8 @@ func (l *lease) waiting() *handover.Standby {
 	return l.standby
 }
 
-// Get reads the lease. One that another process holds is not ours, however young our last renewal: somebody may have deleted
-// it by hand, and then nobody waits for the end of its life.
+// Get reads the lease. When another process holds it, it is no longer ours, however recent our last renewal is: a user may have
+// deleted it, and then no replica waits for the end of its life.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() {
@@ -85,7 +85,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return record, raw, err
 }
 
-// readOther notes when another holder renewed the lease, until this process takes it.
+// readOther records when another holder renewed the lease, until this process takes it.
 func (l *lease) readOther(renewed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,8 +94,8 @@ func (l *lease) readOther(renewed time.Time) {
 	}
 }
 
-// Leading returns when another process renewed the lease last before this one took it, zero when there was none, and when this one
-// took it; both are zero without leader election.
+// Leading returns when another process last renewed the lease before this one took it, zero when none did, and when this one
+// took it. Both are zero without leader election.
 func (l *lease) Leading() (before, since time.Time) {
 	if l == nil {
 		return before, since
@@ -105,13 +105,13 @@ func (l *lease) Leading() (before, since time.Time) {
 	return l.before, l.since
 }
 
-// Create makes the lease with this process as its holder.
+// Create creates the lease with this process as its holder.
 func (l *lease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	sent := l.clock.Now()
 	return l.note(record, sent, l.Interface.Create(ctx, record))
 }
 
-// Update takes the lease, renews it, or gives it back.
+// Update takes, renews or releases the lease.
 func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity != l.Identity() {
 		l.drop()
@@ -120,7 +120,7 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.note(record, sent, l.Interface.Update(ctx, record))
 }
 
-// note remembers a renewal. One that failed changes nothing: the one before goes on ageing.
+// note records a renewal. A failed one leaves the time of the last renewal unchanged.
 func (l *lease) note(record resourcelock.LeaderElectionRecord, sent time.Time, err error) error {
 	if err == nil && record.HolderIdentity == l.Identity() {
 		l.mu.Lock()
@@ -139,8 +139,8 @@ func (l *lease) drop() {
 	l.renewed = time.Time{}
 }
 
-// Fresh tells whether the lease was renewed so lately that a call that begins now ends before another replica may take it.
-// Without leader election it always was. Time that only the calendar shows, since the machine stood still, counts too.
+// Fresh reports whether the lease was renewed so recently that a call that begins now ends before another replica may take it.
+// Without leader election it returns true. The time during a suspension, which only the wall clock shows, counts too.
 func (l *lease) Fresh(now time.Time) bool {
 	if l == nil {
 		return true

@@ -11,13 +11,13 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// lock answers each write with err, after it has taken its time.
+// lock answers each write with err after a delay.
 type lock struct {
 	resourcelock.Interface
 	clock *clocktesting.FakePassiveClock
 	takes time.Duration
 	err   error
-	// holder is who holds it, and renewed when it was renewed last, as it is read.
+	// holder and renewed are the holder of the lease and the time of its last renewal, as read.
 	holder  string
 	renewed metav1.Time
 }
@@ -44,13 +44,13 @@ func TestTheAgeOfTheLease(t *testing.T) {
 		do   func(*lease, *lock)
 		want bool
 	}{
-		{"a lease that was never taken is none", func(*lease, *lock) {}, false},
-		{"one that was just made is fresh", func(l *lease, _ *lock) { _ = l.Create(context.Background(), ours) }, true},
-		{"one that was renewed is fresh for half of its life", func(l *lease, k *lock) {
+		{"a lease that was never taken is not fresh", func(*lease, *lock) {}, false},
+		{"a lease that was just created is fresh", func(l *lease, _ *lock) { _ = l.Create(context.Background(), ours) }, true},
+		{"a renewed lease is fresh for half of its life", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh))
 		}, true},
-		{"and then no more", func(l *lease, k *lock) {
+		{"a lease is not fresh after half of its life", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh + time.Nanosecond))
 		}, false},
@@ -64,26 +64,26 @@ func TestTheAgeOfTheLease(t *testing.T) {
 			k.err, k.takes = errors.New("conflict"), time.Second
 			renew(l)
 		}, false},
-		{"one that another holds, since it was deleted by hand, is not ours", func(l *lease, k *lock) {
+		{"a lease that another process holds after a user deleted it is not ours", func(l *lease, k *lock) {
 			renew(l)
 			k.holder = "another"
 			_, _, _ = l.Get(context.Background())
 		}, false},
-		{"one that is read as ours is as fresh as before", func(l *lease, k *lock) {
+		{"reading our own lease does not change its freshness", func(l *lease, k *lock) {
 			renew(l)
 			k.holder = "us"
 			_, _, _ = l.Get(context.Background())
 		}, true},
-		{"one that could not be read says nothing", func(l *lease, k *lock) {
+		{"a failed read does not change its freshness", func(l *lease, k *lock) {
 			renew(l)
 			k.holder, k.err = "another", errors.New("no route to host")
 			_, _, _ = l.Get(context.Background())
 		}, true},
-		{"one that was given back is held no more", func(l *lease, _ *lock) {
+		{"a released lease is no longer held", func(l *lease, _ *lock) {
 			renew(l)
 			_ = l.Update(context.Background(), released)
 		}, false},
-		{"also when nobody heard of it", func(l *lease, k *lock) {
+		{"a released lease is no longer held even if the release failed", func(l *lease, k *lock) {
 			renew(l)
 			k.err = errors.New("no route to host")
 			_ = l.Update(context.Background(), released)
@@ -98,11 +98,11 @@ func TestTheAgeOfTheLease(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a machine that stood still is not deceived by its own clock", func(t *testing.T) {
+	t.Run("the time of a suspension counts", func(t *testing.T) {
 		k := &lock{clock: clocktesting.NewFakePassiveClock(time.Now())}
 		l := &lease{Interface: k, clock: k.clock}
 		renew(l)
-		// Only the calendar has moved, as after a suspension.
+		// Only the wall clock has moved, as after a suspension.
 		if slept := k.clock.Now().Round(0).Add(time.Minute); l.Fresh(slept) {
 			t.Error("it is fresh")
 		}

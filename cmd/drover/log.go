@@ -14,16 +14,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 )
 
-// setLoggers makes one JSON log of everything that the process logs: its own lines, those of client-go (klog), of gRPC, and
-// of the standard library's log and slog. Of gRPC only errors are logged, which is its own default.
+// setLoggers sets up one JSON log for all loggers of the process: drover's, client-go's (klog), gRPC's, and the standard
+// library's log and slog. Of gRPC only errors are logged, which is its own default.
 func setLoggers(verbosity int) {
 	raw := zap.NewRaw(zap.UseDevMode(false), zap.Level(logLevel(verbosity)))
 	logger := zapr.NewLogger(raw)
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
-	slog.SetDefault(slog.New(logr.ToSlogHandler(logger))) // also takes over package log
+	slog.SetDefault(slog.New(logr.ToSlogHandler(logger))) // also covers package log
 	grpclog.SetLoggerV2(zapgrpc.NewLogger(raw.WithOptions(uberzap.IncreaseLevel(zapcore.ErrorLevel))))
 }
 
-// logLevel turns -v into zap's level, where more is said the lower the number.
+// logLevel converts -v into zap's level, where a lower number logs more.
 func logLevel(verbosity int) zapcore.Level { return zapcore.Level(-verbosity) }

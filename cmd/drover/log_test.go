@@ -14,7 +14,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// asLogger in the environment makes the test's own program log a line through every logger, and end.
+// asLogger in the environment makes the test binary log a line through every logger, and end.
 const asLogger = "DROVER_TEST_LOGS"
 
 func logEverything() {

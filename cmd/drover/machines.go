@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/machine"
 )
 
-// machineOptions are those of the life of Machines, beside the ones that the whole binary knows.
+// machineOptions are the flags of the Machine controller, besides those of the whole binary.
 type machineOptions struct {
 	name                string
 	volumeDetachTimeout time.Duration
@@ -64,7 +64,8 @@ func (o *machineOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// machinesInto fills in what the flags say. A timeout of 0 means no waiting, which the controller calls negative.
+// machinesInto sets the options from the flags. A timeout of 0 means no waiting, which the controller expects as a negative
+// value.
 func (o *options) machinesInto(into *machine.Options) {
 	never := func(d time.Duration) time.Duration {
 		if d == 0 {

@@ -26,7 +26,7 @@ func main() {
 	}
 }
 
-// errLogged ends the process after an error that stands in the log already.
+// errLogged ends the process after an error that was already logged.
 var errLogged = errors.New("see the log")
 
 func command() *cobra.Command {

@@ -20,7 +20,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// newManager makes the manager; a nil lock means that there is no leader election. several: other managers have run in this process.
+// newManager returns the manager; a nil lock disables leader election. several is set when other managers have run in this
+// process.
 func newManager(config *rest.Config, o *options, lock *lease, several bool) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                              knownKinds(),
@@ -53,7 +54,7 @@ func knownKinds() *runtime.Scheme {
 	return kinds
 }
 
-// cacheOptions returns how informer caches hold objects, in either cluster.
+// cacheOptions returns how the informer caches of either cluster hold objects.
 func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -61,15 +62,15 @@ func cacheOptions() cache.Options {
 	}
 }
 
-// clientOptions returns what clients read from the API server itself, in either cluster: what is read one by one where it is
-// needed, and never held cluster-wide.
+// clientOptions returns which kinds clients read from the API server itself, in either cluster: those that are read one by one
+// where needed, and never cached cluster-wide.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}}}}
 }
 
-// watchEarly watches from the start what else only the leader watches, from when it first reads it: kinds of which there are few
-// objects. So a new leader's first passes do not wait for a watch to begin, which takes more than a second when nobody has
-// read that kind from the API server before. A kind that is not installed is not watched.
+// watchEarly starts watches on every replica that otherwise only the leader would start, at its first read, for kinds with few
+// objects. So a new leader's first reconciles do not wait for a watch to begin, which takes more than a second when the API
+// server has no watch of that kind yet. A kind that is not installed is not watched.
 func watchEarly(ctx context.Context, mgr manager.Manager) error {
 	for _, kind := range []client.Object{&v1alpha1.MachineClass{}, &v1alpha1.Cluster{}} {
 		_, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -80,7 +81,7 @@ func watchEarly(ctx context.Context, mgr manager.Manager) error {
 	return nil
 }
 
-// slimNode drops what drover never reads of a Node and what makes most of its size.
+// slimNode drops the fields of a Node that drover never reads, which are most of its size.
 func slimNode(in any) (any, error) {
 	node, ok := in.(*corev1.Node)
 	if !ok {

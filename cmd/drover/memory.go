@@ -10,16 +10,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// trimEvery is how often memory that a burst has left unused is given back. Without it, the process keeps what a thousand
-// new Machines took for as long as little happens, since the runtime decides about it only when it collects garbage.
+// trimEvery is how often memory that a burst has left unused is returned to the operating system. Otherwise a quiet process
+// keeps what a thousand new Machines took, since the runtime returns memory only when it collects garbage.
 const trimEvery = time.Minute
 
-// fewest is how much must be unused, in bytes, for a collection to be worth its time.
+// fewest is how much must be unused, in bytes, for a collection to be worth its cost.
 const fewest = 8 << 20
 
-// gcPercent is how much garbage there may be, in percent of what is in use, before it is collected, unless the environment says
-// otherwise (GOGC). Less than Go's default of 100 keeps small what a burst of new Machines takes, and what it leaves scattered over
-// the heap, for about a millisecond of processor time for each new Machine.
+// gcPercent is how much garbage there may be, in percent of the memory in use, before it is collected, unless the environment
+// sets GOGC. A value below Go's default of 100 keeps the memory for a burst of new Machines and its fragmentation small, at
+// about a millisecond of processor time for each new Machine.
 const gcPercent = 60
 
 // collectMore has garbage collected more often than by default.
@@ -29,7 +29,7 @@ func collectMore() {
 	}
 }
 
-// trimmer gives memory back to the operating system.
+// trimmer returns unused memory to the operating system.
 type trimmer struct {
 	clock clock.WithTicker
 	held  func() (inUse, mapped uint64)
@@ -40,10 +40,10 @@ func newTrimmer(c clock.WithTicker) *trimmer {
 	return &trimmer{clock: c, held: held, trim: debug.FreeOSMemory}
 }
 
-// NeedLeaderElection says that every replica does it.
+// NeedLeaderElection returns false: every replica trims its memory.
 func (*trimmer) NeedLeaderElection() bool { return false }
 
-// Start looks once a minute until ctx ends.
+// Start checks every trimEvery until ctx ends.
 func (t *trimmer) Start(ctx context.Context) error {
 	ticker := t.clock.NewTicker(trimEvery)
 	defer ticker.Stop()
@@ -59,12 +59,12 @@ func (t *trimmer) Start(ctx context.Context) error {
 	}
 }
 
-// worthTrimming tells whether more than half again of what is in use is held besides.
+// worthTrimming reports whether the process holds more than one and a half times the memory in use.
 func worthTrimming(inUse, mapped uint64) bool {
 	return mapped > inUse+max(fewest, inUse/2)
 }
 
-// held gives how many bytes of the heap were in use after the last collection, and how many it has of the operating
+// held returns how many bytes of the heap were in use after the last collection, and how many the heap takes from the operating
 // system now.
 func held() (inUse, mapped uint64) {
 	samples := []metrics.Sample{

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/csr"
 )
 
-// nodeOptions are what every new node gets. Where machine-controller or operating-system-manager has a flag for the same,
-// the name is theirs.
+// nodeOptions are the flags for the setup of new nodes. They have the names of the flags of machine-controller or
+// operating-system-manager for the same.
 type nodeOptions struct {
 	apiServer        string
 	clusterDNS       []string
@@ -50,7 +50,7 @@ func (o *nodeOptions) addFlags(f *pflag.FlagSet) {
 	f.StringToStringVar(&o.featureGates, "node-kubelet-feature-gates", o.featureGates, "feature gates of every kubelet (Gate=true); a Machine's annotations lie over them")
 }
 
-// validate returns what is wrong with the flags and the file that they name.
+// validate checks the flags and the file that they name.
 func (o *nodeOptions) validate() error {
 	_, err := o.readSite()
 	errs := []error{err}
@@ -59,7 +59,7 @@ func (o *nodeOptions) validate() error {
 	}
 	for _, address := range o.clusterDNS {
 		if net.ParseIP(address) == nil {
-			errs = append(errs, fmt.Errorf("--cluster-dns %q is no IP address", address))
+			errs = append(errs, fmt.Errorf("--cluster-dns %q is not an IP address", address))
 		}
 	}
 	for _, text := range o.serviceCIDRs {
@@ -68,12 +68,12 @@ func (o *nodeOptions) validate() error {
 		}
 	}
 	if wrong := validation.IsDNS1123Subdomain(o.clusterDomain); len(wrong) > 0 {
-		errs = append(errs, fmt.Errorf("--cluster-domain %q is no domain: %s", o.clusterDomain, wrong[0]))
+		errs = append(errs, fmt.Errorf("--cluster-domain %q is not a domain: %s", o.clusterDomain, wrong[0]))
 	}
 	return errors.Join(errs...)
 }
 
-// network returns what the approver of certificates needs to know; apiServer is the URL that drover itself uses.
+// network returns what the approver of certificates needs; apiServer is the URL that drover itself uses.
 func (o *nodeOptions) network(apiServer string) csr.Network {
 	n := csr.Network{ServiceDomain: o.clusterDomain, APIServers: []string{apiServer, o.apiServer}}
 	for _, text := range o.serviceCIDRs {
@@ -84,7 +84,7 @@ func (o *nodeOptions) network(apiServer string) csr.Network {
 	return n
 }
 
-// site turns the flags into what user data is made from.
+// site converts the flags into the settings of user data.
 func (o *nodeOptions) site(caBundle []byte) (bootstrap.Site, error) {
 	s := bootstrap.Site{
 		HTTPProxy: o.httpProxy, NoProxy: o.noProxy, RegistryMirrors: o.registryMirrors, InsecureRegistries: o.insecureRegistries,

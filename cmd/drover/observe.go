@@ -19,26 +19,25 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// mostDecisions bounds how many different decisions an observer keeps: the oldest go first.
+// mostDecisions bounds how many different decisions an observer keeps; the oldest are dropped first.
 const mostDecisions = 1000
 
-// decision is something that drover would have done.
+// decision is an action that drover would have taken.
 type decision struct {
-	// Where it would have been done: kubernetes or openstack.
+	// Where is kubernetes or openstack.
 	Where string `json:"where"`
-	// What, to which object: a verb as the API has it.
+	// The action: a verb of the API, and its object.
 	Verb   string `json:"verb"`
 	Object string `json:"object"`
-	// Detail is what would have been written, as far as it is no secret.
+	// Detail is what would have been written, without secrets.
 	Detail string `json:"detail,omitempty"`
-	// First and Last are when it was decided so, Count how often.
+	// First and Last are the times of the first and last such decision, Count their number.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 	Count int       `json:"count"`
 }
 
-// observer takes note of what drover decides while it only observes: each decision is logged when it comes up first, and
-// all are served.
+// observer records the decisions of a drover that only observes: each is logged at its first occurrence, and all are served.
 type observer struct {
 	clock clock.PassiveClock
 	log   logr.Logger
@@ -47,7 +46,7 @@ type observer struct {
 	decisions []decision
 }
 
-// wiring is what the parts are wired to. With --observe, what it holds writes nothing.
+// wiring holds what the parts are wired to. With --observe, its clients and clouds write nothing.
 type wiring struct {
 	// controllers and groups are the manager, whose cluster has the Machines: the control cluster.
 	controllers, groups manager.Manager
@@ -56,7 +55,7 @@ type wiring struct {
 	observer *observer
 	lease    *lease
 	reach    *reach.Watch
-	// guarded is asked before a guarded value is believed.
+	// guarded reports whether a guarded value may be trusted.
 	guarded guarded
 }
 
@@ -68,15 +67,15 @@ func newObserver(o *options) *observer {
 	return &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe")}
 }
 
-// refuseWrites makes clients of a configuration unable to write. Without an observer it changes nothing.
+// refuseWrites makes all writes of clients with this configuration fail. Without an observer it changes nothing.
 func (o *observer) refuseWrites(config *rest.Config) {
 	if o != nil {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, o} })
 	}
 }
 
-// newWiring wires the parts to the manager and, when there is one, to another cluster with the Nodes. With an observer, what it
-// notes is served, and the groups refuse what the autoscaler orders, since nobody would carry it out.
+// newWiring wires the parts to the manager and, if there is one, to another cluster with the Nodes. With an observer, its
+// decisions are served, and the groups refuse increases, since they would not be carried out.
 func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring, error) {
 	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w}
 	if w != nil {
@@ -96,7 +95,7 @@ func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring
 	return out, nil
 }
 
-// cloud gives the cloud itself, or one that is only looked at.
+// cloud returns the cloud itself, or a read-only wrapper with an observer.
 func (w wiring) cloud(c cloud.Cloud) cloud.Cloud {
 	if w.observer == nil {
 		return c
@@ -104,7 +103,7 @@ func (w wiring) cloud(c cloud.Cloud) cloud.Cloud {
 	return observedCloud{c, w.observer}
 }
 
-// note takes one decision in.
+// note records one decision.
 func (o *observer) note(where, verb, object, detail string) {
 	now := o.clock.Now()
 	o.mu.Lock()
@@ -124,7 +123,7 @@ func (o *observer) note(where, verb, object, detail string) {
 	}
 }
 
-// ServeHTTP gives all decisions as JSON, in the order in which they came up first.
+// ServeHTTP writes all decisions as JSON, in the order of their first occurrence.
 func (o *observer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	o.mu.Lock()
 	all := slices.Clone(o.decisions)

@@ -21,10 +21,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// errObserving is what somebody outside is told who wants something done.
+// errObserving is returned for a write that another program requests in --observe mode.
 var errObserving = errors.New("drover only observes (--observe): nothing is changed")
 
-// mostDetail bounds what is kept of a write, in bytes.
+// mostDetail bounds the recorded detail of a write, in bytes.
 const mostDetail = 1024
 
 // observedManager is a manager whose clients write nothing.
@@ -33,12 +33,12 @@ type observedManager struct {
 	client observedClient
 }
 
-// observing makes the manager write nothing; answer is what a write returns.
+// observing makes the manager write nothing; answer is the error that a write returns.
 func observing(mgr manager.Manager, o *observer, answer error) manager.Manager {
 	return observedManager{mgr, observedClient{mgr.GetClient(), o, answer}}
 }
 
-// GetClient gives the client that writes nothing.
+// GetClient returns the client that writes nothing.
 func (m observedManager) GetClient() client.Client { return m.client }
 
 // observedTarget is a cluster beside the manager's whose clients write nothing.
@@ -50,8 +50,7 @@ type observedTarget struct {
 // GetClient returns the client that writes nothing.
 func (t observedTarget) GetClient() client.Client { return t.client }
 
-// observedClient reads and does not write. Whoever writes is answered as if it had been done, so that what follows from
-// it is decided too.
+// observedClient reads and does not write. A write returns success, so that the decisions that follow from it are made too.
 type observedClient struct {
 	client.Client
 	observer *observer
@@ -66,7 +65,7 @@ func (c observedClient) note(verb string, o client.Object, detail string) error 
 	return c.answer
 }
 
-// Create changes nothing. To ask whether somebody may do something is no write, though it is put like one.
+// Create changes nothing. Access reviews are sent, because they are questions in the form of a creation.
 func (c observedClient) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
 	if _, question := o.(*authorizationv1.SubjectAccessReview); question {
 		return c.Client.Create(ctx, o, options...)
@@ -111,10 +110,10 @@ func (c observedClient) apply(verb string, configuration runtime.ApplyConfigurat
 	return c.note(verb, u, string(raw))
 }
 
-// Status gives a writer of statuses that writes nothing.
+// Status returns a status writer that writes nothing.
 func (c observedClient) Status() client.SubResourceWriter { return observedPart{c, "status"} }
 
-// SubResource gives a client of subresources that writes nothing.
+// SubResource returns a client of subresources that writes nothing.
 func (c observedClient) SubResource(name string) client.SubResourceClient {
 	return observedReadable{observedPart{c, name}, c.Client.SubResource(name)}
 }
@@ -159,7 +158,7 @@ func dataOf(p client.Patch, o client.Object) string {
 	return string(data)
 }
 
-// nameOf names an object for people: kind namespace/name.
+// nameOf returns an object's name for users: kind namespace/name.
 func nameOf(o client.Object) string {
 	kind := o.GetObjectKind().GroupVersionKind().Kind
 	if kind == "" {
@@ -176,14 +175,14 @@ func nameOf(o client.Object) string {
 	return kind + " " + name
 }
 
-// refusing lets nothing through to the API server that would write: the last word, should a writer have been forgotten.
-// Events are answered as if they had been taken.
+// refusing is a RoundTripper that refuses every write to the API server, in case a client was left out above. It answers Events
+// as if they had been accepted.
 type refusing struct {
 	next     http.RoundTripper
 	observer *observer
 }
 
-// RoundTrip refuses what would change something.
+// RoundTrip refuses requests that would change something.
 func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	question := req.Method == http.MethodPost && strings.HasPrefix(req.URL.Path, "/apis/authorization.k8s.io/")
 	switch {
@@ -195,7 +194,7 @@ func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, errObserving)
 }
 
-// takeEvent notes an Event and gives it back as the API server would.
+// takeEvent records an Event and returns it as the API server would.
 func (r refusing) takeEvent(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -212,10 +211,10 @@ func (r refusing) takeEvent(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// dryClient is for the cluster id, which is not written, and is what it would be.
+// dryClient is the client for the cluster id, which is determined and not written.
 type dryClient struct{ client.Client }
 
-// Create changes nothing. What is there already is found out as by a real one.
+// Create changes nothing. It fails with AlreadyExists for an existing object, like a real client.
 func (c dryClient) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
 	stored := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKeyFromObject(o), stored)

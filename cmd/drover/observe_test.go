@@ -39,8 +39,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// watched is a cluster that has work for every controller: a deployment without a set, a Machine without a server, and one
-// that goes.
+// watched is a cluster with work for every controller: a deployment without a set, a Machine without a server, and one that is
+// being deleted.
 func watched(t *testing.T) (*kube.Cluster, client.Client) {
 	t.Helper()
 	cluster := kube.ForTest(t, kube.Options{})
@@ -68,7 +68,7 @@ func watched(t *testing.T) (*kube.Cluster, client.Client) {
 	return cluster, c
 }
 
-// observe runs drover with --observe until it has decided what is awaited, and gives all decisions.
+// observe runs drover with --observe until it has made the expected decisions, and returns all decisions.
 func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[string]string) []decision {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -119,7 +119,7 @@ func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[
 	return page.Decisions
 }
 
-func TestWhoObservesWritesNothing(t *testing.T) {
+func TestObserveWritesNothing(t *testing.T) {
 	cluster, c := watched(t)
 	cloud := sim.New(sim.Config{Seed: sim.SeedMetaKube})
 	must(t, cloud.Start(t.Context()))
@@ -168,7 +168,7 @@ func TestWhoObservesWritesNothing(t *testing.T) {
 			t.Errorf("%+v", leases.Items)
 		}
 	})
-	t.Run("no secret is told", func(t *testing.T) {
+	t.Run("no secret is shown", func(t *testing.T) {
 		for _, d := range decisions {
 			if strings.HasPrefix(d.Object, "Secret ") && d.Detail != "" {
 				t.Errorf("%+v", d)

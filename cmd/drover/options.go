@@ -14,10 +14,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-// options are all that can be set from outside. Every flag is here, with its default.
+// options are all flags, with their defaults.
 type options struct {
 	kubeconfig string
-	// targetKubeconfig is that of the cluster with the Nodes; empty: it is the cluster with the Machines.
+	// targetKubeconfig is the kubeconfig of the cluster with the Nodes; empty when that is the cluster with the Machines.
 	targetKubeconfig string
 	namespace        string
 	clusterID        string
@@ -107,7 +107,7 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&o.cloud, "cloud", o.cloud, "name of the cloud in clouds.yaml")
 	f.StringVar(&o.caBundle, "cloud-ca", o.caBundle, "CA bundle for the cloud's endpoints (PEM file); empty: the system's")
 
-	f.StringVar(&o.startupTaint, "startup-taint", o.startupTaint, "taint (effect NoSchedule) that a node bears until it can take pods; empty: none")
+	f.StringVar(&o.startupTaint, "startup-taint", o.startupTaint, "taint (effect NoSchedule) that a node has until it can take pods; empty: none")
 	f.DurationVar(&o.drainTimeout, "drain-timeout", o.drainTimeout, "how long after its deletion a Machine's pods are still evicted under their disruption budgets; 0: they are not evicted, and the server goes at once")
 	f.DurationVar(&o.joinTimeout, "join-timeout", o.joinTimeout, "how long a server may take to become a node, from the server's creation")
 	f.StringSliceVar(&o.secretNamespaces, "secret-namespaces", o.secretNamespaces, "namespaces, beside its own, whose Secrets and ConfigMaps a Machine's provider spec may refer to")
@@ -123,8 +123,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
-// validate returns everything that is wrong with the flags and the files that they name, in one error, before anything is asked
-// of the cluster or written to it.
+// validate returns all errors in the flags and the files that they name, as one error, before drover reads or writes anything
+// in the cluster.
 func (o *options) validate() error {
 	errs := []error{
 		o.general(), o.addresses(), o.machines.validate(), o.repair.validate(), o.freeze.validate(), o.orphans.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(), o.handover.validate(),
@@ -161,7 +161,7 @@ func (o *options) general() error {
 	return errors.Join(errs...)
 }
 
-// addresses checks where drover listens.
+// addresses checks the addresses on which drover listens.
 func (o *options) addresses() error {
 	errs := []error{checkListen("--metrics-address", o.metricsAddress), checkListen("--health-address", o.healthAddress), o.serving().Validate(), o.certs.validate(o.namespace, o.grpcAllowedClients)}
 	if o.pprofAddress != "" && !onLoopback(o.pprofAddress) {
@@ -185,6 +185,6 @@ func onLoopback(address string) bool {
 	return err == nil && parseErr == nil && ip.IsLoopback()
 }
 
-// serviceAccount returns drover's own ServiceAccount, as namespace:name, for commands that messages name. Its name is that of
-// the shipped manifests.
+// serviceAccount returns drover's own ServiceAccount, as namespace:name, for commands in messages. Its name is that of the
+// shipped manifests.
 func (o *options) serviceAccount() string { return o.namespace + ":drover" }

@@ -14,13 +14,13 @@ import (
 	"github.com/drover-project/drover/autoscale/certs"
 )
 
-// certOptions are about the certificates of gRPC that drover makes itself.
+// certOptions are the flags about gRPC certificates that drover creates itself.
 type certOptions struct {
 	selfSigned bool
 	// secret is the name of drover's own Secret; autoscalers is NAMESPACE/NAME of the one that the autoscaler mounts.
 	secret      string
 	autoscalers string
-	// names are those under which the autoscaler calls drover; empty: the Service's.
+	// names are the names under which the autoscaler calls drover; empty for the Service's.
 	names []string
 }
 
@@ -75,7 +75,7 @@ func (o *certOptions) serverNames(namespace, clusterDomain string) []string {
 	return []string{service + ".svc", service, service + ".svc." + clusterDomain}
 }
 
-// secrets returns which Secrets hold the certificates.
+// secrets returns the two Secrets that hold the certificates.
 func (o *certOptions) secrets(namespace string) (own, autoscalers types.NamespacedName) {
 	theirs, name, _ := strings.Cut(o.autoscalers, "/")
 	return types.NamespacedName{Namespace: namespace, Name: o.secret}, types.NamespacedName{Namespace: theirs, Name: name}

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// freezeOptions say when a group has so many Machines that its growth is stopped. Flags and defaults are those of
+// freezeOptions set how many Machines beyond its size stop the growth of a group. Flags and defaults are those of
 // machine-controller-manager.
 type freezeOptions struct {
 	up, down int

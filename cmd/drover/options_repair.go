@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// repairOptions are those of the replacement of unhealthy Machines.
+// repairOptions are the flags of the replacement of unhealthy Machines.
 type repairOptions struct {
 	timeout        time.Duration
 	nodeConditions []string
@@ -29,7 +29,7 @@ func defaultRepair() repairOptions {
 }
 
 func (o *repairOptions) addFlags(f *pflag.FlagSet) {
-	f.DurationVar(&o.timeout, "health-timeout", o.timeout, "how long the node of a Machine may be not Ready, missing, or have one of --health-node-conditions, before the Machine is replaced; 0: for ever")
+	f.DurationVar(&o.timeout, "health-timeout", o.timeout, "how long the node of a Machine may be not Ready, missing, or have one of --health-node-conditions, before the Machine is replaced; 0: without a limit")
 	f.StringSliceVar(&o.nodeConditions, "health-node-conditions", o.nodeConditions, "conditions of a node, beside Ready, that make it unhealthy unless they are False or absent")
 	f.StringVar(&o.maxReplacing, "health-max-replacing", o.maxReplacing, "how many unhealthy Machines of a MachineDeployment, or of a MachineSet without one, are replaced at once: a number, or a percentage of its size, rounded up; at least one")
 	f.StringVar(&o.maxUnhealthy, "health-max-unhealthy", o.maxUnhealthy, "share of the Machines of a MachineDeployment, of a zone and of the cluster that may be unhealthy: while more are, none there is replaced. Rounded down; fewer than three Machines have no share")

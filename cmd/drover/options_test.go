@@ -14,14 +14,14 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// served returns the defaults, served without TLS on loopback: the fewest flags that are valid.
+// served returns the default options, served without TLS on loopback: the fewest flags that are valid.
 func served() *options {
 	o := defaults()
 	o.grpcAddress, o.grpcInsecure = "127.0.0.1:8086", true
 	return o
 }
 
-func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
+func TestValidateNamesTheWrongFlag(t *testing.T) {
 	garbage := filepath.Join(t.TempDir(), "garbage.pem")
 	must(t, os.WriteFile(garbage, []byte("-----BEGIN CERTIFICATE-----"), 0o600))
 	for _, tt := range []struct {
@@ -42,7 +42,7 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"an empty namespace of Secrets (F-13)", func(o *options) { o.secretNamespaces = []string{"a", ""} }, `--secret-namespaces "" is not the name of a namespace`},
 		{"a namespace of groups that is none (F-13)", func(o *options) { o.groups.namespaces = []string{"A"} }, `--namespaces "A" is not the name of a namespace`},
 		{"an own namespace that is none (F-13)", func(o *options) { o.namespace = "a/b" }, `--namespace "a/b" is not the name of a namespace`},
-		{"a kubeconfig of the target cluster that is not there (F-13)", func(o *options) { o.targetKubeconfig = "/not/there" }, "reading --target-kubeconfig: "},
+		{"a missing kubeconfig of the target cluster (F-13)", func(o *options) { o.targetKubeconfig = "/not/there" }, "reading --target-kubeconfig: "},
 		{"metrics nowhere that can be listened (F-13)", func(o *options) { o.metricsAddress = "foo" }, `--metrics-address "foo" is neither host:port nor 0`},
 		{"no metrics and no health (F-13)", func(o *options) { o.metricsAddress, o.healthAddress = "0", "0" }, ""},
 		{"health at a port that is none (F-13)", func(o *options) { o.healthAddress = ":66000" }, `--health-address ":66000" is neither host:port nor 0`},
@@ -71,7 +71,7 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"a health timeout below nothing", func(o *options) { o.repair.timeout = -time.Second }, "--health-timeout -1s"},
 		{"health switched off (MCM-50)", func(o *options) { o.repair.timeout = 0 }, ""},
 		{"a bad condition that is none", func(o *options) { o.repair.nodeConditions = []string{"Kernel Deadlock"} }, `--health-node-conditions "Kernel Deadlock" is not the type of a condition`},
-		{"replacements at once that are no number", func(o *options) { o.repair.maxReplacing = "some" }, `--health-max-replacing "some" is neither a number nor a percentage`},
+		{"replacements at once that are not a number", func(o *options) { o.repair.maxReplacing = "some" }, `--health-max-replacing "some" is neither a number nor a percentage`},
 		{"replacements at once below nothing", func(o *options) { o.repair.maxReplacing = "-10%" }, `--health-max-replacing "-10%" is neither`},
 		{"replacements at once in percent", func(o *options) { o.repair.maxReplacing = "10%" }, ""},
 		{"a share of unhealthy Machines without a percent sign", func(o *options) { o.repair.maxUnhealthy = "40" }, `--health-max-unhealthy "40" is not a percentage`},
@@ -84,9 +84,9 @@ func TestOptionsSayWhatIsWrongWithThem(t *testing.T) {
 		{"fewer than none replaced", func(o *options) { o.maxReplacing = -1 }, "--max-replacing -1"},
 		{"a server group that is not shared", func(o *options) { o.compute.serverGroup = "mine" }, `--server-group "mine"`},
 		{"an allowed endpoint that is none (F-4)", func(o *options) { o.compute.allowedEndpoints = []string{"keystone.example", "ftp://keystone.example"} }, `--allowed-endpoints: reading the allowed endpoints: "ftp://keystone.example"`},
-		{"a proxy that is none", func(o *options) { o.nodes.httpProxy = "proxy" }, "HTTP proxy is not a URL"},
+		{"an invalid proxy", func(o *options) { o.nodes.httpProxy = "proxy" }, "HTTP proxy is not a URL"},
 		{"a gate that is neither on nor off", func(o *options) { o.nodes.featureGates = map[string]string{"A": "maybe"} }, "A=maybe: neither true nor false"},
-		{"a resolver that is no address", func(o *options) { o.nodes.clusterDNS = []string{"dns"} }, `--cluster-dns "dns"`},
+		{"a resolver that is not an address", func(o *options) { o.nodes.clusterDNS = []string{"dns"} }, `--cluster-dns "dns"`},
 		{"a domain that is none", func(o *options) { o.nodes.clusterDomain = "a b" }, `--cluster-domain "a b"`},
 		{"a Service range without a length (F-2)", func(o *options) { o.nodes.serviceCIDRs = []string{"10.96.0.0/16", "10.97.0.0"} }, `--service-cidrs "10.97.0.0" is not an address range`},
 		{"a selector that is none", func(o *options) { o.groups.selector = "a=b=c" }, "--selector: "},

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// addOrphans wires the collector of what has no Machine any more. id is the cluster ID.
+// addOrphans adds the collector of resources without a Machine. id is the cluster ID.
 func addOrphans(w wiring, o *options, id string, registry *clouds) error {
 	if o.orphans.mode == ignoreOrphans {
 		return nil

@@ -54,7 +54,7 @@ func TestWhatCloudsHaveIsSummedUp(t *testing.T) {
 			t.Errorf("the first deleted %v, the second %v", first.collected, second.collected)
 		}
 	})
-	t.Run("the cloud whose server it is says whether a server is gone (MCM-86)", func(t *testing.T) {
+	t.Run("the cloud of a server reports whether the server is gone (MCM-86)", func(t *testing.T) {
 		for providerID, want := range map[string]bool{"first://1": false, "second://1": true} {
 			if gone, err := c.IsServerGone(t.Context(), providerID, nil); gone != want || err != nil {
 				t.Errorf("%s is gone: %v, %v", providerID, gone, err)
@@ -101,10 +101,10 @@ func TestLeading(t *testing.T) {
 	})
 }
 
-// eager are flags with which orphans are collected as soon as two looks have found them.
+// eager are flags with which orphans are collected as soon as two rounds have found them.
 var eager = []string{"--orphan-age=0", "--orphan-period=1s"}
 
-// shown returns what the collector's ConfigMap shows.
+// shown returns the content of the collector's ConfigMap.
 func (p *pair) shown(key string) string {
 	p.Helper()
 	var cm corev1.ConfigMap
@@ -113,7 +113,7 @@ func (p *pair) shown(key string) string {
 	return cm.Data[key]
 }
 
-// passes waits until so many looks have certainly been made.
+// passes waits until at least so many rounds have been made.
 func (p *pair) passes(n int) {
 	p.Helper()
 	end := time.Now().Add(time.Duration(n+1) * time.Second)

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// addRepair wires the controller that replaces unhealthy Machines.
+// addRepair adds the controller that replaces unhealthy Machines.
 func addRepair(w wiring, o *options, provider cloud.Provider) error {
 	percent, err := o.repair.percent()
 	if err != nil {

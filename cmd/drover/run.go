@@ -33,10 +33,10 @@ import (
 	"github.com/drover-project/drover/version"
 )
 
-// run serves until ctx ends. more are clouds beside OpenStack.
+// run serves until ctx ends. more are clouds besides OpenStack.
 func run(ctx context.Context, o *options, credentials client.Credentials, more ...namedCloud) error {
 	if o.pprofAddress == "" {
-		// Nobody can ask for a profile of the heap, so none is kept.
+		// Heap profiles cannot be requested then, so none are recorded.
 		runtime.MemProfileRate = 0
 	}
 	collectMore()
@@ -47,22 +47,23 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	return serve(ctx, o, surroundings{cluster: config, credentials: credentials, clouds: more})
 }
 
-// surroundings are what a drover works with that its flags do not describe. Tests in virtual time put other things in their place.
+// surroundings are what a drover works with that its flags do not describe. Tests in virtual time replace them.
 type surroundings struct {
 	// cluster is the connection to the cluster with the Machines.
 	cluster *rest.Config
-	// credentials are those of the configured cloud; clouds are those beside OpenStack.
+	// credentials are those of the configured cloud; clouds are those besides OpenStack.
 	credentials client.Credentials
 	clouds      []namedCloud
-	// transport carries the calls to OpenStack; nil: the network does.
+	// transport carries the calls to OpenStack; nil for the network.
 	transport http.RoundTripper
-	// local, unless nil, is given the gRPC server and a channel that is closed when it may be asked; then nothing listens.
+	// local, unless nil, receives the gRPC server and a channel that is closed when the server may be called; then drover does
+	// not listen.
 	local func(*autoscale.Server, <-chan struct{})
-	// several: other drovers have run in this process, so that the names of the controllers are in use.
+	// several is set when other drovers have run in this process, so that the names of the controllers are in use.
 	several bool
 }
 
-// serve wires everything, and serves until ctx ends.
+// serve wires all parts, and serves until ctx ends.
 func serve(ctx context.Context, o *options, around surroundings) error {
 	w, id, err := connect(ctx, o, around)
 	if err != nil {
@@ -97,8 +98,8 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	return nil
 }
 
-// connect makes the manager, for the cluster with the Machines, and adds the cluster with the Nodes to it, where that is another one.
-// It returns what the parts are wired to, and the cluster id.
+// connect returns the wiring and the cluster id. It creates the manager for the cluster with the Machines, and adds the cluster
+// with the Nodes if that is another one.
 func connect(ctx context.Context, o *options, around surroundings) (wiring, string, error) {
 	config := around.cluster
 	observer := newObserver(o)
@@ -148,7 +149,7 @@ func newOpenStack(w wiring, o *options, id string, around surroundings) (*openst
 	})
 }
 
-// addControllers wires what needs the lease: everything that writes to the cloud or decides about Machines.
+// addControllers adds everything that needs the lease because it writes to the cloud or decides about Machines.
 func addControllers(w wiring, o *options, registry *clouds) error {
 	mgr, now := w.controllers, clock.RealClock{}
 	source, err := newSource(w, o, registry)
@@ -194,7 +195,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	return nil
 }
 
-// newSource wires the making of user data, and the collection of what is left of it.
+// newSource returns the source of user data, and adds the collection of its leftovers.
 func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Source, error) {
 	site, err := o.nodes.readSite()
 	if err != nil {
@@ -210,7 +211,7 @@ func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Sour
 	return source, w.controllers.Add(&bootstrap.Collector{Source: source, Clock: now})
 }
 
-// addAutoscale wires what every replica runs: the node groups and the service that shows them. local, unless nil, is given that service,
+// addAutoscale adds what every replica runs: the node groups and their gRPC service. local, unless nil, receives the service,
 // which then does not listen.
 func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autoscale.Server, <-chan struct{})) (*autoscale.Server, error) {
 	of, err := o.nodeGroups()
@@ -241,7 +242,7 @@ func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autosc
 	return server, errors.Join(mgr.Add(groups), mgr.Add(server))
 }
 
-// newCertificates makes what keeps the certificates that drover makes itself.
+// newCertificates returns the keeper of the certificates that drover creates itself.
 func newCertificates(w wiring, o *options) *certs.Keeper {
 	own, autoscalers := o.certs.secrets(o.namespace)
 	return certs.New(certs.Options{

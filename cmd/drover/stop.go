@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// shutdownTimeout is how long what runs may take to finish what it has begun.
+	// shutdownTimeout is how long running parts may take to finish what they have begun.
 	shutdownTimeout = 10 * time.Second
-	// stopTimeout is when the process ends in any case. Told to stop before its caches are filled, a manager waits for
-	// an API server that may never answer.
+	// stopTimeout is when the process ends in any case. A manager that is stopped before its caches are synced waits for an API
+	// server that may never answer.
 	stopTimeout = shutdownTimeout + 5*time.Second
 )
 
@@ -29,6 +29,6 @@ func stopInTime(ctx context.Context, start func(context.Context) error) error {
 	case err := <-ended:
 		return err
 	case <-late.C:
-		return fmt.Errorf("stopping: not done %v after being told to; what was under way is picked up at the next start", stopTimeout)
+		return fmt.Errorf("stopping: not done %v after being asked to; what was under way is picked up at the next start", stopTimeout)
 	}
 }

@@ -18,7 +18,7 @@ func TestStoppingTakesAMomentAtTheMost(t *testing.T) {
 		want  string // part of the error; empty: none
 		took  time.Duration
 	}{
-		{"what ends by itself says why at once", func(context.Context) error { return broken }, "broken", 0},
+		{"a process that ends on its own returns its error at once", func(context.Context) error { return broken }, "broken", 0},
 		{"what stops when told", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
 		{"what takes its time", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
 		{"what never stops is left", func(context.Context) error { <-never; return nil }, "not done 15s after", time.Hour + stopTimeout},

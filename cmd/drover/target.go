@@ -62,8 +62,8 @@ type targetCluster struct {
 	clock  clock.Clock
 }
 
-// addTarget adds the target cluster that the flag names to the manager. It returns nil when the flag names none. A target cluster
-// that does not answer is no error; one that answers and is too old is.
+// addTarget adds the target cluster that the flag names to the manager. It returns nil when the flag names none. A target
+// cluster that does not answer is not an error; one that answers and is too old is.
 func addTarget(ctx context.Context, mgr manager.Manager, o *options, w *observer) (cluster.Cluster, error) {
 	if o.targetKubeconfig == "" {
 		return nil, nil

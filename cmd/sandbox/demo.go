@@ -116,7 +116,7 @@ func (v *show) background(ctx context.Context) (end func()) {
 	}
 }
 
-// demo goes through the scenario. In a terminal it then stays until Ctrl-C.
+// demo runs the scenario. In a terminal it then stays until Ctrl-C.
 func demo(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	d, err := scenario.NewDemo(s)
 	if err != nil {
@@ -152,7 +152,7 @@ func up(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	return stay(ctx, &show{sandbox: s, out: out, began: time.Now()})
 }
 
-// stay shows the state until a person ends it, or something has ended by itself.
+// stay shows the state until the user ends it, or a part of the sandbox has ended.
 func stay(ctx context.Context, v *show) error {
 	end := v.background(ctx)
 	defer end()
@@ -170,7 +170,7 @@ func stay(ctx context.Context, v *show) error {
 	}
 }
 
-// logs shows the last lines of what may know why a stage failed; the files go with the sandbox.
+// logs prints the last lines of the logs that may explain why a stage failed; the files are deleted with the sandbox.
 func (v *show) logs() { sayLogs(v.sandbox, v.out) }
 
 func sayLogs(s *sandbox.Sandbox, out *screen.Screen) {
@@ -179,7 +179,7 @@ func sayLogs(s *sandbox.Sandbox, out *screen.Screen) {
 	}
 }
 
-// summary says what it took: time per stage, calls, and what is left in the cloud.
+// summary prints the time per stage, the calls, and what is left in the cloud.
 func (v *show) summary() {
 	v.mu.Lock()
 	defer v.mu.Unlock()

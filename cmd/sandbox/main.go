@@ -25,7 +25,7 @@ func main() {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// A closed pipe is an error of the write then, and does not end the program: the screen sees it.
+	// Then a closed pipe is an error of the write and does not end the program: the screen handles it.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err := command().ExecuteContext(ctx)
 	stop()
@@ -88,7 +88,7 @@ func locked(ctx context.Context, o *sandbox.Options, do func(context.Context, *s
 	return interrupted(ctx, do(ctx, s, out))
 }
 
-// chooseParts names the programs that nobody has named.
+// chooseParts chooses the programs that no flag names.
 func chooseParts(o *sandbox.Options) (err error) {
 	if o.Drover == "" {
 		o.Drover = beside("drover")
@@ -97,7 +97,7 @@ func chooseParts(o *sandbox.Options) (err error) {
 	return err
 }
 
-// interrupted puts a person's Ctrl-C in the place of whatever failed because of it.
+// interrupted replaces an error that a Ctrl-C has caused by that of the Ctrl-C.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted")
@@ -105,7 +105,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// beside gives the path of a program in this one's folder, or nothing.
+// beside returns the path of a program in this one's folder; empty when it has none.
 func beside(name string) string {
 	self, err := os.Executable()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// separator stands between the documents of a file.
+	// separator is the line between the documents of a file.
 	separator = "\n---\n"
 	// released is the namespace of the release.
 	released = "{{ $.Release.Namespace }}"

@@ -94,7 +94,7 @@ func TestTestsThatNameItemsAreFound(t *testing.T) {
 	}
 }
 
-func TestATestThatIsNoGoIsNamed(t *testing.T) {
+func TestAnInvalidGoFileIsNamed(t *testing.T) {
 	_, err := scan(fstest.MapFS{"bad_test.go": {Data: []byte("no Go")}})
 	if err == nil || !strings.Contains(err.Error(), "bad_test.go") {
 		t.Errorf("the error is %v, want one that names the file", err)
@@ -126,7 +126,7 @@ func TestAnItemThatNoListHasIsRefused(t *testing.T) {
 	}
 }
 
-func TestThePageSaysOfEveryItemWhereItStands(t *testing.T) {
+func TestThePageListsEveryItem(t *testing.T) {
 	page := render(
 		[]item{
 			{"MC-1", "4", "One holds", "as read here"}, {"MC-2", "4", "Two holds", ""}, {"MC-3", ruled, "Three | holds", "MC-1 wins"},
@@ -179,7 +179,7 @@ func TestAStalePageFailsTheCheckWithTheDifference(t *testing.T) {
 	}
 }
 
-func TestTheListsAreWhole(t *testing.T) {
+func TestTheListsAreComplete(t *testing.T) {
 	items, err := readTable(filepath.Join("..", ".."), itemsFile, parseItems)
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Where an item stands that no issue brings.
+// These values take the place of an issue's number.
 const (
 	ruled         = "ruled" // another item or a decision wins
 	notApplicable = "n/a"
@@ -15,7 +15,7 @@ const (
 // item is one line of a checklist.
 type item struct {
 	id    string
-	place string // an issue of the issues' table, ruled, or notApplicable
+	place string // the number of an issue in the issues' table, ruled, or notApplicable
 	text  string
 	note  string // the reason, or how the item is read here
 }
@@ -103,7 +103,7 @@ func checkIssues(items []item, issues []issue) error {
 	return errors.Join(errs...)
 }
 
-// checkEvidence names the tests that speak of an item which no checklist has.
+// checkEvidence returns an error for each test that names an item which no checklist has.
 func checkEvidence(items []item, evidence []test) error {
 	known := map[string]bool{}
 	for _, it := range items {

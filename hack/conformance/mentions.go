@@ -21,8 +21,7 @@ var (
 // maxRange bounds what a typing error in a range may do.
 const maxRange = 120
 
-// mentions are the items that a text names, singly, in lists and in ranges, in
-// their order in the text.
+// mentions returns the items that a text names, singly, in lists and in ranges, in the order of the text.
 func mentions(text string) []string {
 	var ids []string
 	for {
@@ -51,7 +50,7 @@ func mentions(text string) []string {
 	}
 }
 
-// nameMentions are the items that the name of a test function names.
+// nameMentions returns the items in the name of a test function.
 func nameMentions(name string) []string {
 	var ids []string
 	for _, match := range identifier.FindAllStringSubmatch(name, -1) {
@@ -64,8 +63,7 @@ func nameMentions(name string) []string {
 	return ids
 }
 
-// continues says whether the prefix of a further item, which may be left out or
-// be only the letter C, is that of the first.
+// continues reports whether the prefix of a further item is that of the first. It may be left out, or be only the letter C.
 func continues(prefix, next string) bool {
 	if prefix == "CA-C" {
 		return next == "C" || next == prefix
@@ -77,7 +75,7 @@ func isRange(separator string) bool {
 	return strings.ContainsAny(separator, "….–")
 }
 
-// canonical is an item's id as the checklists write it.
+// canonical returns an item's id as the checklists write it.
 func canonical(prefix string, number int, letter string) string {
 	if prefix == "CA-C" {
 		return fmt.Sprintf("%s%02d%s", prefix, number, letter)
@@ -85,7 +83,7 @@ func canonical(prefix string, number int, letter string) string {
 	return fmt.Sprintf("%s%d%s", prefix, number, letter)
 }
 
-// atoi reads digits that a pattern has found; too many of them are no item's.
+// atoi converts digits that a pattern has matched; 0 when there are too many for an item.
 func atoi(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {

@@ -67,7 +67,7 @@ func render(items []item, issues []issue, evidence []test) string {
 	return page.String()
 }
 
-// issueName is how the page speaks of an issue; one without a number has none yet.
+// issueName returns the name of an issue on the page.
 func issueName(i issue) string {
 	if strings.Trim(i.id, "0123456789") == "" {
 		return fmt.Sprintf("issue %s, %s", i.id, i.name)
@@ -85,7 +85,7 @@ func countStates(items []item, by map[string][]test, prefix string) (count [stat
 	return count, total
 }
 
-// state is covered for an item with a test, whatever else is said of it.
+// state returns covered for an item with a test, whatever else its line has.
 func state(it item, tests []test) int {
 	switch {
 	case len(tests) > 0:
@@ -99,8 +99,7 @@ func state(it item, tests []test) int {
 	}
 }
 
-// sentence is the item with how it is read; where the last column says that,
-// the sentence need not.
+// sentence returns the item's text with the note on how it is read, unless the last column has the note.
 func sentence(it item, tests []test) string {
 	if at := state(it, tests); it.note == "" || at == ruledOut || at == inapplicable {
 		return it.text
@@ -121,7 +120,7 @@ func standing(it item, tests []test, issues map[string]string) string {
 	}
 }
 
-// links name each test once, with its file.
+// links returns a link to each test, once, with its file.
 func links(tests []test) string {
 	var parts []string
 	for _, t := range tests {
@@ -135,7 +134,7 @@ func links(tests []test) string {
 	return strings.Join(slices.Compact(parts), ", ")
 }
 
-// anchor is the fragment that a heading gets from the usual renderers.
+// anchor returns the fragment of a heading in the usual renderers.
 func anchor(title string) string {
 	keep := func(r rune) rune {
 		switch {

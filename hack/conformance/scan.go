@@ -56,8 +56,8 @@ func skipped(folder string) bool {
 	return folder != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "vendor" || slices.Contains(aboutItems, folder))
 }
 
-// scanFile finds what the declarations of one file name: a test function by its
-// own name, by those of its subtests, and by the tables that it holds.
+// scanFile returns the tests in one file: a test function names items in its own name, in those of its subtests, and in its
+// tables.
 func scanFile(name string, source []byte) ([]test, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
 	if err != nil {
@@ -79,8 +79,7 @@ func scanFile(name string, source []byte) ([]test, error) {
 	return tests, nil
 }
 
-// named are the items in a declaration's strings, but for what it says when a
-// test fails: a complaint names no test.
+// named returns the items in a declaration's strings, except in failure messages.
 func named(declaration ast.Decl) (ids []string) {
 	ast.Inspect(declaration, func(node ast.Node) bool {
 		switch node := node.(type) {

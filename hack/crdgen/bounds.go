@@ -1,7 +1,7 @@
 package main
 
-// Bounds for what bears none: fields of Kubernetes' own types, whose markers are not ours to set, and values of maps.
-// They are wide: what machine-controller could store and Kubernetes itself would accept must fit.
+// These are bounds for fields without one: those of Kubernetes' own types, whose markers drover cannot set, and values of maps.
+// They are wide: values that machine-controller could store and Kubernetes itself would accept must fit.
 const (
 	defaultString     = 1024
 	defaultItems      = 256
@@ -35,7 +35,7 @@ var propertyBounds = map[string]int64{
 	"matchLabels": 64,
 }
 
-// bound gives every list, map and string under the schema a bound, where it has none. Name is the field's.
+// bound sets a bound on every list, map and string under the schema that has none. Name is the field's.
 func bound(name string, schema object) {
 	switch schema["type"] {
 	case "string":

@@ -33,7 +33,7 @@ func finished(t *testing.T, schema string) object {
 	return found
 }
 
-func TestBoundsAreSetWhereNoneStand(t *testing.T) {
+func TestMissingBoundsAreSet(t *testing.T) {
 	got := finished(t, `{type: object, properties: {
 		plain: {type: string}, own: {type: string, maxLength: 7}, time: {type: string, format: date-time}, choice: {type: string, enum: [a]},
 		labels: {type: object, additionalProperties: {type: string}}, list: {type: array, items: {type: string}},
@@ -90,7 +90,7 @@ func TestProviderDocumentsAreDeclared(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoCRDIsRefused(t *testing.T) {
+func TestADocumentThatIsNotACRDIsRefused(t *testing.T) {
 	for name, raw := range map[string]string{
 		"no YAML": "a: b: c", "another kind": "kind: Pod\nspec: {}", "no versions": "kind: CustomResourceDefinition\nspec: {}",
 		"a version without schema":        "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
@@ -153,7 +153,7 @@ func TestTheCommittedCRDs(t *testing.T) {
 	}
 }
 
-// faults lists what is unbounded, and what would lose a null inside a provider document.
+// faults returns the unbounded fields, and those that would lose a null inside a provider document.
 func faults(path string, schema object, inProvider bool) []string {
 	var found []string
 	missing := func(key string) {
@@ -186,7 +186,7 @@ func faults(path string, schema object, inProvider bool) []string {
 	return found
 }
 
-// What the driver reads must be explained: its lists of fields are compared with the declared ones.
+// Every field that the driver reads must be explained: its lists of fields are compared with the declared ones.
 func TestTheProvidersFieldsAreDeclared(t *testing.T) {
 	spec := object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {

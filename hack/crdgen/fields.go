@@ -94,7 +94,7 @@ func rows(out *strings.Builder, path string, schema object, closed []string) {
 	}
 }
 
-// typeOf says a field's type in words.
+// typeOf returns a field's type in words.
 func typeOf(schema object) string {
 	if values, ok := schema["additionalProperties"].(object); ok {
 		return "map of " + typeOf(values)
@@ -130,7 +130,7 @@ func typeOf(schema object) string {
 	return fmt.Sprint(schema["type"])
 }
 
-// meaning is a description on one line.
+// meaning returns a description on one line.
 func meaning(schema object) string {
 	text, _ := schema["description"].(string)
 	return strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.Join(strings.Fields(text), " "))

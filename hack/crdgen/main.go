@@ -49,7 +49,7 @@ func run(dir, page string) error {
 	return nil
 }
 
-// rewrite replaces a file's content by what becomes of it, and gives that.
+// rewrite replaces a file's content by the result of a function, and returns it.
 func rewrite(file string, change func([]byte) ([]byte, error)) ([]byte, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -62,7 +62,7 @@ func rewrite(file string, change func([]byte) ([]byte, error)) ([]byte, error) {
 	return done, os.WriteFile(file, done, 0o644)
 }
 
-// Finish takes a CustomResourceDefinition as controller-gen writes it and gives it as it is to be applied.
+// Finish returns a CustomResourceDefinition of controller-gen's in its final form.
 func Finish(raw []byte) ([]byte, error) {
 	crd := object{}
 	if err := yaml.Unmarshal(raw, &crd); err != nil {

@@ -14,10 +14,9 @@ var providerSpecYAML []byte
 //go:embed providerstatus.yaml
 var providerStatusYAML []byte
 
-// declareProviders gives every provider document under the schema its fields: the value of a provider spec, a class's
-// provider spec, and provider statuses. In Go these are raw, because each provider has its own; here the one that there
-// is is declared, so that kubectl can explain it, and unknown fields are kept. The old spelling providerConfig is kept as it
-// is.
+// declareProviders sets the fields of every provider document under the schema: the value of a provider spec, a class's
+// provider spec, and provider statuses. In Go these are raw, because each provider has its own. The only provider's fields are
+// declared here, so that kubectl can explain them, and unknown fields are kept. The old spelling providerConfig is not changed.
 func declareProviders(schema object) error {
 	spec, status := object{}, object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {

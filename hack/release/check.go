@@ -64,10 +64,10 @@ func read(dir string) (state, error) {
 // semantic matches a version without build metadata, which tags of images cannot hold.
 var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-// problems returns what is in the way of releasing a version, and what to do about it.
+// problems returns what prevents the release of a version, and what to do about it.
 func (s state) problems(version string) []string {
 	if !semantic.MatchString(version) {
-		return []string{fmt.Sprintf("%q is no version: give it as 0.1.0 or 0.1.0-rc.1, without v", version)}
+		return []string{fmt.Sprintf("%q is not a version: write it as 0.1.0 or 0.1.0-rc.1, without v", version)}
 	}
 	var found []string
 	if s.changes != "" {
@@ -87,7 +87,7 @@ func (s state) problems(version string) []string {
 	return found
 }
 
-// instructions returns what to run to release a version.
+// instructions returns the commands that release a version.
 func instructions(version string) string {
 	return fmt.Sprintf(`# Everything agrees. Run these; REGISTRY is where your images and charts are.
 git tag --annotate v%[1]s --message "drover %[1]s"

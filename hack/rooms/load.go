@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// listed is what `go list` says of a package.
+// listed is a package in the output of `go list`.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string

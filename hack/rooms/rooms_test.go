@@ -25,7 +25,7 @@ func TestLargestCircle(t *testing.T) {
 		want  []string
 	}{
 		"no files":                         {uses(), nil},
-		"a chain is no circle":             {uses("ab", "bc", "ac"), nil},
+		"a chain is not a circle":          {uses("ab", "bc", "ac"), nil},
 		"two files that use each other":    {uses("ab", "ba", "bc"), []string{"a", "b"}},
 		"a loop through three files":       {uses("ab", "bc", "ca", "cd"), []string{"a", "b", "c"}},
 		"the larger of two circles":        {uses("ab", "ba", "cd", "de", "ec", "bc"), []string{"c", "d", "e"}},

@@ -23,13 +23,13 @@ func (i *Instance) wireSize() int {
 	return size
 }
 
-// Shown returns the group's instances as they fit into one answer: those of its Machines, and after them a placeholder for each
-// unit that has no Machine. The placeholders are made here, at each call, and are named by number, so that most stay the same.
+// Shown returns the group's instances that fit into one answer: those of its Machines, and after them a placeholder for each
+// unit that has no Machine. The placeholders are made at each call and are numbered, so that most names stay the same.
 //
-// Instances that do not fit are left out, with usual names from some 70 000 on. Placeholders are left out first: the autoscaler takes the
-// target size for what is on its way, and a missing placeholder costs only that the unit is taken back by DecreaseTargetSize
-// instead of DeleteNodes when it does not come. Next are instances whose node has registered, which the autoscaler knows from
-// Kubernetes, and last those that it does not know yet.
+// An answer holds some 70 000 instances with usual names; the rest is left out. Placeholders are left out first: the autoscaler
+// counts upcoming nodes by the target size, and a missing placeholder only means that DecreaseTargetSize instead of DeleteNodes
+// takes the unit back when it does not come. Next are instances whose node has registered, which the autoscaler knows from
+// Kubernetes, and last those without a node.
 func (g *Group) Shown() []Instance {
 	room := maxAnswer
 	for i := range g.instances {

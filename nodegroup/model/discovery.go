@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Discovery says which objects may be node groups, beside having bounds.
+// Discovery selects the objects with bounds that may be node groups.
 type Discovery struct {
 	// Namespaces are those whose objects may be node groups. Default: all.
 	Namespaces []string

@@ -1,6 +1,5 @@
-// Package model decides everything that a read of a node group is answered with: size, bounds, members, instances with their
-// errors, options and the template node. It makes an immutable snapshot from Kubernetes objects, and a view of the listed
-// groups over it.
+// Package model computes all answers about node groups: size, bounds, members, instances with their errors, options and the
+// template node. It makes an immutable snapshot from Kubernetes objects, and a view of the listed groups over it.
 //
-// It is pure: it has no client, clock, logger or metrics, knows no gRPC, and writes nothing. The time is a parameter.
+// It is pure: it has no client, clock, logger or metrics, no gRPC, and writes nothing. The time is a parameter.
 package model

@@ -7,22 +7,22 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Kind is what a refused call means to its caller.
+// Kind is the meaning of a refused call for its caller.
 type Kind string
 
 // The kinds. Package autoscale turns each into the status code of the same name.
 const (
-	// InvalidArgument: the request can never be answered (wrong sign, no id).
+	// InvalidArgument is the kind of a request that can never succeed, such as one with the wrong sign or without an id.
 	InvalidArgument Kind = "InvalidArgument"
-	// NotFound: there is no such node group.
+	// NotFound is the kind of a request for an unknown node group.
 	NotFound Kind = "NotFound"
-	// FailedPrecondition: the group, or a node, is in a state that does not allow it. Nothing was changed.
+	// FailedPrecondition is the kind when the state of the group or a node does not allow the call. Nothing was changed.
 	FailedPrecondition Kind = "FailedPrecondition"
-	// ResourceExhausted: too much is asked for at once. Nothing was changed.
+	// ResourceExhausted is the kind when too much is requested at once. Nothing was changed.
 	ResourceExhausted Kind = "ResourceExhausted"
-	// Unavailable: the API server cannot be reached, or the outcome of a write could not be found out.
+	// Unavailable is the kind when the API server cannot be reached, or the outcome of a write is unknown.
 	Unavailable Kind = "Unavailable"
-	// Unimplemented: the group has no answer to that.
+	// Unimplemented is the kind when the group has no such information.
 	Unimplemented Kind = "Unimplemented"
 )
 

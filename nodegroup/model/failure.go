@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// failure returns what the autoscaler is told of a Machine without a node: its own error, else that of the back-off that
-// keeps it from requesting a server; nil while it is the one that the autoscaler has acted upon.
+// failure returns the error that the autoscaler is shown for a Machine without a node: its own, else that of the back-off that
+// keeps it from requesting a server. It returns nil while that is the error that the autoscaler has already acted upon.
 func (s *Snapshot) failure(g *Group, m *membership.Member) *InstanceError {
 	e, when := s.ownFailure(g, m)
 	if e == nil {
@@ -21,7 +21,8 @@ func (s *Snapshot) failure(g *Group, m *membership.Member) *InstanceError {
 	return e
 }
 
-// ownFailure returns the Machine's own error, and when it last failed; nil while the error may pass by itself (CA-C47).
+// ownFailure returns the Machine's own error, and when it last failed; nil while the error may still pass without intervention
+// (CA-C47).
 func (s *Snapshot) ownFailure(g *Group, m *membership.Member) (*InstanceError, time.Time) {
 	status := &m.Machine.Status
 	if status.ErrorReason == nil || *status.ErrorReason == "" {
@@ -43,7 +44,7 @@ func (s *Snapshot) ownFailure(g *Group, m *membership.Member) (*InstanceError, t
 	return e, lastAttempt(m.Machine)
 }
 
-// lastFailure returns when that went wrong which is shown of a Machine.
+// lastFailure returns the time of the failure that is shown for a Machine.
 func (g *Group) lastFailure(m *membership.Member) time.Time {
 	last := lastAttempt(m.Machine)
 	if _, when := g.shortage(m); when.After(last) {

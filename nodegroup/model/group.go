@@ -14,15 +14,16 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Group is one node group with everything that is answered about it. It is immutable.
+// Group is one node group with all answers about it. It is immutable.
 type Group struct {
 	ID    string
 	Owner *membership.Owner
-	// Refusal is why the object is not a node group; empty when it is one. Frozen is why the group may not grow.
+	// Refusal is the reason why the object is not a node group; empty when it is one. Frozen is the reason why the group may
+	// not grow; empty when it may.
 	Refusal, Frozen string
 	// Invalid is set when the bounds cannot be read.
 	Invalid bool
-	// Min, Max and Target are the bounds and the size as the object has them now.
+	// Min, Max and Target are the bounds and the size that the object has now.
 	Min, Max, Target int32
 	// Options are the group's own options for the autoscaler.
 	Options Override
@@ -31,27 +32,28 @@ type Group struct {
 
 	// Members are the Machines of the group, by name.
 	Members membership.Members
-	// Newest is the MachineSet of the present template; nil when there is none.
+	// Newest is the MachineSet of the current template; nil when there is none.
 	Newest *v1alpha1.MachineSet
-	// Rolling is set while Machines of an older template are being replaced, so that a gap may be held open on purpose.
+	// Rolling is set while Machines of an older template are being replaced, so that the rollout may leave units without a
+	// Machine on purpose.
 	Rolling bool
-	// Hidden is why a Machine does not count, by its UID.
+	// Hidden holds, by UID of a Machine, why it does not count.
 	Hidden map[types.UID]Hiding
-	// Gap is how many units of the size have no Machine.
+	// Gap is the number of units of the size that have no Machine.
 	Gap int32
 
-	// instances are those of the members, in their order. Units without a Machine have none here: Shown makes theirs, so that
-	// the memory of a snapshot does not grow with a size that somebody typed.
+	// instances are those of the members, in their order. Units without a Machine are not among them: Shown adds theirs, so
+	// that the memory of a snapshot does not grow with the number in spec.replicas.
 	instances []Instance
-	// Awaited is how many units have neither node nor error; Coming counts those too on whose node no pod can run yet.
+	// Awaited is the number of units with neither node nor error. Coming also counts those whose node cannot run pods yet.
 	Awaited, Coming int32
-	// recheck is when time alone changes what is shown; zero when it does not.
+	// recheck is when the answers change without an event; zero when they do not.
 	recheck time.Time
-	// debug is a line for people.
+	// debug describes the group in one line for users.
 	debug string
 }
 
-// assemble decides everything that is answered about one group.
+// assemble computes all answers about one group.
 func (s *Snapshot) assemble(o *membership.Owner) *Group {
 	g := &Group{ID: o.ID, Owner: o, Frozen: o.Frozen(), Template: templateNode(o)}
 	bounds, err := v1alpha1.ParseBounds(o.GetAnnotations())
@@ -68,8 +70,8 @@ func (s *Snapshot) assemble(o *membership.Owner) *Group {
 	return g
 }
 
-// desired returns the number of living Machines wanted. While a writer has dropped spec.replicas it is what the deployment
-// controller will put back.
+// desired returns the number of living Machines wanted. While spec.replicas is missing because a client has dropped it, that is
+// the size that the deployment controller will restore.
 func desired(o *membership.Owner, bounds v1alpha1.Bounds) int32 {
 	switch {
 	case o.Replicas != nil:
@@ -82,7 +84,7 @@ func desired(o *membership.Owner, bounds v1alpha1.Bounds) int32 {
 	return 1
 }
 
-// newestSet returns the set of the present template: the one with the highest revision; nil for none.
+// newestSet returns the set of the current template, which has the highest revision; nil for none.
 func newestSet(sets []*v1alpha1.MachineSet) *v1alpha1.MachineSet {
 	if len(sets) == 0 {
 		return nil
@@ -105,16 +107,16 @@ func revisionOf(s *v1alpha1.MachineSet) int64 {
 	return int64(n)
 }
 
-// Held reports whether drover itself holds back the units that have no Machine.
+// Held reports whether a rollout or a freeze keeps the units without a Machine open.
 func (g *Group) Held() bool { return g.Rolling || g.Frozen != "" }
 
-// Lowerable returns by how much the size may go down before it is below the minimum.
+// Lowerable returns by how much the size may be lowered until the minimum.
 func (g *Group) Lowerable() int32 { return max(0, g.Target-g.Min) }
 
 // Counts reports whether a member counts for the size.
 func (g *Group) Counts(m *membership.Member) bool { return g.Hidden[m.UID()] == "" }
 
-// Promises returns the Machines that count and have no node, in the order in which they are taken back.
+// Promises returns the counted Machines without a node, in the order in which they are taken back.
 func (g *Group) Promises() []*membership.Member {
 	var facts []rollout.MachineFacts
 	byUID := map[types.UID]*membership.Member{}
@@ -131,14 +133,14 @@ func (g *Group) Promises() []*membership.Member {
 	return promised
 }
 
-// Concealed reports whether the autoscaler is told that the member has no node yet although one has registered, until that
-// node has started. In a group with options of its own the autoscaler (from release 1.35 on) would take a node that is
-// starting for a broken one and order another, because the answer with the options cannot carry a startup time.
+// Concealed reports whether the autoscaler is shown no node for the member although one has registered and not started yet. In
+// a group with options of its own an autoscaler from release 1.35 on would take a starting node for a broken one and order
+// another, because the answer with the options cannot carry a startup time.
 func (g *Group) Concealed(m *membership.Member) bool {
 	return g.Options.Any() && m.Registered() && m.Starting()
 }
 
-// describe returns a line for people (CA-C24).
+// describe returns a line about the group for users (CA-C24).
 func (g *Group) describe() string {
 	state := "stable"
 	switch {

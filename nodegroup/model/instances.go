@@ -6,29 +6,29 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// messagesPerGroup bounds how many errors of a group have a message: an answer must stay below 4 MiB, whatever fails
+// messagesPerGroup bounds how many errors of a group have a message: an answer must stay below 4 MiB however many Machines fail
 // (CA-C55). The autoscaler itself shows three.
 const messagesPerGroup = 1000
 
-// State is where an instance is in its life.
+// State is the state of an instance.
 type State string
 
 // The states.
 const (
-	// Running: its node is registered.
+	// Running is the state of an instance whose node is registered.
 	Running State = "Running"
-	// Creating: its node is awaited.
+	// Creating is the state of an instance whose node is awaited.
 	Creating State = "Creating"
-	// Deleting: it is being removed, and does not count.
+	// Deleting is the state of an instance that is being removed and does not count.
 	Deleting State = "Deleting"
 )
 
 // Instance is a server with a node, or one unit of the group's size that has no node yet.
 type Instance struct {
-	// ID is the node's spec.providerID, to the letter; a placeholder until there is such a node.
+	// ID is exactly the node's spec.providerID; a placeholder while there is no node with one.
 	ID    string
 	State State
-	// Error is why the node of an instance in state Creating does not come; nil otherwise (CA-C50).
+	// Error is the reason why an instance in state Creating does not become a node; nil otherwise (CA-C50).
 	Error *InstanceError
 }
 
@@ -38,12 +38,13 @@ type InstanceError struct {
 	Code string
 	// Message is one line of at most fault.MaxShort bytes.
 	Message string
-	// OutOfResources is set for quota and capacity: the autoscaler is told class 1, else 99.
+	// OutOfResources is set for quota and capacity: the autoscaler receives error class 1, else 99.
 	OutOfResources bool
 }
 
-// listInstances decides what the autoscaler is shown of a group's Machines: hidden ones as Deleting, the others as Running or
-// Creating. With the units that have no Machine, those that are not Deleting are as many as the target size (CA-C38, C39).
+// listInstances decides which instances the autoscaler is shown for a group's Machines: hidden ones as Deleting, the others as
+// Running or Creating. Together with the units without a Machine, the instances that are not Deleting are as many as the target
+// size (CA-C38, C39).
 func (s *Snapshot) listInstances(g *Group) {
 	g.instances = make([]Instance, 0, len(g.Members))
 	g.Awaited, g.Coming = g.Gap, g.Gap
@@ -68,7 +69,7 @@ func (s *Snapshot) listInstances(g *Group) {
 	}
 }
 
-// instanceOf returns what the autoscaler is shown of a member.
+// instanceOf returns the instance that the autoscaler is shown for a member.
 func (s *Snapshot) instanceOf(g *Group, m *membership.Member) Instance {
 	i := Instance{ID: g.instanceID(m), State: Creating}
 	switch {
@@ -83,7 +84,7 @@ func (s *Snapshot) instanceOf(g *Group, m *membership.Member) Instance {
 	return i
 }
 
-// instanceID returns the id under which the member is shown: its Node's provider ID, to the letter, else a placeholder.
+// instanceID returns the id of the member's instance: exactly its Node's provider ID, else a placeholder.
 func (g *Group) instanceID(m *membership.Member) string {
 	if m.Registered() && !g.Concealed(m) {
 		return m.ProviderID
@@ -91,7 +92,7 @@ func (g *Group) instanceID(m *membership.Member) string {
 	return membership.Placeholder{Group: g.ID, Machine: m.Machine.Name}.String()
 }
 
-// recheckAt notes that what is shown changes at that time.
+// recheckAt records that the answers change at that time.
 func (g *Group) recheckAt(when time.Time) {
 	if g.recheck.IsZero() || when.Before(g.recheck) {
 		g.recheck = when

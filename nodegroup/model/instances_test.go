@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestInstances(t *testing.T) {
+func TestInstancesOfAGroup(t *testing.T) {
 	quota := &InstanceError{Code: "QuotaExceeded", Message: "no more cores", OutOfResources: true}
 	for _, tc := range []struct {
 		name  string
@@ -27,10 +27,10 @@ func TestInstances(t *testing.T) {
 		{"replicas without a Machine have placeholders (CA-C39)", func(*pools.Pool) {}, 2, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 0, 0), State: Creating}, {ID: pools.UnitID(p, 0, 1), State: Creating}}
 		}},
-		{"their placeholders bear the series (CA-C39)", func(p *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
+		{"placeholders have the group's series in their name (CA-C39)", func(p *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
-		{"they keep the series while a client has dropped it from the spec (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
+		{"placeholders keep the series while a client has dropped it from the spec (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
 		{"a Machine without a server is creating under a placeholder (CA-C40, CA-C45)", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
@@ -45,7 +45,7 @@ func TestInstances(t *testing.T) {
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a node runs under its provider ID, to the letter (CA-C43, CA-C44)", func(p *pools.Pool) {
+		{"a node is Running under exactly its provider ID (CA-C43, CA-C44)", func(p *pools.Pool) {
 			_, n := p.Node("a-1")
 			n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		}, 1, func(*pools.Pool) []Instance {
@@ -66,14 +66,14 @@ func TestInstances(t *testing.T) {
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "FlavorNotFound", Message: "no flavor x"}}}
 		}},
-		{"a failure that may pass is not shown before five minutes (CA-C47)", func(p *pools.Pool) {
+		{"a transient failure is not shown in the first five minutes (CA-C47)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
 				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-4 * time.Minute))
 			})
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"and is shown after them (CA-C47)", func(p *pools.Pool) {
+		{"a transient failure is shown after five minutes (CA-C47)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeCloudUnavailable, "503"), func(m *v1alpha1.Machine) {
 				m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(-5 * time.Minute))
 			})
@@ -91,7 +91,7 @@ func TestInstances(t *testing.T) {
 		}, 0, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Deleting}}
 		}},
-		{"a removal of an earlier Machine of the same name means nothing", func(p *pools.Pool) {
+		{"a removal of an earlier Machine of the same name has no effect", func(p *pools.Pool) {
 			m := p.Machine("a-1")
 			p.Remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: "earlier"}})
 		}, 1, func(p *pools.Pool) []Instance {
@@ -134,7 +134,7 @@ func TestAnErrorThatWasActedUponIsNotShownAgain(t *testing.T) {
 	}
 }
 
-func TestMessagesAreShort(t *testing.T) {
+func TestErrorMessagesAreOneShortLine(t *testing.T) {
 	t.Run("one line of at most 256 bytes (CA-C54)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
@@ -166,27 +166,27 @@ func TestAnAnswerStaysSmall(t *testing.T) {
 	})
 }
 
-func TestTargetSize(t *testing.T) {
+func TestTargetSizeOfAGroup(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(p *pools.Pool)
 		want   int32
 	}{
-		{"it is spec.replicas (CA-C36)", func(*pools.Pool) {}, 3},
-		{"what is being deleted is not counted (CA-C37)", func(p *pools.Pool) {
+		{"the target size is spec.replicas (CA-C36)", func(*pools.Pool) {}, 3},
+		{"Machines that are being deleted are not counted (CA-C37)", func(p *pools.Pool) {
 			for _, name := range []string{"a-1", "a-2", "a-3"} {
 				p.Node(name)
 			}
 			p.Node("a-4", pools.Deleting)
 		}, 3},
-		{"without spec.replicas it is the last size", func(p *pools.Pool) {
+		{"the target size is the last size without spec.replicas", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](4)
 		}, 4},
-		{"without spec.replicas the last size is kept inside the bounds", func(p *pools.Pool) {
+		{"the last size is clamped to the bounds without spec.replicas", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](40)
 		}, 5},
 		{"a new group without spec.replicas has its minimum", func(p *pools.Pool) { p.Deployment.Spec.Replicas = nil }, 2},
-		{"a size beyond the maximum is left alone", func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](9) }, 9},
+		{"a size above the maximum is not changed", func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](9) }, 9},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()

@@ -37,7 +37,7 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 		want string
 	}{
 		{"by provider ID (CA-C25)", pools.Asked(n), id},
-		{"CA-C25 by provider ID alone, CA-C35 without labels", membership.Node{ProviderID: n.Spec.ProviderID}, id},
+		{"by provider ID alone, without labels (CA-C25, CA-C35)", membership.Node{ProviderID: n.Spec.ProviderID}, id},
 		{"by a provider ID with a region where the Machine's has none (CA-C25)", pools.Asked(regional), id},
 		{"by a provider ID without the region that the node's has (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
 		{"another group's node (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
@@ -46,10 +46,10 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 		{"by annotation (CA-C26)", membership.Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: pools.Namespace + "/a-3"}}, id},
 		{"a control plane node (CA-C27)", membership.Node{Name: "control-plane-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
 		{"a foreign node (CA-C27)", membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
-		{"a foreign server with the name of one of ours (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
-		{"CA-C27 another provider's ID that ends like that of one of ours (F-20)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
-		{"CA-C25 by provider ID in capital letters (F-20)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
-		{"nothing at all (CA-C27)", membership.Node{}, ""},
+		{"a foreign server with the name of a Machine (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
+		{"another provider's ID that ends like a Machine's (F-20, CA-C27)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
+		{"by provider ID in capital letters (F-20, CA-C25)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
+		{"a node without any field (CA-C27)", membership.Node{}, ""},
 		{"the placeholder of a Machine (CA-C28)", pools.Fake(pools.MachineID(p, pending.Name), "unregistered"), id},
 		{"the placeholder of a Machine that is gone (CA-C28)", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
 		{"the placeholder of a Machine that has its node now (CA-C28)", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
@@ -57,7 +57,7 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 		{"a template node (CA-C29)", membership.Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
 		{"a template node by its provider ID (CA-C29)", membership.Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
 		{"a template node without a marker (CA-C29)", membership.Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
-		{"a template node of a group that is no more (CA-C29)", membership.Node{Name: "template-node-for-x-1", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: "MachineDeployment/x/y"}}, ""},
+		{"a template node of a deleted group (CA-C29)", membership.Node{Name: "template-node-for-x-1", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: "MachineDeployment/x/y"}}, ""},
 		{"the node of a Machine that is being deleted (CA-C31)", pools.Asked(goingNode), ""},
 		{"the node of a Machine that is being deleted, by owner label (CA-C31)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
 		{"the node of a listed Machine (CA-C31, CA-C34)", pools.Asked(listedNode), ""},
@@ -81,7 +81,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 		build  func(w *pools.World) *pools.Pool
 		hidden string
 	}{
-		{"the old node goes once the new one is registered (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"the old node is hidden once the new one is registered (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old-1")
 			p.Node("old-2")
@@ -125,7 +125,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 }
 
 func TestAMachineThatARolloutRemoves(t *testing.T) {
-	t.Run("CA-C32 is hidden as deleting before its set has deleted it (F-33)", func(t *testing.T) {
+	t.Run("is hidden as deleting before its set has deleted it (F-33, CA-C32)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Node("old-1")
@@ -146,25 +146,25 @@ func TestAMachineThatARolloutRemoves(t *testing.T) {
 	})
 }
 
-func TestWhatIsANodeGroup(t *testing.T) {
+func TestWhichObjectsAreNodeGroups(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(d *v1alpha1.MachineDeployment)
 		listed bool
 	}{
 		{"a deployment with both bounds", func(*v1alpha1.MachineDeployment) {}, true},
-		{"one without a maximum is none (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) }, false},
-		{"one with a maximum of 0 is none (CA-C17)", func(d *v1alpha1.MachineDeployment) {
+		{"a deployment without a maximum is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) }, false},
+		{"a deployment with a maximum of 0 is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations[v1alpha1.AnnotationsMinSize[0]], d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "0", "0"
 		}, false},
-		{"one whose minimum is above its maximum is none (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" }, false},
-		{"one with a bound that is no number is none (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" }, false},
+		{"a deployment whose minimum is above its maximum is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" }, false},
+		{"a deployment with a bound that is not a number is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" }, false},
 		{"the minimum may be missing (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMinSize[0]) }, true},
-		{"one that is being deleted is none (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: pools.Noon} }, false},
-		{"one that is paused by annotation is none (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
-		{"nor by the annotation of Cluster API (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
-		{"whatever its value, as for a Machine: false pauses too (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
-		{"spec.paused stops rollouts only (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
+		{"a deployment that is being deleted is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: pools.Noon} }, false},
+		{"a deployment that is paused by annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
+		{"a deployment that is paused by Cluster API's annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
+		{"a pause annotation counts whatever its value, also false (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
+		{"a deployment with spec.paused, which only stops rollouts, is listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -178,13 +178,13 @@ func TestWhatIsANodeGroup(t *testing.T) {
 	}
 }
 
-func TestWhenAGapIsHeldOpen(t *testing.T) {
+func TestHeldReportsUnitsThatARolloutKeepsOpen(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(d *v1alpha1.MachineDeployment)
 		want   bool
 	}{
-		{"a rolling update holds units back", func(*v1alpha1.MachineDeployment) {}, true},
+		{"a rolling update keeps units open", func(*v1alpha1.MachineDeployment) {}, true},
 		{"OnDelete does not", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
 		}, false},

@@ -17,26 +17,27 @@ type Settings struct {
 	// UtilizationThreshold and GPUUtilizationThreshold are shares from 0 to 1.
 	UtilizationThreshold, GPUUtilizationThreshold float64
 	UnneededTime, UnreadyTime, ProvisionTime      time.Duration
-	// ZeroOrMax lets the group have its maximum size or 0. IgnoreDaemonSets leaves pods of DaemonSets out of the utilization.
+	// ZeroOrMax requires the group to have its maximum size or 0. IgnoreDaemonSets leaves pods of DaemonSets out of the
+	// utilization.
 	ZeroOrMax, IgnoreDaemonSets bool
 }
 
 // RepairTime is how much longer than the join timeout the autoscaler must wait for a node, so that drover acts first (CA-C96).
 const RepairTime = 2 * time.Minute
 
-// Override are the options in the annotations of a group's object; nil where the autoscaler's flag holds.
+// Override are the options in the annotations of a group's object. A nil field leaves the autoscaler's flag in force.
 type Override struct {
 	utilization, gpuUtilization  *float64
 	unneeded, unready, provision *time.Duration
 	zeroOrMax, ignoreDaemonSets  *bool
 	// startup is set when the annotations name a startup time.
 	startup bool
-	// Problems are texts for people about values that are left out.
+	// Problems describe, for users, the values that are ignored.
 	Problems []string
 }
 
-// readOptions reads the annotations of both prefixes; those with AnnotationOptions win. A value that cannot be read is left
-// out and noted among the problems.
+// readOptions parses the annotations of both prefixes; those with AnnotationOptions win. A value that cannot be parsed is
+// ignored and added to Problems.
 func readOptions(annotations map[string]string) Override {
 	var o Override
 	values := map[string]string{}
@@ -81,7 +82,7 @@ func (o *Override) set(name, value string) (err error) {
 
 func shareOf(value string) (*float64, error) {
 	f, err := strconv.ParseFloat(value, 64)
-	// Written so that NaN is refused too.
+	// The condition is written so that it also refuses NaN.
 	if err != nil || !(f >= 0 && f <= 1) {
 		return nil, errors.New("it must be a number from 0 to 1")
 	}
@@ -104,8 +105,8 @@ func truthOf(value string) (*bool, error) {
 	return &b, nil
 }
 
-// limits returns the options that may be used: all-or-nothing scaling only where that is allowed, and no provision time in
-// which drover could not replace a server that does not join. Each one left out is noted among the problems.
+// limits returns the options that may be used, and adds each ignored one to Problems. It ignores all-or-nothing scaling unless
+// that is allowed, and a provision time too short for drover to replace a server that does not join.
 func (o Override) limits(r Rules) Override {
 	out := o
 	out.Problems = slices.Clone(o.Problems)
@@ -118,18 +119,18 @@ func (o Override) limits(r Rules) Override {
 		out.Problems = append(out.Problems, fmt.Sprintf("maxnodeprovisiontime is %s: it must be at least %s, which is --join-timeout and %s for a replacement; the autoscaler's flag holds", *o.provision, r.JoinTimeout+RepairTime, RepairTime))
 	}
 	if o.startup {
-		out.Problems = append(out.Problems, "maxnodestartuptime cannot be told to the autoscaler: its protocol has no field for it; set its flag --max-node-startup-time, for all groups")
+		out.Problems = append(out.Problems, "maxnodestartuptime cannot be passed to the autoscaler: its protocol has no field for it; set its flag --max-node-startup-time, for all groups")
 	}
 	return out
 }
 
-// Any reports whether the group has an option of its own; otherwise the autoscaler's flags hold for everything.
+// Any reports whether the group has an option of its own; otherwise the autoscaler's flags are in force.
 func (o Override) Any() bool {
 	return o.utilization != nil || o.gpuUtilization != nil || o.unneeded != nil || o.unready != nil || o.provision != nil ||
 		o.zeroOrMax != nil || o.ignoreDaemonSets != nil
 }
 
-// Over returns the autoscaler's own values with the options in their place.
+// Over returns the autoscaler's settings with the group's options in their place.
 func (o Override) Over(defaults Settings) Settings {
 	setIf(&defaults.UtilizationThreshold, o.utilization)
 	setIf(&defaults.GPUUtilizationThreshold, o.gpuUtilization)

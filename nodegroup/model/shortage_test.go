@@ -73,27 +73,27 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 	if got := shown(s); got != pools.MachineID(p, "a-2")+" " {
 		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
 	}
-	t.Run("it stays as it is until the next attempt, also when the cloud may be asked again (CA-C49)", func(t *testing.T) {
+	t.Run("the error stays until the next attempt, also after the back-off (CA-C49)", func(t *testing.T) {
 		for _, later := range []time.Duration{59 * time.Second, time.Minute, time.Hour} {
 			if got := shown(s.Apply(nil, pools.Noon.Add(later))); got != pools.MachineID(p, "a-2")+" " {
 				t.Errorf("CA-C49 after %s it is shown for %q", later, got)
 			}
 		}
 	})
-	t.Run("a Machine that is made when the wait is over has not asked yet", func(t *testing.T) {
+	t.Run("a Machine that is created after the back-off shows no error", func(t *testing.T) {
 		p.Machine("a-5", func(m *v1alpha1.Machine) { m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(time.Minute)) })
 		p.Deployment.Spec.Replicas = ptr.To[int32](5)
 		if got := shown(snapshotOf(t, w).Apply(nil, pools.Noon.Add(time.Minute))); got != pools.MachineID(p, "a-2")+" " {
 			t.Errorf("the error is shown for %q", got)
 		}
 	})
-	t.Run("a server that comes ends it (CA-C49)", func(t *testing.T) {
+	t.Run("a created server ends the error (CA-C49)", func(t *testing.T) {
 		p.Deployment.Status.Backoffs = nil
 		if got := shown(snapshotOf(t, w)); got != "" {
 			t.Errorf("it is shown still for %q", got)
 		}
 	})
-	t.Run("of two shortages the one that ends last is told, whichever is noted first", func(t *testing.T) {
+	t.Run("the shortage that ends last is shown when there are two", func(t *testing.T) {
 		short(p.Deployment, "m1", time.Minute)
 		p.Deployment.Status.Backoffs = append([]v1alpha1.GroupBackoff{{
 			Class: string(fault.NoCapacity), Code: string(fault.CodeNoValidHost), Message: "over", Flavor: "m1", Until: metav1.NewTime(pools.Noon), Step: 1,

@@ -13,11 +13,11 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// Rules are what decides about groups beside their objects.
+// Rules are the settings that all groups share.
 type Rules struct {
-	// Discovery says which objects may be node groups.
+	// Discovery selects the objects that may be node groups.
 	Discovery Discovery
-	// StartupTaint is the key of the taint that a node loses before it takes pods; empty for none.
+	// StartupTaint is the key of the taint that drover removes from a node before it takes pods; empty for none.
 	StartupTaint string
 	// ZeroOrMax allows the option zeroormaxnodescaling.
 	ZeroOrMax bool
@@ -25,28 +25,28 @@ type Rules struct {
 	JoinTimeout time.Duration
 }
 
-// Snapshot is everything that is known of the node groups at one moment. It is immutable.
+// Snapshot is the state of all node groups at one moment. It is immutable.
 type Snapshot struct {
 	Index  *membership.Index
 	rules  Rules
 	Groups map[string]*Group
-	// shown are the ids of all instances, each with the id of its group.
+	// shown maps the ids of all instances to the id of their group.
 	shown persistent.Map[string]
 	now   time.Time
-	// seen is, by UID of a Machine that had to stay, the time of the failed attempt that the autoscaler has acted upon: that
+	// seen holds, by UID of a Machine that had to stay, the time of the failed attempt that the autoscaler has acted upon: that
 	// error is not shown again, the next one is.
 	seen map[types.UID]time.Time
 	// flaw is the first broken invariant; a snapshot with one is not published.
 	flaw error
 }
 
-// Empty returns a snapshot of nothing.
+// Empty returns a snapshot without objects.
 func Empty(r Rules) *Snapshot {
 	return &Snapshot{Index: membership.NewIndex(r.Discovery.Cloud, r.Discovery.BareSets), rules: r, Groups: map[string]*Group{}}
 }
 
-// Apply returns the snapshot after the events, at a time that may be later. The groups that the events change, and those for
-// which the time has come, are decided again as a whole.
+// Apply returns the snapshot after the events, at a time that may be later. It assembles the changed groups again as a whole,
+// and those whose recheck time has come.
 func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 	next := *s
 	next.now = now
@@ -62,7 +62,7 @@ func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 	}
 	next.Groups, next.flaw = maps.Clone(s.Groups), nil
 	if s.flaw != nil {
-		// Nothing is taken over from a snapshot that broke an invariant.
+		// A snapshot with a broken invariant is rebuilt completely.
 		next.shown = persistent.Map[string]{}
 	}
 	for id := range dirty {
@@ -76,8 +76,7 @@ func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 	return &next
 }
 
-// show puts the instances of some groups in the place of those that they had before, and returns the first invariant that
-// does not hold.
+// show replaces the instances of some groups in shown, and returns the first broken invariant.
 func (s *Snapshot) show(before map[string]*Group, ids []string) (flaw error) {
 	note := func(err error) {
 		if flaw == nil {
@@ -110,7 +109,7 @@ func (s *Snapshot) show(before map[string]*Group, ids []string) (flaw error) {
 	return flaw
 }
 
-// list returns the group's instances; none for no group.
+// list returns the group's instances; nil for a nil group.
 func (g *Group) list() []Instance {
 	if g == nil {
 		return nil
@@ -118,7 +117,7 @@ func (g *Group) list() []Instance {
 	return g.instances
 }
 
-// ids returns the ids of the group's instances. Its error is that two have the same one.
+// ids returns the ids of the group's instances, and an error when two instances have the same id.
 func (g *Group) ids() (map[string]bool, error) {
 	var err error
 	list := g.list()
@@ -133,7 +132,7 @@ func (g *Group) ids() (map[string]bool, error) {
 	return shown, err
 }
 
-// check returns the first invariant of one group that does not hold.
+// check returns the first broken invariant of one group.
 func (g *Group) check() error {
 	var units int32
 	for n := range g.list() {
@@ -171,7 +170,7 @@ func (s *Snapshot) groupOf(n membership.Node) *Group {
 	return g
 }
 
-// Named returns the member that a node of a request means, hidden or not; nil when there is none (any more).
+// Named returns the member that a node of a request refers to, hidden or not; nil when there is none.
 func (s *Snapshot) Named(n membership.Node) *membership.Member {
 	if p, ok := n.Placeholder(); ok {
 		return s.Index.Named(p)
@@ -186,7 +185,7 @@ func (s *Snapshot) Named(n membership.Node) *membership.Member {
 // Flaw returns the first broken invariant; nil when all hold.
 func (s *Snapshot) Flaw() error { return s.flaw }
 
-// WithSeen returns the snapshot in which the autoscaler has acted upon the present error of those members of a group.
+// WithSeen returns a snapshot that records that the autoscaler has acted upon the current errors of those members.
 func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
 	if len(members) == 0 {
 		return s
@@ -197,14 +196,14 @@ func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
 		next.seen = map[types.UID]time.Time{}
 	}
 	for _, m := range members {
-		if s.Index.Member(m.UID()) != nil { // else nothing would remove it again
+		if s.Index.Member(m.UID()) != nil { // otherwise the entry would never be removed
 			next.seen[m.UID()] = g.lastFailure(m)
 		}
 	}
 	return &next
 }
 
-// Forget returns the snapshot without what withSeen has noted of a Machine.
+// Forget returns the snapshot without the record that WithSeen made for a Machine.
 func (s *Snapshot) Forget(machine types.UID) *Snapshot {
 	if _, ok := s.seen[machine]; !ok {
 		return s
@@ -215,7 +214,7 @@ func (s *Snapshot) Forget(machine types.UID) *Snapshot {
 	return &next
 }
 
-// ResourcesOf returns what a node has, by the template of its group; nil when that is not known.
+// ResourcesOf returns the resources of a node by the template of its group; nil when they are not known.
 func (s *Snapshot) ResourcesOf(n membership.Node) corev1.ResourceList {
 	var g *Group
 	if p, ok := n.Placeholder(); ok {

@@ -20,8 +20,8 @@ func BenchmarkBuild(b *testing.B) {
 	})
 }
 
-// BenchmarkAfterOneEvent brings the snapshot and what is answered from it up to date after a change of one Machine, one Node
-// or one deployment. At most 2 ms at 15 000 nodes, in however few groups.
+// BenchmarkAfterOneEvent updates the snapshot and the view after a change of one Machine, one Node or one deployment. The limit
+// is 2 ms at 15 000 nodes, in however few groups.
 func BenchmarkAfterOneEvent(b *testing.B) {
 	each(b, afterOneEvent)
 	b.Run("15000 nodes in 1 group that rolls", func(b *testing.B) {
@@ -47,7 +47,7 @@ func afterOneEvent(b *testing.B, w *pools.World) {
 	moved.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(w.Machines[len(w.Machines)/3].UID)}
 	for name, e := range map[string]membership.Event{
 		"a Machine": {Object: gone}, "a Node": {Object: moved}, "a deployment": {Object: w.Deployments[0]},
-		"a Node goes": {Object: moved, Gone: true}, "a Machine goes": {Object: gone, Gone: true},
+		"a Node is deleted": {Object: moved, Gone: true}, "a Machine is deleted": {Object: gone, Gone: true},
 	} {
 		b.Run(name, func(b *testing.B) {
 			before := processorTime(b)
@@ -63,7 +63,8 @@ func afterOneEvent(b *testing.B, w *pools.World) {
 	}
 }
 
-// processorTime is what this process has used so far, on all cores: unlike the clock it says the same on a busy machine.
+// processorTime is the processor time of this process so far, on all cores: unlike the wall clock it does not depend on other
+// load.
 func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {

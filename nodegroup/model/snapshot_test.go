@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// churn is a small world in which anything may happen in any order.
+// churn is a small cluster in which random events happen in random order.
 type churn struct {
 	*rapid.T
 	serial  int
@@ -30,7 +30,7 @@ type churn struct {
 	now     time.Time
 }
 
-// id draws one of few names, so that things meet.
+// id draws one of few names, so that objects refer to each other.
 func (c *churn) id(what string) string {
 	return what + rapid.SampledFrom([]string{"1", "2", "3"}).Draw(c.T, what)
 }
@@ -40,13 +40,13 @@ func (c *churn) odds(n int, what string) bool { return rapid.IntRange(1, n).Draw
 func (c *churn) meta(name string, old client.Object) metav1.ObjectMeta {
 	c.serial++
 	uid := types.UID(fmt.Sprintf("%s-%d", name, c.serial))
-	if old != nil && !c.odds(6, "made anew") {
+	if old != nil && !c.odds(6, "re-created") {
 		uid = old.GetUID()
 	}
 	return metav1.ObjectMeta{Namespace: pools.Namespace, Name: name, UID: uid, ResourceVersion: fmt.Sprint(c.serial), CreationTimestamp: metav1.NewTime(pools.Noon)}
 }
 
-// event draws one thing that happens.
+// event draws one random event.
 func (c *churn) event() membership.Event {
 	var made client.Object
 	switch rapid.SampledFrom([]string{"deployment", "set", "machine", "machine", "node", "node"}).Draw(c.T, "kind") {
@@ -176,14 +176,14 @@ func (c *churn) everything(d Discovery) *Snapshot {
 	return Empty(Rules{Discovery: d}).Apply(events, c.now)
 }
 
-// TestEventsOneByOneGiveWhatAllAtOnceGive is what lets a snapshot be made from the one before.
-func TestEventsOneByOneGiveWhatAllAtOnceGive(t *testing.T) {
-	t.Run("in any order, with late and lost ones (CA-C115)", func(t *testing.T) {
+// TestASnapshotDoesNotDependOnTheOrderOfEvents shows that a snapshot may be made from the one before it.
+func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
+	t.Run("with events in any order, late and lost ones included (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
 			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}
 			s := Empty(Rules{Discovery: discovery})
-			// Where the clock goes back, what was shown in its time stays until the next event about it.
+			// When the clock is set back, the answers of the later time stay until the next event.
 			earliest := rapid.IntRange(-1, 0).Draw(r, "the clock may go back by")
 			for range rapid.IntRange(1, 30).Draw(r, "rounds") {
 				var events []membership.Event
@@ -222,7 +222,7 @@ func TestOneProviderIDOnTwoNodes(t *testing.T) {
 	if got := s.Groups[p.ID()].instances; got[0].ID != node.Spec.ProviderID || got[1].ID != pools.MachineID(p, "a-2") {
 		t.Errorf("CA-C40 the instances are %v", got)
 	}
-	t.Run("the second is shown with it when the first goes", func(t *testing.T) {
+	t.Run("the second is shown with it when the first is deleted", func(t *testing.T) {
 		s := s.Apply([]membership.Event{{Object: first, Gone: true}}, pools.Noon)
 		if got := s.Groups[p.ID()].instances; got[0].ID != node.Spec.ProviderID || s.flaw != nil {
 			t.Errorf("the instances are %v, %v", got, s.flaw)
@@ -230,7 +230,7 @@ func TestOneProviderIDOnTwoNodes(t *testing.T) {
 	})
 }
 
-func TestCheckFindsWhatDoesNotAddUp(t *testing.T) {
+func TestCheckFindsBrokenInvariants(t *testing.T) {
 	instance := func(id string, state State, e *InstanceError) Instance {
 		return Instance{ID: id, State: state, Error: e}
 	}
@@ -255,10 +255,10 @@ func TestCheckFindsWhatDoesNotAddUp(t *testing.T) {
 	}
 }
 
-// TestEverySnapshotIsSound makes worlds at random, events out of order included: sets, Machines and Nodes that are
-// missing, doubled, going or listed.
+// TestEverySnapshotIsSound makes random clusters: sets, Machines and Nodes that are missing, duplicated, being deleted or
+// listed, with events out of order.
 func TestEverySnapshotIsSound(t *testing.T) {
-	t.Run("whatever is missing, doubled or late (CA-C30, CA-C38, CA-C115)", func(t *testing.T) {
+	t.Run("with objects that are missing, duplicated or late (CA-C30, CA-C38, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()
 			var all []*pools.Pool
@@ -282,7 +282,7 @@ func TestEverySnapshotIsSound(t *testing.T) {
 			v := NewView(s, pools.Noon, nil)
 			for _, n := range w.Nodes {
 				if g := s.groupOf(pools.Asked(n)); g != nil && s.Groups[g.ID] == nil {
-					r.Fatalf("CA-C30 node %s belongs to %s, which is not there", n.Name, g.ID)
+					r.Fatalf("CA-C30 node %s belongs to %s, which does not exist", n.Name, g.ID)
 				}
 			}
 			for _, p := range all {

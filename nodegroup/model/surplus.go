@@ -10,21 +10,21 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Hiding is why a Machine does not count and is shown as Deleting.
+// Hiding is the reason why a Machine does not count and is shown as Deleting.
 type Hiding string
 
 // The reasons.
 const (
-	// HiddenListed: it is named in spec.removals.
+	// HiddenListed is the reason of a Machine that is named in spec.removals.
 	HiddenListed Hiding = "listed for removal"
-	// HiddenDeleting: it is being deleted, or a rollout has named it and its set deletes it next.
+	// HiddenDeleting is the reason of a Machine that is being deleted, or that a rollout has named for its set to delete next.
 	HiddenDeleting Hiding = "being deleted"
-	// HiddenSurplus: there are more Machines than the size, and it is one of those that will be deleted.
+	// HiddenSurplus is the reason of a Machine beyond the size, one of those that will be deleted.
 	HiddenSurplus Hiding = "surplus"
 )
 
-// hideRemoved hides what is being deleted, what a rollout removes, and what is listed for removal, by UID, in the group's
-// object or in one of its sets.
+// hideRemoved hides Machines that are being deleted, that a rollout removes, and that are listed by UID for removal, in the
+// group's object or in one of its sets.
 func (g *Group) hideRemoved(ix *membership.Index, sets []*v1alpha1.MachineSet) {
 	g.Hidden = map[types.UID]Hiding{}
 	for _, m := range g.Members {
@@ -50,13 +50,13 @@ func (g *Group) hideNamed(ix *membership.Index, removals []v1alpha1.Removal, why
 	}
 }
 
-// hideSurplus hides as many living Machines as there are beyond the size, those first whose node has not started: so an
-// update that hangs on a new Machine never costs a node that works, and a node that comes late is not taken for a failed
-// scale-up. Next are Machines of an older template, and last the order in which a set shrinks.
+// hideSurplus hides as many living Machines as there are beyond the size. Machines whose node has not started are hidden first,
+// so that an update that hangs on a new Machine never costs a working node, and a node that comes late is not taken for a
+// failed scale-up. Machines of an older template are next, and the last criterion is the order in which a set shrinks.
 func (g *Group) hideSurplus() {
 	living := int32(len(g.Members) - len(g.Hidden))
 	if rollout.CheckSize(g.Owner.Replicas) != nil {
-		// Nothing is made or deleted for such a size, so all that exist count as wanted.
+		// The controllers create and delete nothing for such a size, so all existing Machines count as wanted.
 		g.Target = living
 	}
 	g.Gap = max(0, g.Target-living)
@@ -78,8 +78,8 @@ func (g *Group) hideSurplus() {
 	}
 }
 
-// classes returns the members that count in the coarse order in which they are deleted: those without a node that has
-// started first, and in either half those of an older template first.
+// classes returns the counted members in four classes, in the order in which they are deleted: first those without a started
+// node, and in either half first those of an older template.
 func (g *Group) classes() (classes [4][]*membership.Member) {
 	for _, m := range g.Members {
 		if !g.Counts(m) {
@@ -97,8 +97,8 @@ func (g *Group) classes() (classes [4][]*membership.Member) {
 	return classes
 }
 
-// inDeletionOrder sorts members in the order in which they are deleted: first promises as they are taken back, then as a set
-// shrinks.
+// inDeletionOrder sorts members in the order in which they are deleted: first Machines without a node in the order in which
+// they are taken back, then the others as a set shrinks.
 func inDeletionOrder(members []*membership.Member, policy v1alpha1.DeletePolicy) []*membership.Member {
 	facts := make([]rollout.MachineFacts, 0, len(members))
 	byUID := make(map[types.UID]*membership.Member, len(members))

@@ -19,14 +19,14 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// crowd is a group with many Machines, of two templates, more than its size.
+// crowd is a group with many Machines of two templates, more than its size.
 type crowd struct {
 	*rapid.T
 	world *pools.World
 	pool  *pools.Pool
 }
 
-// change is one thing that happens in it.
+// change makes one random change to the group.
 func (c *crowd) change() membership.Event {
 	w := c.world
 	n := rapid.IntRange(0, len(w.Machines)-1).Draw(c.T, "machine")
@@ -64,7 +64,7 @@ func (c *crowd) change() membership.Event {
 }
 
 func TestSurplusAfterEventsIsThatOfANewSnapshot(t *testing.T) {
-	t.Run("whatever happens, it is as if it were put in order anew (CA-C32, CA-C115)", func(t *testing.T) {
+	t.Run("the hidden Machines are those of a snapshot built from scratch (CA-C32, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()
 			c := &crowd{T: r, world: w, pool: w.Pool("a", 20, 0, 50)}
@@ -93,7 +93,7 @@ func TestSurplusAfterEventsIsThatOfANewSnapshot(t *testing.T) {
 				anew := build(w, Discovery{})
 				got, want := maps.Clone(s.Groups[c.pool.ID()].Hidden), anew.Groups[c.pool.ID()].Hidden
 				if diff := cmp.Diff(want, got); diff != "" {
-					r.Fatalf("who is hidden (-anew +kept):\n%s", diff)
+					r.Fatalf("hidden Machines (-from scratch +incremental):\n%s", diff)
 				}
 			}
 		})

@@ -8,39 +8,39 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Listing is a node group as it is listed.
+// Listing is a node group in the list that the autoscaler receives.
 type Listing struct {
 	// ID is MachineDeployment/<namespace>/<name>.
 	ID string
-	// Min and Max bound what the autoscaler may do; people may go beyond.
+	// Min and Max bound the autoscaler's changes; users may go beyond.
 	Min, Max int32
-	// Debug is a line for people.
+	// Debug describes the group in one line for users.
 	Debug string
 }
 
-// View is the set of listed groups, as of the last Refresh, with what the newest snapshot has of them. It is immutable.
+// View is the list of groups as of the last Refresh, over the newest snapshot. It is immutable.
 //
-// Sizes and instances follow the snapshot at once. Which groups are listed, and their bounds, change only at a Refresh,
-// because the autoscaler asks for each listed group in the course of its loop and ends the loop for all of them when one
-// answer fails (CA-C14, C15, C21).
+// Sizes and instances follow the snapshot at once. The listed groups and their bounds change only at a Refresh, because the
+// autoscaler asks for each listed group in the course of its loop and ends the loop for all of them when one answer fails
+// (CA-C14, C15, C21).
 type View struct {
 	Snapshot *Snapshot
-	// Entries are in the order of their ids (CA-C22).
+	// Entries are sorted by id (CA-C22).
 	Entries []*Entry
-	// ByID are the entries by id of the group.
+	// ByID holds the entries by id of the group.
 	ByID map[string]*Entry
-	// Listed is when the set was taken.
+	// Listed is when the list was made.
 	Listed time.Time
 }
 
-// Entry is one listed group. When its object is deleted in the middle of a loop, the last version stays.
+// Entry is one listed group. When its object is deleted in the middle of a loop, its last version stays.
 type Entry struct {
 	*Group
-	// Low and High are the bounds as they are listed, Min and Max of the Group those that its object has now.
+	// Low and High are the bounds in the list. Min and Max of the Group are those that its object has now.
 	Low, High int32
 }
 
-// NewView lists the groups of a snapshot. Those with these ids look as if they could not grow.
+// NewView lists the groups of a snapshot. The guarded ones are listed with a maximum that keeps them from growing.
 func NewView(s *Snapshot, now time.Time, guarded map[string]bool) *View {
 	v := &View{Snapshot: s, ByID: map[string]*Entry{}, Listed: now}
 	for id, g := range s.Groups {
@@ -58,7 +58,7 @@ func NewView(s *Snapshot, now time.Time, guarded map[string]bool) *View {
 	return v
 }
 
-// Over returns the same set of groups with what a newer snapshot has of them.
+// Over returns the same list of groups over a newer snapshot.
 func (v *View) Over(s *Snapshot) *View {
 	next := &View{Snapshot: s, ByID: make(map[string]*Entry, len(v.ByID)), Entries: make([]*Entry, len(v.Entries)), Listed: v.Listed}
 	for n, e := range v.Entries {
@@ -86,7 +86,7 @@ func (v *View) ForNode(n membership.Node) (Listing, bool) {
 	if owner := v.Snapshot.groupOf(n); owner != nil {
 		id = owner.ID
 	} else if p, ok := n.Placeholder(); ok {
-		// A placeholder of a group whose deployment has just been deleted still has its group.
+		// The group of a deployment that has just been deleted stays on the list, and its placeholders stay in it.
 		id = p.Group
 	}
 	e := v.ByID[id]

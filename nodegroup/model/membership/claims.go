@@ -7,15 +7,15 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// machineClaims find Machines, by UID, by what they say of their Node.
+// machineClaims finds the UIDs of Machines by what the Machines state about their Node.
 type machineClaims struct {
-	// servers are by server, keys by namespace/name of the Machine, names by name of the Node.
+	// servers is keyed by server ID, keys by namespace/name of the Machine, names by name of the Node.
 	servers, keys, names persistent.Map[persistent.Names]
 }
 
-// nodeClaims find Nodes, by name, by what they say of their Machine.
+// nodeClaims finds the names of Nodes by what the Nodes state about their Machine.
 type nodeClaims struct {
-	// servers are by server, keys by namespace/name of the Machine, owners by UID of the Machine.
+	// servers is keyed by server ID, keys by namespace/name of the Machine, owners by UID of the Machine.
 	servers, keys, owners persistent.Map[persistent.Names]
 }
 
@@ -31,10 +31,10 @@ func (c *nodeClaims) seal() {
 	c.owners.Seal()
 }
 
-// linking is link or unlink.
+// linking is persistent.Link or persistent.Unlink.
 type linking func(t *persistent.Map[persistent.Names], key, name string)
 
-// change adds or removes what a Machine says, with the server that it names.
+// change adds or removes the keys of a Machine, with the server that it names.
 func (c *machineClaims) change(m *v1alpha1.Machine, server string, do linking) {
 	uid := string(m.UID)
 	do(&c.keys, keyOf(m), uid)
@@ -43,7 +43,7 @@ func (c *machineClaims) change(m *v1alpha1.Machine, server string, do linking) {
 	do(&c.servers, server, uid)
 }
 
-// change adds or removes what a Node says, with what it has in common with other Nodes of its server.
+// change adds or removes the keys of a Node, with its server.
 func (c *nodeClaims) change(n *corev1.Node, server string, do linking) {
 	do(&c.servers, server, n.Name)
 	do(&c.owners, n.Labels[v1alpha1.LabelOwnedBy], n.Name)

@@ -1,5 +1,5 @@
-// Package membership answers which Machine a node belongs to, which Machines a node group has, and by what id an instance
-// without a node is named. Its index is kept up to date event by event.
+// Package membership finds the Machine that a node belongs to and the Machines of a node group, and names instances that have
+// no node. Its index is updated event by event.
 //
-// It is pure: it has no client, and knows nothing of sizes, errors or what the autoscaler is shown.
+// It is pure: it has no client, and does not deal with sizes, errors or the autoscaler's view.
 package membership

@@ -8,7 +8,8 @@ import (
 const (
 	deploymentKind = "MachineDeployment"
 	setKind        = "MachineSet"
-	// machinePart marks the placeholder of a Machine; that of a unit without a Machine has a number there.
+	// machinePart is the part of a placeholder's name before a Machine's name; the placeholder of a unit without a Machine has
+	// numbers instead.
 	machinePart = "machine"
 	// templatePart ends the provider ID of a template node.
 	templatePart = "template"
@@ -30,7 +31,7 @@ func splitID(id string) (kind, key string) {
 // time, also long after the Machine is gone (CA-C28).
 type Placeholder struct {
 	Group string
-	// Machine is the name of the Machine that the instance stands for; empty when the unit has no Machine yet.
+	// Machine is the name of the instance's Machine; empty when the unit has no Machine yet.
 	Machine string
 	// Series and Ordinal number the units without a Machine.
 	Series, Ordinal int32
@@ -38,7 +39,7 @@ type Placeholder struct {
 	Template bool
 }
 
-// String returns the placeholder as the autoscaler is shown it.
+// String returns the placeholder as the autoscaler receives it.
 func (p Placeholder) String() string {
 	switch {
 	case p.Template:

@@ -12,23 +12,23 @@ import (
 
 // Index finds the Machine that a node belongs to, and the Machines of a node group. It is immutable: Apply makes the next one.
 //
-// Its answers follow from the objects alone, not from the order in which they came: of several objects that claim the same,
-// one is chosen by what stands in them.
+// Its answers depend only on the objects, not on the order of their events: when several objects claim the same node, the
+// choice follows from their fields.
 type Index struct {
 	identities
-	// deployments and sets are by namespace/name; the ids of the deployments' groups and the sets also by UID.
+	// deployments and sets are keyed by namespace/name. groupIDs, the group ids of deployments, and setsByUID are keyed by UID.
 	deployments persistent.Map[*v1alpha1.MachineDeployment]
 	sets        persistent.Map[*v1alpha1.MachineSet]
 	groupIDs    persistent.Map[string]
 	setsByUID   persistent.Map[*v1alpha1.MachineSet]
-	// setsOf are the UIDs of the sets of a deployment, by its UID; lists the members of a set, by its UID.
+	// setsOf holds the UIDs of the sets of a deployment, by its UID; lists holds the members of a set, by its UID.
 	setsOf persistent.Map[persistent.Names]
 	lists  persistent.Map[Members]
 
-	// members are by UID of their Machine, nodes by name.
+	// members is keyed by UID of the Machine, nodes by name.
 	members persistent.Map[*Member]
 	nodes   persistent.Map[joined]
-	// nodesOf are the names of the Nodes of a Machine, by its UID.
+	// nodesOf holds the names of the Nodes of a Machine, by its UID.
 	nodesOf persistent.Map[persistent.Names]
 
 	machineClaims machineClaims
@@ -37,12 +37,12 @@ type Index struct {
 	bareSets bool
 }
 
-// NewIndex returns the index of nothing. The provider reads provider IDs and provider specs.
+// NewIndex returns an empty index. The provider parses provider IDs and provider specs.
 func NewIndex(provider cloud.Provider, bareSets bool) *Index {
 	return &Index{identities: identities{provider}, bareSets: bareSets}
 }
 
-// joined is a Node, and the UID of the Machine that it belongs to; empty for a foreign one.
+// joined is a Node, and the UID of the Machine that it belongs to; empty for a foreign Node.
 type joined struct {
 	node    *corev1.Node
 	machine string
@@ -131,7 +131,7 @@ func (ix *Index) MembersOf(sets ...*v1alpha1.MachineSet) Members {
 	return merge(lists)
 }
 
-// AwaitsNode reports whether a Machine names a Node that the watch has not brought, or brings no more.
+// AwaitsNode reports whether a Machine names a Node that the cache does not have.
 func (ix *Index) AwaitsNode(m *Member) bool {
 	ref := m.Machine.Status.NodeRef
 	return m.Node == nil && ref != nil && ix.nodes.Get(ref.Name).node == nil

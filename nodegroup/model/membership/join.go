@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// matchNodes finds the Machines of the Nodes for which they may have changed.
+// matchNodes finds the Machines of the Nodes in u.matching, whose Machine may have changed.
 func (u *update) matchNodes() {
 	var moved []string
 	for name := range u.matching {
@@ -40,7 +40,7 @@ func (u *update) matchNodes() {
 	}
 }
 
-// joinMachines stores with each Machine its Node, where that may have changed.
+// joinMachines stores its Node with each Machine in u.joining, whose Node may have changed.
 func (u *update) joinMachines() {
 	for uid := range u.joining {
 		m := u.members.Get(uid)
@@ -57,7 +57,7 @@ func (u *update) joinMachines() {
 	}
 }
 
-// nodeOf chooses among the Nodes of a Machine: the one that has its name, else the first by name.
+// nodeOf chooses among the Nodes of a Machine: the one with the Machine's name, else the first by name.
 func (u *update) nodeOf(m *Member) *corev1.Node {
 	nodes := u.nodesOf.Get(string(m.Machine.UID))
 	if len(nodes) == 0 {
@@ -72,8 +72,8 @@ func (u *update) nodeOf(m *Member) *corev1.Node {
 	return u.nodes.Get(chosen).node
 }
 
-// providerIDOf returns the provider ID that a Machine is shown with: its Node's. Of several Machines whose Nodes have the
-// same one, the first by UID is shown with it. A provider ID that reads as a placeholder is none.
+// providerIDOf returns the provider ID that a Machine is shown with: its Node's. When several Machines have Nodes with the same
+// provider ID, only the first by UID is shown with it. A provider ID in the form of a placeholder is ignored.
 func (u *update) providerIDOf(uid string, node *corev1.Node) string {
 	if node == nil || node.Spec.ProviderID == "" {
 		return ""

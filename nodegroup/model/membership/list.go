@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// Members are members by name of their Machine. It is immutable once the index is made.
+// Members is a list of members, sorted by name of their Machine. It is immutable once the index is made.
 type Members []*Member
 
 // compare orders members by name, namespace and UID of their Machine.
@@ -26,7 +26,7 @@ func (l Members) Has(m *Member) bool {
 	return found
 }
 
-// insert adds a member to the list of a key, in the place of its version before. An empty key stands for nothing.
+// insert adds a member to the list of a key, or replaces its older version. An empty key is ignored.
 func insert(t *persistent.Map[Members], key string, m *Member) {
 	if key == "" {
 		return
@@ -49,7 +49,7 @@ func strike(t *persistent.Map[Members], key string, m *Member) {
 	persistent.Put(t, key, slices.Delete(persistent.Own(t, key), at, at+1))
 }
 
-// merge returns one list of several.
+// merge returns the lists as one.
 func merge(lists []Members) Members {
 	lists = slices.DeleteFunc(lists, func(l Members) bool { return len(l) == 0 })
 	switch len(lists) {

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// nodeFacts decide which Machine a node belongs to.
+// nodeFacts are the facts that decide which Machine a node belongs to.
 type nodeFacts struct {
 	Node
 	// registered is when the Node was created; zero when that is not known.
@@ -26,8 +26,8 @@ func factsOf(n *corev1.Node) nodeFacts {
 	}
 }
 
-// match returns the Machine that a node belongs to by what it says of itself; nil for a foreign one. The server decides where
-// it is known; the Machine's label, annotation and name count only where they do not contradict it (CA-C25, C26).
+// match returns the Machine that a node belongs to by the node's own fields; nil for a foreign one. The server decides where it
+// is known; the Machine's label, annotation and name count only where they do not contradict it (CA-C25, C26).
 func (ix *Index) match(n nodeFacts) *Member {
 	if n.ProviderID != "" {
 		if m := ix.choose(ix.machineClaims.servers.Get(ix.server(n.ProviderID)), n); m != nil {
@@ -48,8 +48,8 @@ func (ix *Index) match(n nodeFacts) *Member {
 	return nil
 }
 
-// choose returns the owner of a node among Machines that all name it: the one that the node's owner label names, else one
-// that stays before one that is being deleted, then the oldest, then by name.
+// choose returns the owner of a node among Machines that all name it: the one in the node's owner label, else first a Machine
+// that is not being deleted, then the oldest, then the first by name.
 func (ix *Index) choose(uids persistent.Names, n nodeFacts) *Member {
 	var chosen *Member
 	for _, uid := range uids {
@@ -87,9 +87,9 @@ func owns(m *Member, n nodeFacts) bool {
 	return n.Labels[v1alpha1.LabelOwnedBy] == string(m.Machine.UID)
 }
 
-// mayOwn reports whether a node can be the Machine's, whatever the Machine says. A node that existed before the Machine needs
-// the Machine's owner label. One of the control plane needs the label and must not have existed before the Machine: the
-// Machine's author may have made a cloud list its server, and the autoscaler would drain it.
+// mayOwn reports whether a node can belong to the Machine, whatever the Machine's fields state. A node that existed before the
+// Machine needs the Machine's owner label. A node of the control plane needs the label and must not be older than the Machine:
+// the author of the Machine may have made a cloud list the node's server, and the autoscaler would drain the node.
 func mayOwn(m *Member, n nodeFacts) bool {
 	older := !n.registered.IsZero() && n.registered.Before(&m.Machine.CreationTimestamp)
 	if n.controlPlane {

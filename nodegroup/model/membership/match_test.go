@@ -12,14 +12,14 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// A Machine names the server and the Node of somebody else: its author has a cloud of their own that lists that server, or
-// wrote a status.
+// In these tests a Machine names another user's server and Node: its author has a cloud that lists that server, or wrote a
+// status.
 func TestANodeThatAMachineOnlyNames(t *testing.T) {
 	born := pools.Noon.Add(-time.Hour)
 	for _, tt := range []struct {
 		name   string
 		change func(n *corev1.Node, victim *v1alpha1.Machine)
-		// group is the pool that the Node belongs to; empty: none.
+		// group is the pool that the Node must belong to; empty for none.
 		group string
 	}{
 		{"is not its group's when the Node belongs to the control plane (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
@@ -41,7 +41,7 @@ func TestANodeThatAMachineOnlyNames(t *testing.T) {
 		{"is not its group's when another group's Machine with the same server is older (F-4)", func(_ *corev1.Node, victim *v1alpha1.Machine) {
 			victim.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 		}, "z"},
-		{"is its group's when nobody else names it", func(_ *corev1.Node, victim *v1alpha1.Machine) { victim.Spec.ProviderID = nil }, "a"},
+		{"is its group's when no other Machine names it", func(_ *corev1.Node, victim *v1alpha1.Machine) { victim.Spec.ProviderID = nil }, "a"},
 		{"is its group's with its label, however old the Node is", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "attacker"}

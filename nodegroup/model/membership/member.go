@@ -12,23 +12,23 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// Member is a Machine, with its Node once that has registered. It is immutable.
+// Member is a Machine and its Node, if one has registered. It is immutable.
 type Member struct {
 	Machine *v1alpha1.Machine
-	// Node is the Machine's Node; of several the one that has the Machine's own name; nil before one has registered.
+	// Node is the Machine's Node; nil before one has registered. When there are several, it is the one with the Machine's name.
 	Node *corev1.Node
-	// ProviderID is the Node's spec.providerID, to the letter. It is empty while the Node has none, or one that the Node of
-	// another Machine has too.
+	// ProviderID is exactly the Node's spec.providerID. It is empty while the Node has none, or one that another Machine's Node
+	// has too.
 	ProviderID string
 	// set is the UID of the MachineSet that the Machine belongs to.
 	set types.UID
-	// known are the facts for package rollout.
+	// known are the Machine's facts for package rollout.
 	known rollout.MachineFacts
-	// placement is Placement; the spec is read once.
+	// placement is the result of Placement, so that the spec is parsed once.
 	placement func() (cloud.Placement, bool)
 }
 
-// NewMember returns the member of a Machine without a Node. The provider reads the Machine's provider spec.
+// NewMember returns the member of a Machine without a Node. The provider parses the Machine's provider spec.
 func NewMember(provider cloud.Provider, m *v1alpha1.Machine) *Member {
 	return &Member{
 		Machine: m, set: parentOf(m), known: rollout.Facts(m, 0, m.CreationTimestamp.Time),
@@ -47,21 +47,21 @@ func (m *Member) WithNode(node *corev1.Node, providerID string) *Member {
 // UID returns the UID of the Machine.
 func (m *Member) UID() types.UID { return m.Machine.UID }
 
-// Facts returns what package rollout decides on.
+// Facts returns the facts of the Machine for the decisions of package rollout.
 func (m *Member) Facts() rollout.MachineFacts { return m.known }
 
-// Placement returns what the Machine's spec requests from the cloud; false when the spec does not show it.
+// Placement returns the placement that the Machine's spec requests; false when the spec does not name it.
 func (m *Member) Placement() (cloud.Placement, bool) { return m.placement() }
 
-// In reports whether the Machine belongs to that MachineSet; nil is no set.
+// In reports whether the Machine belongs to that MachineSet; false for nil.
 func (m *Member) In(s *v1alpha1.MachineSet) bool { return s != nil && m.set == s.UID }
 
 // Registered reports whether the autoscaler can know the member's Node: the Node has a provider ID (CA-C41, C42).
 func (m *Member) Registered() bool { return m.ProviderID != "" }
 
-// Starting reports whether the member's Node has registered and has not completed its first start: it still has the startup
-// taint, or was never Ready. A Node that has started once is not starting again when it turns NotReady later: the phase of
-// its Machine stays Running. A Machine without a phase is not drover's yet, so that its Node counts as started.
+// Starting reports whether the member's Node has registered and not completed its first start: it still has the startup taint,
+// or was never Ready. A Node that turns NotReady later is not starting again: the phase of its Machine stays Running. The Node
+// of a Machine without a phase, which drover has not reconciled yet, counts as started.
 func (m *Member) Starting() bool {
 	if m.Node == nil || m.known.NodeReady || m.Machine.Status.Phase == nil {
 		return false

@@ -2,7 +2,7 @@ package membership
 
 import "github.com/drover-project/drover/machines/api/v1alpha1"
 
-// annotationFake is what cluster-autoscaler puts on the nodes that it makes up for instances without a node.
+// annotationFake is the annotation that cluster-autoscaler sets on the nodes that it makes up for instances without a node.
 const annotationFake = "k8s.io/cluster-autoscaler/fake-node-reason"
 
 // Node is a Node as a request of the autoscaler describes it.
@@ -17,13 +17,13 @@ func (n Node) Fake() bool {
 	return ok
 }
 
-// MadeUp reports whether the autoscaler knows of no such node in Kubernetes.
+// MadeUp reports whether the node exists only in the autoscaler, not in Kubernetes.
 func (n Node) MadeUp() bool {
 	_, isPlaceholder := n.Placeholder()
 	return isPlaceholder || n.Fake()
 }
 
-// Placeholder reads the node's id as that of an instance without a node, or of a template node.
+// Placeholder parses the node's id as that of an instance without a node, or of a template node.
 func (n Node) Placeholder() (Placeholder, bool) {
 	if p, ok := parsePlaceholder(n.ProviderID); ok {
 		return p, true

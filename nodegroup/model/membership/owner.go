@@ -10,12 +10,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Owner is the object that a group is sized by: a MachineDeployment, or, with --bare-machinesets, a MachineSet that belongs to
-// none. It is read-only.
+// Owner is the object that holds a group's size: a MachineDeployment or, with --bare-machinesets, a MachineSet without a
+// deployment. It is read-only.
 type Owner struct {
 	Object
 	ID string
-	// Replicas is spec.replicas, Last what the deployment controller will put in its place when a writer drops it.
+	// Replicas is spec.replicas. Last is the size that the deployment controller restores when a client drops spec.replicas.
 	Replicas, Last *int32
 	// series is the number in the names of placeholders.
 	series     *int32
@@ -45,7 +45,7 @@ func setOwner(s *v1alpha1.MachineSet) *Owner {
 	}
 }
 
-// OwnerOf reads an object of either kind; it returns nil for any other.
+// OwnerOf returns the owner for an object of either kind, and nil for any other.
 func OwnerOf(o Object) *Owner {
 	switch o := o.(type) {
 	case *v1alpha1.MachineDeployment:
@@ -56,7 +56,7 @@ func OwnerOf(o Object) *Owner {
 	return nil
 }
 
-// Blank returns an empty object of the owner's kind and name, to read an answer into.
+// Blank returns an empty object of the owner's kind and name, to decode an answer into.
 func (o *Owner) Blank() Object {
 	meta := metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}
 	if _, ok := o.Object.(*v1alpha1.MachineSet); ok {
@@ -84,7 +84,7 @@ func (o *Owner) PlaceholderSeries() int32 {
 	return max(0, *o.series)
 }
 
-// Frozen returns why the group may not grow; empty when it may.
+// Frozen returns the reason why the group may not grow; empty when it may.
 func (o *Owner) Frozen() string {
 	c := apimeta.FindStatusCondition(o.conditions, v1alpha1.ConditionFrozen)
 	if c == nil || c.Status != metav1.ConditionTrue {
@@ -93,5 +93,5 @@ func (o *Owner) Frozen() string {
 	return "it is frozen: " + c.Message
 }
 
-// Paused reports whether an annotation stops all controllers for the object.
+// Paused reports whether an annotation pauses all controllers for the object.
 func (o *Owner) Paused() bool { return v1alpha1.Paused(o.GetAnnotations()) }

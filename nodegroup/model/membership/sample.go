@@ -8,18 +8,18 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Kinds are the kinds of objects that an index is made of.
+// Kinds are the kinds of objects in an index.
 var Kinds = []schema.GroupVersionKind{
 	v1alpha1.MachineDeploymentKind, v1alpha1.MachineSetKind, machineKind, NodeKind,
 }
 
-// NodeKind is the kind of Nodes, which the target cluster has.
+// NodeKind is the kind of Nodes, which are in the target cluster.
 var NodeKind = corev1.SchemeGroupVersion.WithKind("Node")
 
 var machineKind = v1alpha1.GroupVersion.WithKind("Machine")
 
-// Sample returns one object of each kind that has any; another one for another number. Of Nodes it is one that a Machine
-// names and that the watch has not brought, where there is such a one.
+// Sample returns one object of each kind that has any; a different number returns different objects. For Nodes, it prefers one
+// that a Machine names and the cache lacks.
 func (ix *Index) Sample(number uint8) map[schema.GroupVersionKind]Object {
 	out := map[schema.GroupVersionKind]Object{}
 	if d, ok := ix.deployments.From(number); ok {
@@ -43,8 +43,8 @@ func (ix *Index) Sample(number uint8) map[schema.GroupVersionKind]Object {
 	return out
 }
 
-// Object returns the version of an object that the index has; nil for none. A Machine is found by its UID, any other object
-// by its name.
+// Object returns the version of an object in the index; nil for none. A Machine is found by its UID, any other object by its
+// name.
 func (ix *Index) Object(kind schema.GroupVersionKind, of Object) Object {
 	switch kind {
 	case v1alpha1.MachineDeploymentKind:
@@ -67,14 +67,14 @@ func (ix *Index) Object(kind schema.GroupVersionKind, of Object) Object {
 	return nil
 }
 
-// Misses reports whether the index has an older version of an object than a live read has shown. Of Nodes only what names
-// their Machine is compared: updates of their status are not followed.
+// Misses reports whether the index has an older version of an object than a live read returned. For Nodes it compares only the
+// fields that identify their Machine, because updates of their status are not followed.
 func (ix *Index) Misses(kind schema.GroupVersionKind, live Object) bool {
 	cached := ix.Object(kind, live)
 	switch {
 	case cached == nil:
-		// An object that was in the cache and is there no more has been deleted. A Node that was looked for because the
-		// cache does not have it has not.
+		// An object that was in the cache and is missing now has been deleted. That does not hold for a Node that was read
+		// because the cache lacks it.
 		return kind == NodeKind
 	case cached.GetUID() != live.GetUID():
 		return false

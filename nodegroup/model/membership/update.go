@@ -9,20 +9,19 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// Event is a change of an object that a watch has brought, or a live read.
+// Event is a change of an object that a watch has delivered or a live read has shown.
 type Event struct {
-	// Object is the newest version; the last one that was known when the object is gone.
+	// Object is the newest version; the last known one when the object is gone.
 	Object Object
 	Gone   bool
 }
 
-// update makes the next version of an index, and notes which groups have changed.
+// update builds the next version of an index, and records the groups that have changed.
 type update struct {
 	*Index
 	// dirty are the ids of the groups that have changed.
 	dirty map[string]bool
-	// matching are the names of Nodes for which the Machine is to be found again, joining the UIDs of Machines for which the
-	// Node is.
+	// matching are the names of Nodes whose Machine must be found again, joining the UIDs of Machines whose Node must be.
 	matching, joining map[string]bool
 }
 
@@ -89,14 +88,14 @@ func (u *update) takeSet(s *v1alpha1.MachineSet, gone bool) {
 	}
 }
 
-// changed notes that the group of a set has changed.
+// changed records that the group of a set has changed.
 func (u *update) changed(s *v1alpha1.MachineSet) {
 	if id := u.groupOfSet(s); id != "" {
 		u.dirty[id] = true
 	}
 }
 
-// changedMember notes that the group of a member has changed.
+// changedMember records that the group of a member has changed.
 func (u *update) changedMember(m *Member) { u.changed(u.setsByUID.Get(string(m.set))) }
 
 func (u *update) takeMachine(m *v1alpha1.Machine, gone bool) {
@@ -135,8 +134,8 @@ func (u *update) put(m *Member) {
 	insert(&u.lists, string(m.set), m)
 }
 
-// claimMachine puts the claims of the next version of a Machine in the place of those of the old one; either may be nil.
-// Where nothing has changed by which Nodes are found, no Node is matched again.
+// claimMachine replaces the keys of the old version of a Machine by those of the next one; either may be nil. When no key has
+// changed, no Node is matched again.
 func (u *update) claimMachine(old, next *Member) {
 	if old != nil && next != nil && u.sameClaims(old.Machine, next.Machine) && old.set == next.set {
 		return
@@ -151,7 +150,7 @@ func (u *update) claimMachine(old, next *Member) {
 	}
 }
 
-// rematchNodesOf notes the Nodes that may belong to a Machine.
+// rematchNodesOf records the Nodes that may belong to a Machine.
 func (u *update) rematchNodesOf(m *v1alpha1.Machine) {
 	u.rematch(u.nodeClaims.owners.Get(string(m.UID)))
 	u.rematch(u.nodeClaims.keys.Get(keyOf(m)))
@@ -187,7 +186,7 @@ func (u *update) takeNode(n *corev1.Node, gone bool) {
 	}
 }
 
-// claimNode adds or removes what a Node is found by. Nodes of the same server are matched again too: only one of their
+// claimNode adds or removes the keys of a Node. Nodes of the same server are matched again too, because only one of their
 // Machines is shown with the provider ID.
 func (u *update) claimNode(n *corev1.Node, do linking) {
 	server := u.nodeServer(n.Spec.ProviderID)

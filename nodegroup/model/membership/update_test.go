@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestAnEventChangesTheGroupsThatItIsAbout(t *testing.T) {
+func TestApplyReturnsTheChangedGroups(t *testing.T) {
 	w := pools.NewWorld()
 	p, other := w.Pool("a", 2, 0, 5), w.Pool("b", 1, 0, 5)
 	m, n := p.Node("a-1")

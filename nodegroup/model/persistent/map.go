@@ -1,6 +1,6 @@
-// Package persistent holds a map of which versions share what is the same in them.
+// Package persistent holds a map whose versions share their unchanged parts.
 //
-// It is pure data structure: it knows nothing of Kubernetes or node groups.
+// It is a pure data structure and has nothing to do with Kubernetes or node groups.
 package persistent
 
 import (
@@ -12,19 +12,19 @@ import (
 // mapParts is the number of Go maps that a Map spreads its keys over. A change copies only the one that has its key.
 const mapParts = 256
 
-// mapSeed spreads the keys over the parts; the order of keys does not follow from it.
+// mapSeed seeds the hash that spreads the keys over the parts; it does not affect the order of keys.
 var mapSeed = maphash.MakeSeed()
 
-// Map is a persistent map: versions of it share what is the same in them. A version is changed by Set and Drop until Seal,
-// and is immutable from then on; a copy of a sealed map is the beginning of the next version. So an event on one of
-// thousands of objects costs a few small copies, and those who read the older version see nothing of it.
+// Map is a persistent map: its versions share their unchanged parts. A version can be changed by Set and Drop until Seal, and
+// is immutable from then on; a copy of a sealed map begins the next version. So an event on one of thousands of objects costs a
+// few small copies, and readers of the older version do not see the change.
 type Map[V any] struct {
 	parts *[mapParts]map[string]V
 	// edit is nil while the map is sealed.
 	edit *edit
 }
 
-// edit says what a version of a map has for itself, so that it may be changed in place.
+// edit records which parts a version has copied, so that they may be changed in place.
 type edit struct {
 	parts [mapParts]bool
 	// lists are the keys whose lists were copied.
@@ -42,7 +42,7 @@ func (m *Map[V]) Get(key string) V {
 	return m.parts[partOf(key)][key]
 }
 
-// All goes through the whole map, in no order.
+// All iterates over the whole map, in no particular order.
 func (m *Map[V]) All(yield func(string, V) bool) {
 	if m.parts == nil {
 		return
@@ -56,7 +56,7 @@ func (m *Map[V]) All(yield func(string, V) bool) {
 	}
 }
 
-// From returns a value of the map, that of another part for another number; false when the map is empty.
+// From returns a value of the map; a different number returns one of another part. It returns false when the map is empty.
 func (m *Map[V]) From(number uint8) (V, bool) {
 	var none V
 	if m.parts == nil {
@@ -79,7 +79,7 @@ func (m *Map[V]) Drop(key string) { delete(m.part(key), key) }
 // Seal ends the changes to this version.
 func (m *Map[V]) Seal() { m.edit = nil }
 
-// part returns the map that holds a key, to be written to.
+// part returns the Go map that holds a key, for writing.
 func (m *Map[V]) part(key string) map[string]V {
 	if m.edit == nil {
 		m.edit = &edit{}
@@ -99,7 +99,7 @@ func (m *Map[V]) part(key string) map[string]V {
 	return m.parts[n]
 }
 
-// Own returns the list of a key as this version may change it in place: a copy, the first time.
+// Own returns the list of a key for changes in place: a copy, the first time in a version.
 func Own[L ~[]E, E any](t *Map[L], key string) L {
 	list := t.Get(key)
 	if t.edit != nil && t.edit.lists[key] {
@@ -116,7 +116,7 @@ func Own[L ~[]E, E any](t *Map[L], key string) L {
 	return list
 }
 
-// Put stores the list of a key; an empty one is dropped.
+// Put stores the list of a key, and removes the key when the list is empty.
 func Put[L ~[]E, E any](t *Map[L], key string, list L) {
 	if len(list) == 0 {
 		t.Drop(key)
@@ -125,10 +125,10 @@ func Put[L ~[]E, E any](t *Map[L], key string, list L) {
 	t.Set(key, list)
 }
 
-// Names are the strings that a key stands for, sorted.
+// Names are sorted strings.
 type Names []string
 
-// Link adds a name to those of a key. An empty key stands for nothing.
+// Link adds a name to those of a key. An empty key is ignored.
 func Link(t *Map[Names], key, name string) {
 	at, found := slices.BinarySearch(t.Get(key), name)
 	if key == "" || found {

@@ -19,7 +19,7 @@ func contents(m Map[Names]) map[string][]string {
 	return out
 }
 
-func TestVersionsOfAMap(t *testing.T) {
+func TestAChangeLeavesOlderVersionsOfAMap(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		var now Map[Names]
 		want := map[string][]string{}
@@ -68,7 +68,7 @@ func TestFromReachesEveryValue(t *testing.T) {
 		}
 		found[n] = true
 	}
-	// Several keys may share a part, in which Go's order decides.
+	// Several keys may share a part, from which Go's map order chooses one.
 	if got := len(slices.Collect(maps.Keys(found))); got < 10 {
 		t.Errorf("%d of 20 values were found", got)
 	}

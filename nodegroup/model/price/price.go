@@ -14,8 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Prices are the prices of servers for an hour, in any currency: that of a flavor by its name, any other server's by its
-// resources.
+// Prices are the prices of servers per hour, in any currency: by flavor name, for other servers by resources.
 type Prices struct {
 	// Flavors are by name of the flavor.
 	Flavors map[string]float64 `json:"flavors"`
@@ -25,10 +24,10 @@ type Prices struct {
 	GPU       float64 `json:"gpu"`
 }
 
-// least is the lowest price of anything for an hour: two prices of 0 could not be compared (CA-C107).
+// least is the lowest price per hour that is returned: two prices of 0 could not be compared (CA-C107).
 const least = 1e-6
 
-// Read reads YAML. Its errors name the field.
+// Read parses YAML. Its errors name the field.
 func Read(text string) (*Prices, error) {
 	p := &Prices{}
 	if err := yaml.UnmarshalStrict([]byte(text), p); err != nil {
@@ -51,12 +50,13 @@ func Read(text string) (*Prices, error) {
 }
 
 // Node returns the price of a Node from start to end. A Node with neither a known flavor nor known resources costs as much as
-// the dearest one that is known, so that it is not preferred.
+// the dearest known one, so that it is not preferred.
 func (p *Prices) Node(flavor string, resources corev1.ResourceList, start, end time.Time) float64 {
 	return over(p.hourly(flavor, resources), start, end)
 }
 
-// Pod returns the price of the resources that a pod requests, from start to end. templates are those of the groups.
+// Pod returns the price of the resources that a pod requests, from start to end. templates are the template nodes of the
+// groups.
 func (p *Prices) Pod(pod *corev1.Pod, templates []*v1alpha1.NodeTemplate, start, end time.Time) float64 {
 	total := corev1.ResourceList{}
 	for i := range pod.Spec.Containers {
@@ -70,7 +70,7 @@ func (p *Prices) Pod(pod *corev1.Pod, templates []*v1alpha1.NodeTemplate, start,
 	return over(cpu*cores(total)+memory*gibibytes(total)+p.GPU*gpus(total), start, end)
 }
 
-// hourly returns the price of a node for an hour.
+// hourly returns the price of a node per hour.
 func (p *Prices) hourly(flavor string, has corev1.ResourceList) float64 {
 	if price, ok := p.Flavors[flavor]; ok {
 		return price
@@ -85,8 +85,8 @@ func (p *Prices) hourly(flavor string, has corev1.ResourceList) float64 {
 	return dearest
 }
 
-// rates returns the prices of one CPU and of one GiB. Where only flavors have prices, half of the price of the groups' nodes
-// is for their CPUs and half for their memory.
+// rates returns the prices of one CPU and of one GiB. When only flavors have prices, half of the price of the groups' nodes is
+// for their CPUs and half for their memory.
 func (p *Prices) rates(templates []*v1alpha1.NodeTemplate) (cpu, memory float64) {
 	if p.CPU+p.MemoryGiB > 0 {
 		return p.CPU, p.MemoryGiB
@@ -106,7 +106,8 @@ func (p *Prices) rates(templates []*v1alpha1.NodeTemplate) (cpu, memory float64)
 	return cost / 2 / allCores, cost / 2 / allMemory
 }
 
-// over returns an hourly price from start to end; always above 0. Without times it is for an hour.
+// over returns an hourly price multiplied by the time from start to end; always above 0. Without times it is the price of one
+// hour.
 func over(hourly float64, start, end time.Time) float64 {
 	hours := end.Sub(start).Hours()
 	if start.IsZero() || end.IsZero() || hours <= 0 {

@@ -16,17 +16,17 @@ type Removal struct {
 	Live  Live
 }
 
-// Live is what the API server itself has of Machines whose nodes the autoscaler made up, by UID, beyond what the watches have
-// brought.
+// Live holds what live reads of the API server showed, beyond the caches, for Machines whose nodes the autoscaler made up. The
+// keys are UIDs.
 type Live struct {
-	// Gone are Machines whose Node somebody has deleted although they still name it.
+	// Gone are Machines whose Node was deleted although they still name it.
 	Gone map[types.UID]bool
 	// Started are Machines whose node has started.
 	Started map[types.UID]bool
 }
 
-// Decide lists exactly the named Machines and lowers the size by as many. What is listed, or gone, already changes nothing
-// (CA-C65 … C76).
+// Decide adds exactly the named Machines to the removals and lowers the size by as many. Machines that are already listed or
+// gone change nothing (CA-C65 … C76).
 //
 // Errors: FailedPrecondition; nothing is removed then.
 func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
@@ -63,14 +63,15 @@ func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
 	lowered += replaced
 	spare -= replaced
 	lowered += min(int32(len(sel.rolled)), spare, sel.toRoll())
-	// These are listed in any case: named again, when more has been ordered meanwhile, they must not lower that.
+	// These are listed without lowering the size further. If they are named again after the group has grown, they must not
+	// lower it then.
 	c.Remove = slices.Concat(c.Remove, sel.dying, promises, sel.surplus, sel.rolled)
 	c.Replicas = g.Target - lowered
 	return c, nil
 }
 
-// replacements returns how many units take the place of the dying and are no node yet, at most so many, and which of them are
-// Machines. Those are listed, because otherwise one that joins a moment later would not be the one that is removed.
+// replacements returns how many replacements of the dying Machines have no node yet, at most most, and which of them are
+// Machines. Those are listed by name: otherwise one that joins a moment later would not be the one that is removed.
 func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	most = min(most, int32(len(sel.dying)))
 	if most <= 0 {
@@ -87,8 +88,8 @@ func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	return count, machines
 }
 
-// toRoll returns how many Machines of an older template count, beside those that the call names itself: the rollout removes
-// them in any case.
+// toRoll returns how many Machines of an older template count, besides those that the call names: the rollout removes them in
+// any case.
 func (sel *selection) toRoll() int32 {
 	if len(sel.rolled) == 0 {
 		return 0

@@ -10,29 +10,29 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// selection is what the nodes of one DeleteNodes call mean.
+// selection sorts the nodes of one DeleteNodes call by how they are removed.
 type selection struct {
 	group *model.Group
-	// live is what the API server itself has of Machines of nodes that the autoscaler made up.
+	// live holds what live reads showed for Machines whose nodes the autoscaler made up.
 	live Live
-	// firm are working nodes: they are removed, or the call is refused.
+	// firm are Machines with working nodes: they are removed, or the call is refused.
 	firm []*membership.Member
-	// loose are Machines that failed, or whose node never came: they are accepted in any case, and only lower the size while it
-	// is above the minimum.
+	// loose are Machines that failed, or whose node never came: the call is accepted in any case, and they lower the size only
+	// down to the minimum.
 	loose []*membership.Member
-	// dying are being deleted already, and do not count: they lower the size by what replaces them, as long as that is no node
-	// yet. If they lowered it further, a node would be removed that nobody has named.
+	// dying are Machines that are already being deleted and do not count. They lower the size by the number of their
+	// replacements that have no node yet. If they lowered it further, a node that the call does not name would be removed.
 	dying []*membership.Member
-	// surplus do not count either, because there are more than the size: they are removed, and lower nothing.
+	// surplus are Machines beyond the size, which do not count either: they are removed without lowering the size.
 	surplus []*membership.Member
-	// rolled are surplus nodes in a rolling update: the autoscaler does not want their replacements either. They lower the size
-	// as long as another Machine of an older template counts, which the rollout removes in any case.
+	// rolled are surplus nodes of a rolling update: the autoscaler does not want their replacements either. They lower the size
+	// while other Machines of an older template count, which the rollout removes in any case.
 	rolled []*membership.Member
-	// units are replicas without a Machine, by ordinal.
+	// units are the ordinals of replicas without a Machine.
 	units map[int32]bool
 }
 
-// selectNodes reads the nodes of a DeleteNodes call. One that is not this group's refuses the whole call (CA-C74).
+// selectNodes sorts the nodes of a DeleteNodes call. It refuses the whole call when one node is not of this group (CA-C74).
 func selectNodes(s *model.Snapshot, g *model.Group, r Removal) (*selection, error) {
 	sel := &selection{group: g, live: r.Live, units: map[int32]bool{}}
 	taken := map[types.UID]bool{}
@@ -58,7 +58,7 @@ func selectNodes(s *model.Snapshot, g *model.Group, r Removal) (*selection, erro
 	return sel, nil
 }
 
-// addUnit takes a node that has no Machine: a replica that has none yet, or something that is gone.
+// addUnit adds a node without a Machine: a placeholder of a replica, or a node that is gone.
 func (sel *selection) addUnit(n membership.Node) error {
 	g := sel.group
 	p, ok := n.Placeholder()
@@ -78,7 +78,7 @@ func (sel *selection) addUnit(n membership.Node) error {
 	return model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to no machine of it", g.ID, n)
 }
 
-// removed reports whether the node's Machine was listed and is gone. Node, server and Machine have the same name.
+// removed reports whether the node's Machine was listed for removal and is gone. Node, server and Machine have the same name.
 func (sel *selection) removed(n membership.Node) bool {
 	return slices.ContainsFunc(sel.group.Owner.Removals, func(r v1alpha1.Removal) bool { return r.Name == n.Name })
 }
@@ -87,8 +87,8 @@ func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 	made, g := n.MadeUp(), sel.group
 	switch {
 	case made && m.Facts().HasNode() && !sel.neverCame(m):
-		// The autoscaler works from a list up to two minutes old (CA-C70), and our watch of Nodes may stand still: then the
-		// Machine knows its node all the same.
+		// The autoscaler's list may be up to two minutes old (CA-C70), and our watch of Nodes may lag: the Machine's status
+		// names its node nevertheless.
 		return model.Refusef(model.FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.ID, m.Machine.Name)
 	case g.Hidden[m.UID()] == model.HiddenDeleting:
 		sel.dying = append(sel.dying, m)
@@ -104,8 +104,8 @@ func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 	return nil
 }
 
-// neverCame reports whether a Machine that names a Node may be removed as one whose node never came: somebody has deleted the
-// Node, or the autoscaler is told that there is none, because it has not started.
+// neverCame reports whether a Machine that names a Node may be removed as one whose node never came: its Node was deleted, or
+// the autoscaler is shown no node because it has not started.
 func (sel *selection) neverCame(m *membership.Member) bool {
 	if m.Node == nil {
 		return sel.live.Gone[m.UID()]
@@ -113,7 +113,7 @@ func (sel *selection) neverCame(m *membership.Member) bool {
 	return sel.group.Concealed(m) && !sel.live.Started[m.UID()]
 }
 
-// names reports whether the call itself names a member that counts.
+// names reports whether the call names a member that counts.
 func (sel *selection) names(m *membership.Member) bool {
 	return slices.Contains(sel.loose, m) || slices.Contains(sel.firm, m)
 }

@@ -7,8 +7,8 @@ import (
 // Increase is a request to add Delta to a group's size.
 type Increase struct{ Delta int32 }
 
-// Decide never goes beyond the maximum: less than was asked for would make the autoscaler wait for nodes that nobody makes
-// (CA-C57).
+// Decide refuses an increase above the maximum instead of reducing it: after a smaller increase the autoscaler would wait for
+// nodes that are not created (CA-C57).
 //
 // Errors: FailedPrecondition.
 func (r Increase) Decide(s *model.Snapshot, id string) (Change, error) {
@@ -26,13 +26,12 @@ func (r Increase) Decide(s *model.Snapshot, id string) (Change, error) {
 	return Change{Group: g, Replicas: int32(size)}, nil
 }
 
-// Decrease is a request to take back up to -Delta promises.
+// Decrease is a request to take back up to -Delta requests for nodes.
 type Decrease struct{ Delta int32 }
 
-// Decide takes back units without a Machine first, then Machines without a node, the least advanced and newest first. It
-// never takes a Machine whose node is registered, never refuses, and stops at the minimum (CA-C84 … C87). Units that a
-// rollout or a freeze holds open are not taken back: their placeholders are renamed, so that the autoscaler's clock for them
-// starts again.
+// Decide takes back units without a Machine first, then Machines without a node, the least advanced and newest first. It never
+// removes a Machine with a registered node, never refuses, and stops at the minimum (CA-C84 … C87). Units that a rollout or a
+// freeze keeps open are not taken back: their placeholders are renamed, so that the autoscaler's timeout for them starts again.
 func (r Decrease) Decide(s *model.Snapshot, id string) (Change, error) {
 	g := s.Groups[id]
 	want := -int64(r.Delta)

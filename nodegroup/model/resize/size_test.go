@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// groupOf returns the node group of a pool, as the model has it.
+// groupOf returns the node group of a pool in a snapshot.
 func groupOf(w *pools.World, p *pools.Pool) *model.Group {
 	var events []membership.Event
 	for _, o := range w.Objects() {
@@ -21,8 +21,8 @@ func groupOf(w *pools.World, p *pools.Pool) *model.Group {
 	return model.Empty(model.Rules{Discovery: model.Discovery{Cloud: pools.OpenStack}}).Apply(events, pools.Noon).Groups[p.ID()]
 }
 
-// FuzzSizes resizes a group with any size and bounds by any number: nothing panics, and no size is outside of the bounds
-// after a change that moves it.
+// FuzzSizes resizes a group with arbitrary size and bounds by an arbitrary number: nothing panics, and a changed size is inside
+// the bounds.
 func FuzzSizes(f *testing.F) {
 	f.Add(int32(3), int32(0), int32(5), int32(2))
 	f.Add(int32(100_000), int32(0), int32(100_000), int32(math.MaxInt32))
@@ -45,7 +45,7 @@ func FuzzSizes(f *testing.F) {
 	})
 }
 
-func TestIncreaseBeyondTheMaximum(t *testing.T) {
+func TestIncreaseIsRefusedAboveTheMaximum(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 5)
 	g := groupOf(w, p)
@@ -57,7 +57,7 @@ func TestIncreaseBeyondTheMaximum(t *testing.T) {
 	}
 }
 
-func TestPatchOfAChange(t *testing.T) {
+func TestPatch(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 5)
 	p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](math.MaxInt32)

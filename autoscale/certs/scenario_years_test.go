@@ -1,0 +1,55 @@
+package certs
+
+import (
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+)
+
+// An autoscaler reads its files once, at its start. In this test one starts every five days of 25 years. drover checks as
+// often, and a second replica once a month. For a year from its start, each autoscaler and both replicas accept each other.
+func TestConnectionsOverTwentyFiveYears(t *testing.T) {
+	w := newWorld(t, fake.NewFakeClient())
+	w.look()
+	second := w.another()
+	// running are autoscalers, by the files that they have read: the last one that started with them.
+	type autoscaler struct {
+		mounted
+		started time.Time
+	}
+	running, written, last := map[string]autoscaler{}, map[string]int{}, map[string]string{}
+	for step := range 25 * 365 / 5 {
+		w.clock.SetTime(origin.Add(time.Duration(step) * 5 * day))
+		w.look()
+		if step%6 == 0 {
+			if err := second.look(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ours, theirs := w.secret(own).Data, w.secret(autoscalers).Data
+		running[string(theirs["tls.crt"])+string(theirs["ca.crt"])] = autoscaler{w.mounted(), w.clock.Now()}
+		for files, a := range running {
+			age := w.clock.Now().Sub(a.started)
+			if age > year {
+				delete(running, files)
+				continue
+			}
+			for _, k := range []*Keeper{w.keeper, second} {
+				if err := w.connects(a.mounted, k); err != nil {
+					t.Fatalf("%v: an autoscaler that started %v ago is not connected: %v", w.clock.Now(), age, err)
+				}
+			}
+		}
+		for what, content := range map[string][]byte{"authorities": ours["ca.crt"], "server": ours["tls.crt"], "autoscaler": theirs["tls.crt"]} {
+			if last[what] != string(content) {
+				written[what]++
+				last[what] = string(content)
+			}
+		}
+	}
+	// Authorities change when a new one is created, after 10 and 20 years, and when an old one has ended, after 15.
+	if written["authorities"] != 4 || written["server"] < 36 || written["server"] > 39 || written["autoscaler"] < 12 || written["autoscaler"] > 14 {
+		t.Errorf("written: %v", written)
+	}
+}

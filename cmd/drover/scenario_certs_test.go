@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	grpcstatus "google.golang.org/grpc/status"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/deploy"
+	"github.com/drover-project/drover/proto"
+	"github.com/drover-project/drover/test/doccommands"
+)
+
+// TestCertificatesThatDroverMakes runs two replicas under drover's own roles, which start at the same time.
+func TestCertificatesThatDroverMakes(t *testing.T) {
+	t.Parallel()
+	p := newPair(t)
+	must(t, deploy.Apply(t.Context(), p.client))
+	ports := []string{freePort(t), freePort(t)}
+	replicas := []*exec.Cmd{p.selfSigned(ports[0]), p.selfSigned(ports[1])}
+	before := p.mounted()
+	for _, port := range ports {
+		p.until("the autoscaler reaches the replica at "+port, func() bool { return refresh(t, port, before) == nil })
+		if err := refresh(t, port, insecure.NewCredentials()); grpcstatus.Code(err) != codes.Unavailable {
+			t.Errorf("a client without a certificate: %v", err)
+		}
+	}
+	t.Run("after the commands for a new authority, the old files are refused and the new ones accepted", func(t *testing.T) {
+		p := p.in(t)
+		shell := doccommands.NewShell(t, p.kube.Kubeconfig)
+		for _, manifest := range []string{"deployment.yaml", "cluster-autoscaler/deployment.yaml"} {
+			if out, err := p.kube.Kubectl(t.Context(), "apply", "--server-side", "-f", "../../deploy/"+manifest); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+		}
+		shell.Run(t, "docs/cluster-autoscaler.md#new-authority")
+		// No controller performs the restart here.
+		for _, replica := range replicas {
+			must(t, replica.Process.Kill())
+			_ = replica.Wait()
+		}
+		p.selfSigned(ports[0])
+		p.until("the files that exist now are accepted", func() bool { return refresh(t, ports[0], p.mounted()) == nil })
+		if err := refresh(t, ports[0], before); grpcstatus.Code(err) != codes.Unavailable {
+			t.Errorf("the old files: %v", err)
+		}
+	})
+}
+
+// selfSigned starts a replica, under drover's roles, that makes its certificates itself.
+func (p *pair) selfSigned(port string) *exec.Cmd {
+	p.Helper()
+	return p.replicaAs(droverAccount, []string{"system:authenticated"},
+		"--grpc-insecure=false", "--grpc-address="+port, "--grpc-self-signed", "--grpc-allowed-clients=cluster-autoscaler")
+}
+
+// mounted returns the TLS configuration of an autoscaler that reads its files now.
+func (p *pair) mounted() credentials.TransportCredentials {
+	p.Helper()
+	secret := &corev1.Secret{}
+	p.until("the autoscaler's Secret is there", func() bool {
+		err := p.client.Get(p.Context(), client.ObjectKey{Namespace: "kube-system", Name: "cluster-autoscaler-drover"}, secret)
+		must(p.T, client.IgnoreNotFound(err))
+		return err == nil
+	})
+	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
+	must(p.T, err)
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(secret.Data["ca.crt"])
+	return credentials.NewTLS(&tls.Config{ServerName: "drover.drover.svc", Certificates: []tls.Certificate{pair}, RootCAs: roots, MinVersion: tls.VersionTLS12})
+}
+
+func refresh(t *testing.T, address string, creds credentials.TransportCredentials) error {
+	t.Helper()
+	conn, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds))
+	must(t, err)
+	defer func() { _ = conn.Close() }()
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	_, err = proto.NewCloudProviderClient(conn).Refresh(ctx, &proto.RefreshRequest{})
+	return err
+}
+
+func TestOptionsOfTheCertificates(t *testing.T) {
+	for _, tt := range []struct {
+		name string
+		set  func(*options)
+		want string // part of the message; empty: valid
+	}{
+		{"no more than the flag", func(*options) {}, ""},
+		{"a Secret without a namespace", func(o *options) { o.certs.autoscalers = "autoscaler" }, `--grpc-client-secret "" is not the name of a Secret`},
+		{"an invalid namespace", func(o *options) { o.certs.autoscalers = "A b/autoscaler" }, `--grpc-client-secret "A b" is not the name of a namespace`},
+		{"an invalid name of a Secret", func(o *options) { o.certs.secret = "Drover!" }, `--grpc-secret "Drover!" is not the name of a Secret`},
+		{"one Secret for both", func(o *options) { o.certs.autoscalers = "drover/drover-grpc" }, "--grpc-client-secret drover/drover-grpc is drover's own Secret"},
+		{"names and addresses", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
+		{"an invalid server name", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
+		{"clients without the one that gets a certificate", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
+		{"clients with it", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},
+		{"plaintext too", func(o *options) { o.grpcInsecure = true }, "--grpc-insecure: it excludes"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			o := defaults()
+			o.certs.selfSigned = true
+			tt.set(o)
+			err := o.validate()
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("got %v, want something with %q", err, tt.want)
+			}
+		})
+	}
+	t.Run("the server has the names of its Service", func(t *testing.T) {
+		o := defaults()
+		want := []string{"drover.own.svc", "drover.own", "drover.own.svc.example.org"}
+		if got := o.certs.serverNames("own", "example.org"); !slices.Equal(got, want) {
+			t.Errorf("names %v, want %v", got, want)
+		}
+	})
+}

@@ -1,0 +1,94 @@
+package deploy_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// family creates a deployment, its set and the set's Machine, with drover's finalizers and everything that drover writes.
+func family(t *testing.T, ns string) (deployment, set, machine *unstructured.Unstructured) {
+	t.Helper()
+	deployment = guardedValue{kind: "MachineDeployment", before: byDrover["MachineDeployment"]}.stored(t, ns, "d")
+	set = guardedValue{kind: "MachineSet", before: byDrover["MachineSet"]}.owned(t, ns, "s", deployment)
+	machine = guardedValue{kind: "Machine", before: byDrover["Machine"]}.owned(t, ns, "m", set)
+	return deployment, set, machine
+}
+
+// owned creates the object of a row with a controller.
+func (g guardedValue) owned(t *testing.T, ns, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	o := merge(t, parse(goodObjects[g.kind]), g.before)
+	o.SetNamespace(ns)
+	o.SetName(name)
+	o.SetOwnerReferences([]metav1.OwnerReference{*metav1.NewControllerRef(by, by.GroupVersionKind())})
+	return create(t.Context(), t, admin, o)
+}
+
+// finish removes drover's finalizers from a Machine, as drover does once the Machine is being deleted.
+func finish(t *testing.T, drover client.Client, machine *unstructured.Unstructured) {
+	t.Helper()
+	eventually(t, machine, func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil })
+	expect(t, "", mergePatch(t.Context(), drover, machine, `{"metadata":{"finalizers":null}}`))
+}
+
+// gone waits until the objects are gone.
+func gone(t *testing.T, all ...*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range all {
+		err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+			err := admin.Get(ctx, client.ObjectKeyFromObject(o), o)
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		})
+		if err != nil {
+			t.Fatalf("waiting until %s %s is gone: %v; its finalizers are %v", o.GetKind(), o.GetName(), err, o.GetFinalizers())
+		}
+	}
+}
+
+// The garbage collector and the namespace controller can remove finalizers and owner references, and delete, despite the
+// guards.
+func TestKubernetesCollectorsPassTheGuards(t *testing.T) {
+	drover := person{namespace: "drover"}
+	drover.login(t, account)
+	// The first row also waits until the garbage collector knows drover's kinds, some time after the start of the control
+	// plane.
+	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground} {
+		t.Run(fmt.Sprintf("an author deletes a deployment, propagation %s (F-5)", propagation), func(t *testing.T) {
+			p := author(t)
+			deployment, set, machine := family(t, p.namespace)
+			expect(t, "", p.Delete(t.Context(), deployment, client.PropagationPolicy(propagation)))
+			finish(t, drover, machine)
+			gone(t, machine, set, deployment)
+		})
+	}
+	t.Run("an author deletes a set and leaves its Machine (F-5)", func(t *testing.T) {
+		t.Parallel()
+		p := author(t)
+		set := guardedValue{kind: "MachineSet"}.stored(t, p.namespace, "s")
+		machine := guardedValue{kind: "Machine", before: byDrover["Machine"]}.owned(t, p.namespace, "m", set)
+		expect(t, "", p.Delete(t.Context(), set, client.PropagationPolicy(metav1.DeletePropagationOrphan)))
+		gone(t, set)
+		left := eventually(t, machine, func(o *unstructured.Unstructured) bool { return len(o.GetOwnerReferences()) == 0 })
+		if left.GetDeletionTimestamp() != nil {
+			t.Error("the Machine is being deleted")
+		}
+	})
+	t.Run("a namespace is deleted (F-5)", func(t *testing.T) {
+		t.Parallel()
+		ns := namespace(t, admin)
+		deployment, set, machine := family(t, ns)
+		if err := admin.Delete(t.Context(), namespaceOf(ns)); err != nil {
+			t.Fatal(err)
+		}
+		finish(t, drover, machine)
+		gone(t, machine, set, deployment, namespaceOf(ns))
+	})
+}

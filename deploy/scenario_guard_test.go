@@ -1,0 +1,398 @@
+package deploy_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/guard"
+	"github.com/drover-project/drover/test/kube"
+)
+
+// person is a user with rights in one namespace.
+type person struct {
+	client.Client
+	namespace, user, kubeconfig string
+}
+
+// authorsRights are every right on the kinds, and on the subresources that the API server serves.
+const authorsRights = `[{apiGroups: [cluster.k8s.io], verbs: ["*"], resources: [clusters, clusters/status, machineclasses, machines,
+  machinesets, machinesets/status, machinesets/scale, machinedeployments, machinedeployments/status, machinedeployments/scale]}]`
+
+// author creates a user with every right on the kinds of a new namespace except on machines/status.
+func author(t *testing.T) person {
+	t.Helper()
+	p := person{namespace: namespace(t, admin)}
+	user := "author-of-" + p.namespace
+	role := parse(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: author}, rules: ` + authorsRights + `}`)
+	role.SetNamespace(p.namespace)
+	create(t.Context(), t, admin, role)
+	bind(t, p.namespace, "Role", "author", user)
+	p.login(t, user)
+	p.awaitRights(t, p.namespace, onMachines)
+	return p
+}
+
+// login returns a person with the identity of a user.
+func (p *person) login(t *testing.T, user string) {
+	t.Helper()
+	p.user = user
+	config, err := cluster.ConfigForUser(user)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Client, err = client.New(config, client.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	p.kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
+	if err := kube.WriteKubeconfig(p.kubeconfig, config); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// operator creates an author who may also update machines/status in the namespace.
+func operator(t *testing.T) person {
+	t.Helper()
+	p := author(t)
+	p.trust(t, p.namespace)
+	return p
+}
+
+// trust allows a person to update machines/status in a namespace.
+func (p person) trust(t *testing.T, in string) {
+	t.Helper()
+	bind(t, in, "ClusterRole", "drover:machine-status", p.user)
+	p.awaitRights(t, in, onStatus)
+}
+
+// After a binding was created, the test waits for this access.
+const (
+	onMachines    = "update machines.cluster.k8s.io"
+	onDeployments = "update machinedeployments.cluster.k8s.io"
+	onStatus      = "update machines.cluster.k8s.io/status"
+)
+
+// bind grants a role to a user in a namespace.
+func bind(t *testing.T, ns, kind, role, user string) {
+	t.Helper()
+	binding := parse(`{apiVersion: rbac.authorization.k8s.io/v1, kind: RoleBinding, metadata: {generateName: test-}}`)
+	binding.SetNamespace(ns)
+	binding.Object["roleRef"] = map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": role}
+	binding.Object["subjects"] = []any{map[string]any{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}}
+	create(t.Context(), t, admin, binding)
+}
+
+// awaitRights returns once the API server's authorizer has the granted rights, as [allowed] reads them.
+func (p person) awaitRights(t *testing.T, in string, rights ...string) {
+	t.Helper()
+	for _, right := range rights {
+		eventually(t, namespaceOf(p.namespace), func(*unstructured.Unstructured) bool { return allowed(t, p.user, right, in) })
+	}
+}
+
+// namespaceOf is the Namespace of that name, to be read.
+func namespaceOf(name string) *unstructured.Unstructured {
+	o := parse(`{apiVersion: v1, kind: Namespace}`)
+	o.SetName(name)
+	return o
+}
+
+// kubectl runs kubectl as the person.
+func (p person) kubectl(t *testing.T, args ...string) error {
+	t.Helper()
+	_, err := cluster.Kubectl(t.Context(), append([]string{"--kubeconfig", p.kubeconfig, "--namespace", p.namespace}, args...)...)
+	return err
+}
+
+// guardedValue is a value that only drover may write: over is laid over an object that has before.
+type guardedValue struct {
+	name, kind, before, over string
+	// says is the value that the refusal names.
+	says string
+	// status is set when the value is written through the subresource status.
+	status bool
+}
+
+// verbs are the ways in which the value can be written.
+func (g guardedValue) verbs() []string {
+	switch {
+	case g.status:
+		return []string{"update", "patch", "apply"}
+	case strings.Contains(g.over, "finalizers"):
+		return []string{"update", "patch", "replace"}
+	case g.before != "":
+		return []string{"update", "patch", "apply", "replace"}
+	}
+	return []string{"create", "update", "patch", "apply", "replace"}
+}
+
+const (
+	allFinalizers = `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer, kubermatic.io/release-openstack-floating-ip, example.com/own]}}`
+	oneRemoval    = `[{name: m, uid: u, time: "2026-01-01T00:00:00Z"}]`
+	twoRemovals   = `[{name: m, uid: u, time: "2026-01-01T00:00:00Z"}, {name: other, uid: v, time: "2026-01-01T00:00:00Z"}]`
+)
+
+func guardedValues() []guardedValue {
+	all := []guardedValue{
+		{"status.addresses", "Machine", ``, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"another status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"one more of status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"status.nodeRef", "Machine", ``, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
+		{"another status.nodeRef", "Machine", `{status: {nodeRef: {kind: Node, name: good}}}`, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
+		{"status.providerStatus", "Machine", ``, `{status: {providerStatus: {volumeIDs: [3f7c1b1e-0000-4000-8000-000000000000]}}}`, "status.providerStatus", false},
+		{"status.phase", "Machine", ``, `{status: {phase: Running}}`, "status.phase", false},
+		{"a condition", "Machine", `{status: {conditions: [{type: Ready, status: "False"}]}}`, `{status: {conditions: [{type: Ready, status: "True"}]}}`, "status.conditions", false},
+		{"status.backoffs", "Machine", ``, `{status: {backoffs: [{class: Quota, flavor: f, zone: z, code: c, until: "2036-01-01T00:00:00Z"}]}}`, "status.backoffs", false},
+		{"spec.providerID", "Machine", ``, `{spec: {providerID: "openstack:///3f7c1b1e-0000-4000-8000-000000000000"}}`, "spec.providerID", false},
+		{"another spec.providerID under the bypass annotation", "Machine", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2"}}`, "spec.providerID", false},
+		{"the finalizer of the server removed", "Machine", allFinalizers, `{metadata: {finalizers: [machine-node-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-delete-finalizer", false},
+		{"the finalizer of the Node removed", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-node-delete-finalizer", false},
+		{"the finalizer of the floating IP removed", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}}`, "the finalizer kubermatic.io/release", false},
+		{"all finalizers removed", "Machine", allFinalizers, `{metadata: {finalizers: null}}`, "the finalizer machine-delete-finalizer", false},
+		{"spec.rolloutRemovals", "MachineSet", ``, `{spec: {rolloutRemovals: ` + oneRemoval + `}}`, "spec.rolloutRemovals", false},
+	}
+	for _, a := range v1alpha1.GuardedAnnotations {
+		all = append(all, guardedValue{"the annotation " + a, "Machine", ``, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false},
+			guardedValue{"another annotation " + a, "Machine", `{metadata: {annotations: {` + a + `: w}}}`, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false})
+	}
+	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
+		all = append(all,
+			guardedValue{"spec.removals", kind, ``, `{spec: {removals: ` + oneRemoval + `}}`, "spec.removals", false},
+			guardedValue{"one more of spec.removals", kind, `{spec: {removals: ` + oneRemoval + `}}`, `{spec: {removals: ` + twoRemovals + `}}`, "spec.removals", false},
+			guardedValue{"spec.placeholderSeries", kind, ``, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
+			guardedValue{"another spec.placeholderSeries", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
+			guardedValue{"spec.placeholderSeries set back", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 0}}`, "spec.placeholderSeries", false},
+			guardedValue{"spec.template.spec.providerID", kind, ``, `{spec: {template: {spec: {providerID: "openstack:///1"}}}}`, "spec.template.spec.providerID", false},
+			guardedValue{"the status", kind, ``, `{status: {replicas: 7}}`, "the status", true},
+		)
+		for _, a := range v1alpha1.GuardedAnnotations {
+			all = append(all, guardedValue{"the annotation " + a + " in the template", kind, ``, `{spec: {template: {metadata: {annotations: {` + a + `: x}}}}}`, "the annotation " + a, false})
+		}
+	}
+	return all
+}
+
+// write writes the value by a verb; it returns the API server's answer.
+func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstructured.Unstructured) error {
+	t.Helper()
+	changed := merge(t, stored, g.over)
+	switch verb {
+	case "create":
+		o := merge(t, parse(goodObjects[g.kind]), g.over)
+		o.SetNamespace(p.namespace)
+		o.SetName("another")
+		return p.Create(t.Context(), o, client.DryRunAll)
+	case "update":
+		if g.status {
+			return p.Status().Update(t.Context(), changed, client.DryRunAll)
+		}
+		return p.Update(t.Context(), changed, client.DryRunAll)
+	case "patch":
+		raw, err := yaml.YAMLToJSON([]byte(g.over))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if g.status {
+			return p.Status().Patch(t.Context(), stored.DeepCopy(), client.RawPatch("application/merge-patch+json", raw), client.DryRunAll)
+		}
+		return mergePatch(t.Context(), p, stored, string(raw), client.DryRunAll)
+	case "apply":
+		applied := merge(t, parse(fmt.Sprintf(`{apiVersion: cluster.k8s.io/v1alpha1, kind: %s, metadata: {name: %s, namespace: %s}}`, g.kind, stored.GetName(), p.namespace)), g.over)
+		as := client.ApplyConfigurationFromUnstructured(applied)
+		if g.status {
+			return p.Status().Apply(t.Context(), as, client.FieldOwner("author"), client.ForceOwnership, client.DryRunAll)
+		}
+		return p.Apply(t.Context(), as, client.FieldOwner("author"), client.ForceOwnership, client.DryRunAll)
+	case "replace":
+		for _, field := range []string{"resourceVersion", "uid", "managedFields", "generation", "creationTimestamp"} {
+			unstructured.RemoveNestedField(changed.Object, "metadata", field)
+		}
+		return p.kubectl(t, "replace", "--dry-run=server", "-f", temp(t, changed))
+	}
+	t.Fatalf("no verb %s", verb)
+	return nil
+}
+
+// stored creates the object of a row in a person's namespace, as the administrator.
+func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstructured {
+	t.Helper()
+	o := merge(t, parse(goodObjects[g.kind]), g.before)
+	o.SetNamespace(ns)
+	o.SetName(name)
+	return create(t.Context(), t, admin, o)
+}
+
+func TestAnAuthorCannotSetGuardedValues(t *testing.T) {
+	// The right counts only in the namespace of its binding.
+	p, other := author(t), author(t)
+	p.trust(t, other.namespace)
+	awaitGuards(t, p)
+	for i, g := range guardedValues() {
+		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
+		for _, verb := range g.verbs() {
+			t.Run(fmt.Sprintf("%s: %s by %s (F-5)", g.kind, g.name, verb), func(t *testing.T) {
+				err := g.write(t, p, verb, stored)
+				expect(t, g.says, err)
+				expect(t, "drover-guard-", err)
+				expect(t, "docs/security.md", err)
+			})
+		}
+	}
+}
+
+func TestAUserWhoMayUpdateTheStatusSetsGuardedValues(t *testing.T) {
+	p := operator(t)
+	for i, g := range guardedValues() {
+		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
+		for _, verb := range g.verbs() {
+			t.Run(fmt.Sprintf("%s: %s by %s (F-5)", g.kind, g.name, verb), func(t *testing.T) {
+				expect(t, "", g.write(t, p, verb, stored))
+			})
+		}
+	}
+}
+
+// awaitGuards returns once the guard policies have refused a write of an author.
+func awaitGuards(t *testing.T, p person) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
+		for _, kind := range []string{"Machine", "MachineSet"} {
+			over := map[string]string{"Machine": `{spec: {providerID: a}}`, "MachineSet": `{spec: {placeholderSeries: 1}}`}[kind]
+			o := merge(t, parse(goodObjects[kind]), over)
+			o.SetNamespace(p.namespace)
+			if err := p.Create(ctx, o, client.DryRunAll); err == nil || !strings.Contains(err.Error(), "drover-guard-") {
+				return false, client.IgnoreAlreadyExists(err)
+			}
+		}
+		return true, nil
+	})
+	if err != nil {
+		t.Fatalf("waiting for the guard policies: %v", err)
+	}
+}
+
+// An author may do everything else, also with objects that drover has written to.
+func TestWhatAnAuthorMayDo(t *testing.T) {
+	p := author(t)
+	byDrover := map[string]string{
+		"Machine":    `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: w}}, spec: {providerID: "openstack:///1"}, status: {phase: Running, addresses: [{type: InternalIP, address: 10.0.0.1}, {type: Hostname, address: good}]}}`,
+		"MachineSet": `{spec: {removals: ` + oneRemoval + `, rolloutRemovals: ` + twoRemovals + `, placeholderSeries: 4}}`, "MachineDeployment": `{spec: {removals: ` + twoRemovals + `, placeholderSeries: 4}}`,
+	}
+	for kind, before := range byDrover {
+		o := guardedValue{kind: kind, before: before}.stored(t, p.namespace, "o-"+strings.ToLower(kind))
+		for name, over := range map[string]string{
+			"a label and an annotation":       `{metadata: {labels: {n: m}, annotations: {n: m}}}`,
+			"pausing it":                      `{metadata: {annotations: {cluster.k8s.io/paused: "true"}}}`,
+			"a finalizer of his own":          `{metadata: {finalizers: [example.com/own]}}`,
+			"leaving out removals and status": `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
+		} {
+			for _, verb := range []string{"update", "patch", "replace"} {
+				t.Run(fmt.Sprintf("%s: %s by %s (F-5)", kind, name, verb), func(t *testing.T) {
+					expect(t, "", guardedValue{kind: kind, over: over}.write(t, p, verb, o))
+				})
+			}
+		}
+		t.Run(kind+": making one (F-5)", func(t *testing.T) {
+			expect(t, "", guardedValue{kind: kind}.write(t, p, "create", o))
+		})
+		if kind == "Machine" {
+			t.Run("Machine: leaving out one address (F-5)", func(t *testing.T) {
+				expect(t, "", guardedValue{kind: kind, over: `{status: {addresses: [{type: Hostname, address: good}]}}`}.write(t, p, "patch", o))
+			})
+			t.Run("Machine: the marks for deletion (F-5)", func(t *testing.T) {
+				expect(t, "", mergePatch(t.Context(), p, o, `{"metadata":{"annotations":{"cluster.k8s.io/delete-machine":"yes","drover-project.github.io/force-delete":"true"}}}`))
+			})
+		} else {
+			t.Run(kind+": another template (F-5)", func(t *testing.T) {
+				expect(t, "", mergePatch(t.Context(), p, o, `{"spec":{"template":{"spec":{"versions":{"kubelet":"1.36.3"}},"metadata":{"annotations":{"a":"b"}}}}}`))
+			})
+			t.Run(kind+": scaling it (F-5)", func(t *testing.T) {
+				expect(t, "", p.kubectl(t, "scale", strings.ToLower(kind)+".cluster.k8s.io/"+o.GetName(), "--replicas=3"))
+			})
+		}
+		t.Run(kind+": deleting it (F-5)", func(t *testing.T) { expect(t, "", p.Delete(t.Context(), o)) })
+	}
+}
+
+// The policies, the keys and the two lists of annotations agree.
+func TestTheGuardsNameEveryGuardedKey(t *testing.T) {
+	for file, keys := range map[string][]string{
+		"guard-machines.yaml": append([]string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}, v1alpha1.GuardedAnnotations...),
+		"guard-groups.yaml":   v1alpha1.GuardedAnnotations,
+	} {
+		raw, err := os.ReadFile("policies/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, key := range keys {
+			if !strings.Contains(string(raw), "'"+key+"'") {
+				t.Errorf("%s does not guard %s (F-5)", file, key)
+			}
+		}
+	}
+	var status []string
+	for field := range specFields(t, "machines.cluster.k8s.io", "status") {
+		status = append(status, field)
+	}
+	if !slices.Contains(status, "addresses") {
+		t.Errorf("the fields of a Machine's status are %v", status)
+	}
+	slices.Sort(status)
+	p := author(t)
+	samples := map[string]string{
+		"addresses": `[{type: InternalIP, address: a}]`, "backoffs": `[{class: a, flavor: b, zone: c, code: d, until: "2036-01-01T00:00:00Z"}]`,
+		"conditions": `[{type: a, status: "True"}]`, "nodeRef": `{name: a}`, "lastUpdated": `"2036-01-01T00:00:00Z"`, "versions": `{kubelet: 1.30.3}`,
+		"providerStatus": `{a: b}`, "lastOperation": `{type: a}`, "nodeMarks": `{started: true}`,
+		"serverStart": `{server: a, time: "2036-01-01T00:00:00Z"}`,
+	}
+	machine := guardedValue{kind: "Machine"}.stored(t, p.namespace, "fields")
+	for _, field := range status {
+		sample, ok := samples[field]
+		if !ok {
+			sample = "a"
+		}
+		t.Run("status."+field+" is guarded (F-5)", func(t *testing.T) {
+			over := `{status: {` + field + `: ` + sample + `}}`
+			expect(t, "status."+field+" cannot be set", guardedValue{kind: "Machine", over: over}.write(t, p, "patch", machine))
+		})
+	}
+}
+
+// The API server stores the policies as they are shipped: its defaults are not a difference.
+func TestTheInstalledGuardsAreAsShipped(t *testing.T) {
+	t.Run("drover finds them in force after 10 s (F-5)", func(t *testing.T) {
+		drover := person{namespace: "drover"}
+		drover.login(t, account)
+		now := clocktesting.NewFakeClock(time.Now())
+		watch, err := guard.New(guard.Options{Reader: drover, Shipped: objects(t, "policies"), Events: events.NewFakeRecorder(10), Clock: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- watch.Start(ctx) }()
+		eventually(t, namespaceOf("drover"), func(*unstructured.Unstructured) bool {
+			if now.HasWaiters() && !watch.InForce() {
+				now.Step(10 * time.Second)
+			}
+			return watch.InForce()
+		})
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}

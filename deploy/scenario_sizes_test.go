@@ -1,0 +1,130 @@
+package deploy_test
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/kube"
+)
+
+// scaled writes a size through /scale, as kubectl scale does.
+func scaled(ctx context.Context, c client.Client, o *unstructured.Unstructured, replicas int64) error {
+	scale := parse(`{apiVersion: autoscaling/v1, kind: Scale}`)
+	if err := c.SubResource("scale").Get(ctx, o, scale); err != nil {
+		return err
+	}
+	if err := unstructured.SetNestedField(scale.Object, replicas, "spec", "replicas"); err != nil {
+		return err
+	}
+	return c.SubResource("scale").Update(ctx, o, client.WithSubResourceBody(scale))
+}
+
+func TestASizeHasAMaximum(t *testing.T) {
+	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
+		o := existing(t, parse(goodObjects[kind]))
+		const refusal = "should be less than or equal to 100000"
+		t.Run(kind+": the schema refuses a patch (F-29)", func(t *testing.T) {
+			expect(t, refusal, mergePatch(t.Context(), admin, o, `{"spec":{"replicas":2000000000}}`))
+		})
+		t.Run(kind+": the schema refuses /scale (F-29)", func(t *testing.T) {
+			expect(t, refusal, scaled(t.Context(), admin, o, 2_000_000_000))
+		})
+		t.Run(kind+": the schema refuses a new object (F-29)", func(t *testing.T) {
+			fresh := merge(t, parse(goodObjects[kind]), `{metadata: {name: other}, spec: {replicas: 100001}}`)
+			fresh.SetNamespace(o.GetNamespace())
+			expect(t, refusal, admin.Create(t.Context(), fresh, client.DryRunAll))
+		})
+		t.Run(kind+": a hundred thousand pass (F-29)", func(t *testing.T) {
+			expect(t, "", scaled(t.Context(), admin, o, 100_000))
+		})
+	}
+	t.Run("kubectl scale says what is wrong (F-29)", func(t *testing.T) {
+		o := existing(t, parse(goodDeployment))
+		_, err := cluster.Kubectl(t.Context(), "scale", "--replicas=2000000000", "-n", o.GetNamespace(), "machinedeployment/good")
+		expect(t, "spec.replicas in body should be less than or equal to 100000", err)
+	})
+}
+
+// withoutMaximum returns the CRDs as they were before there was a maximum.
+func withoutMaximum(t *testing.T) []*unstructured.Unstructured {
+	t.Helper()
+	crds := slices.DeleteFunc(objects(t, "crds"), func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
+	for _, crd := range crds {
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		unstructured.RemoveNestedField(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "replicas", "maximum")
+		if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return crds
+}
+
+// put applies objects, and takes over fields that others set.
+func put(t *testing.T, c client.Client, all []*unstructured.Unstructured) {
+	t.Helper()
+	for _, o := range all {
+		if err := c.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(o), client.FieldOwner("test"), client.ForceOwnership); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// become waits until an API server, which applies CRDs and policies late, answers as expected.
+func become(t *testing.T, what string, is func(context.Context) bool) {
+	t.Helper()
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })
+	if err != nil {
+		t.Fatalf("waiting until %s: %v", what, err)
+	}
+}
+
+func TestStoredSizesBeyondTheMaximum(t *testing.T) {
+	c, err := client.New(kube.ForTest(t, kube.Options{}).Config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	put(t, c, withoutMaximum(t))
+	stored := map[string]*unstructured.Unstructured{}
+	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
+		o := merge(t, parse(goodObjects[kind]), `{metadata: {namespace: default}, spec: {replicas: 2000000000}}`)
+		become(t, kind+" is served", func(ctx context.Context) bool { return c.Create(ctx, o) == nil })
+		stored[kind] = o
+	}
+	put(t, c, objects(t, "policies"))
+	probe := merge(t, parse(goodDeployment), `{metadata: {name: probe, namespace: default}, spec: {replicas: 100001}}`)
+	become(t, "the policy acts", func(ctx context.Context) bool {
+		err := c.Create(ctx, probe.DeepCopy(), client.DryRunAll)
+		return apierrors.IsInvalid(err) && strings.Contains(err.Error(), "drover-sizes")
+	})
+	for kind, o := range stored {
+		refusal := "spec.replicas is 1999999999, and a " + kind + " has at most 100000 Machines: give a smaller size"
+		t.Run(kind+": the policy refuses a patch where the schema has no maximum (F-29)", func(t *testing.T) {
+			expect(t, refusal, mergePatch(t.Context(), c, o, `{"spec":{"replicas":1999999999}}`))
+		})
+		t.Run(kind+": the policy refuses /scale where the schema has no maximum (F-29)", func(t *testing.T) {
+			expect(t, refusal, scaled(t.Context(), c, o, 1_999_999_999))
+		})
+	}
+	put(t, c, objects(t, "crds"))
+	become(t, "the schema has a maximum", func(ctx context.Context) bool {
+		return c.Create(ctx, probe.DeepCopy(), client.DryRunAll) != nil && strings.Contains(c.Create(ctx, probe.DeepCopy(), client.DryRunAll).Error(), "less than or equal to 100000")
+	})
+	for kind, o := range stored {
+		t.Run(kind+": one that was stored beyond it can be changed in everything else (F-29)", func(t *testing.T) {
+			expect(t, "", mergePatch(t.Context(), c, o, `{"metadata":{"labels":{"a":"b"}},"spec":{"minReadySeconds":5}}`))
+			status := merge(t, parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: `+kind+`, metadata: {namespace: default, name: good}}`), `{status: {observedGeneration: 1}}`)
+			expect(t, "", c.Status().Patch(t.Context(), status, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1}}`))))
+		})
+		t.Run(kind+": one that was stored beyond it can be corrected through /scale (F-29)", func(t *testing.T) {
+			expect(t, "", scaled(t.Context(), c, o, 3))
+		})
+	}
+}

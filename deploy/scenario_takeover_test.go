@@ -1,0 +1,231 @@
+package deploy_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/machinecontroller"
+)
+
+// Everything that machine-controller's open CRDs can hold is stored under such CRDs, then drover's are applied over them.
+func TestTakeover(t *testing.T) {
+	on := kube.ForTest(t, kube.Options{})
+	if out, err := on.Kubectl(t.Context(), "apply", "-f", "testdata/open-crds.yaml"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := on.Kubectl(t.Context(), "wait", "--for=condition=Established", "--timeout=60s", "-f", "testdata/open-crds.yaml"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	before, err := client.New(on.Config, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := store(t, before)
+	negative := create(t.Context(), t, before, parse(`
+apiVersion: cluster.k8s.io/v1alpha1
+kind: MachineSet
+metadata: {name: negative, namespace: default, finalizers: [foregroundDeletion]}
+spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}
+`))
+
+	c, err := install(t.Context(), on)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, was := range stored {
+		t.Run(was.GetKind()+"/"+was.GetName()+" is read back unchanged, and loses its finalizers once it is deleted (MC-6)", func(t *testing.T) { keepsAndLetsGo(t, c, was) })
+	}
+	t.Run("nothing of the open schemas is left", func(t *testing.T) {
+		unknown := merge(t, parse(goodMachine), `{metadata: {namespace: default}, spec: {taint: []}}`)
+		err := client.WithFieldValidation(c, "Strict").Create(t.Context(), unknown, client.DryRunAll)
+		expect(t, `unknown field "spec.taint"`, err)
+	})
+	// The API server itself forbids a negative size where there is a scale subresource, also in stored objects: the write that
+	// removes a finalizer must correct the size.
+	t.Run("MachineSet/negative (MC-6)", func(t *testing.T) {
+		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
+		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
+	})
+}
+
+// store creates all old objects with their statuses, and returns them as they are read back.
+func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
+	t.Helper()
+	f := &filler{}
+	all := []*unstructured.Unstructured{
+		f.object(t, "Machine", &machinecontroller.Machine{}), f.object(t, "MachineSet", &machinecontroller.MachineSet{}), f.object(t, "MachineDeployment", &machinecontroller.MachineDeployment{}),
+	}
+	raw, err := os.ReadFile("testdata/odd.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(string(raw), "\n---\n") {
+		odd := parse(document)
+		all = append(all, odd, withUnknownFields(t, odd))
+	}
+	all = append(all, read(t, "testdata/nodes.yaml"), read(t, "testdata/exported.yaml"))
+	for _, o := range all {
+		o.SetNamespace("default")
+		o.SetResourceVersion("")
+		status, hasStatus := o.Object["status"]
+		create(t.Context(), t, c, o)
+		if hasStatus && o.GetKind() != "Machine" {
+			o.Object["status"] = status
+			if err := c.Status().Update(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Fatal(err)
+		}
+		if _, has := o.Object["status"]; has != hasStatus {
+			t.Fatalf("%s %s: the status is not as it was meant to be stored", o.GetKind(), o.GetName())
+		}
+	}
+	return all
+}
+
+// withUnknownFields returns a copy whose provider document has unknown fields. The API server does not tolerate a broken rule
+// in a parent of such fields, changed or not, so drover's rules must do it themselves.
+func withUnknownFields(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+	t.Helper()
+	path := []string{"spec", "template", "spec"}
+	if o.GetKind() == "Machine" {
+		path = path[:1]
+	}
+	odd := o.DeepCopy()
+	odd.SetName("odd-" + o.GetName())
+	spec, _, _ := unstructured.NestedMap(odd.Object, path...)
+	if spec == nil {
+		spec = map[string]any{}
+	}
+	spec["providerSpec"] = map[string]any{"value": map[string]any{"unheardOf": []any{nil, map[string]any{"deep": nil}}}}
+	if err := unstructured.SetNestedField(odd.Object, spec, path...); err != nil {
+		t.Fatal(err)
+	}
+	return odd
+}
+
+func keepsAndLetsGo(t *testing.T, c client.Client, was *unstructured.Unstructured) {
+	now := was.DeepCopy()
+	now.Object = map[string]any{"apiVersion": was.GetAPIVersion(), "kind": was.GetKind()}
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(was), now); err != nil {
+		t.Fatal(err)
+	}
+	if want, got := text(t, was), text(t, now); want != got {
+		t.Fatalf("it does not read back as it was stored (-stored +now):\n%s", cmp.Diff(want, got))
+	}
+	// Everyday writes are accepted: a label, and a controller's write of the status.
+	expect(t, "", mergePatch(t.Context(), c, now, `{"metadata":{"labels":{"a":"b"}}}`))
+	expect(t, "", applyStatus(t, c, was))
+	// It can be deleted, and its finalizers removed one by one.
+	if err := c.Delete(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	for rest := was.GetFinalizers(); len(rest) > 0; rest = rest[1:] {
+		if err := c.Get(t.Context(), client.ObjectKeyFromObject(was), now); err != nil {
+			t.Fatal(err)
+		}
+		now.SetFinalizers(rest[1:])
+		expect(t, "", c.Update(t.Context(), now.DeepCopy()))
+	}
+	err := c.Get(t.Context(), client.ObjectKeyFromObject(was), now)
+	if client.IgnoreNotFound(err) != nil || err == nil {
+		t.Errorf("it still exists: %v", err)
+	}
+}
+
+// applyStatus writes an object's status as drover's controllers do.
+func applyStatus(t *testing.T, c client.Client, of *unstructured.Unstructured) error {
+	t.Helper()
+	said := &unstructured.Unstructured{}
+	said.SetGroupVersionKind(of.GroupVersionKind())
+	said.SetName(of.GetName())
+	said.SetNamespace(of.GetNamespace())
+	said.SetUID(of.GetUID())
+	as := client.ApplyConfigurationFromUnstructured(said)
+	if of.GetKind() == "Machine" {
+		// A patch, because an apply is refused where a stored value has not the declared type.
+		return mergePatch(t.Context(), c, said, `{"status":{"phase":"Running"}}`)
+	}
+	said.Object["status"] = map[string]any{"replicas": int64(4)}
+	return c.Status().Apply(t.Context(), as, client.FieldOwner("test"), client.ForceOwnership)
+}
+
+// text returns an object as JSON without managedFields, with sorted fields.
+func text(t *testing.T, o *unstructured.Unstructured) string {
+	t.Helper()
+	o = o.DeepCopy()
+	o.SetManagedFields(nil)
+	raw, err := json.MarshalIndent(o.Object, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(raw)
+}
+
+// machine-controller reads a whole Machine into its types and writes it back, including the status. That must keep working
+// under drover's CRD and policies: docs/decisions/0001.
+func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
+	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null, providerSpec: {value: {cloudProvider: null}}}}`))
+	raw, err := json.Marshal(o.Object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var typed machinecontroller.Machine
+	if err := json.Unmarshal(raw, &typed); err != nil {
+		t.Fatal(err)
+	}
+	reason, id := "CreateError", "openstack:///1"
+	typed.Status.ErrorReason = &reason
+	typed.Spec.ProviderID = &id
+	typed.Spec.Name = o.GetName()
+	if raw, err = json.Marshal(typed); err != nil {
+		t.Fatal(err)
+	}
+	back := parse(string(raw))
+	if err := admin.Update(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(back), back); err != nil {
+		t.Fatal(err)
+	}
+	if got, _, _ := unstructured.NestedString(back.Object, "status", "errorReason"); got != reason {
+		t.Errorf("status.errorReason is %q after a whole-object update, want %q", got, reason)
+	}
+}
+
+// A status that is applied late must not re-create a deleted Machine.
+func TestAnApplyWithAUIDCreatesNothing(t *testing.T) {
+	o := existing(t, parse(goodMachine))
+	if err := admin.Delete(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	late := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: Machine, metadata: {name: good}, status: {phase: Running}}`)
+	late.SetNamespace(o.GetNamespace())
+	late.SetUID(o.GetUID())
+	err := admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(late), client.FieldOwner("test"), client.ForceOwnership)
+	if err == nil {
+		t.Fatal("it was re-created")
+	}
+	list := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineList}`)
+	found, listErr := unstructuredList(t, list, o.GetNamespace())
+	if listErr != nil || found != 0 {
+		t.Errorf("%d Machines are there (%v), after: %v", found, listErr, err)
+	}
+}
+
+func unstructuredList(t *testing.T, of *unstructured.Unstructured, ns string) (int, error) {
+	t.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(of.GroupVersionKind())
+	err := admin.List(t.Context(), list, client.InNamespace(ns))
+	return len(list.Items), err
+}

@@ -1,0 +1,25 @@
+package price
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// FuzzPrices parses arbitrary text as prices: with prices that can be parsed, every node costs something, and nothing panics.
+func FuzzPrices(f *testing.F) {
+	for _, text := range []string{"cpu: 1", "flavors: {a: .inf}", "", "\xff", "gpu: 1e999", "{}", "cpu: ["} {
+		f.Add("a", text)
+	}
+	f.Fuzz(func(t *testing.T, flavor, text string) {
+		prices, err := Read(text)
+		if err != nil {
+			return
+		}
+		resources := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("1Gi")}
+		if price := prices.hourly(flavor, resources); !(price > 0) {
+			t.Fatalf("a node costs %v, want more than 0", price)
+		}
+	})
+}

@@ -1,0 +1,75 @@
+package nodegroup
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
+)
+
+func TestMalformedRequests(t *testing.T) {
+	w := pools.NewWorld()
+	p, other := w.Pool("a", 3, 0, 5), w.Pool("b", 1, 0, 5)
+	_, n := p.Node("a-1")
+	_, foreign := other.Node("b-1")
+	b := newBench(t, w)
+	g, ctx, id := b.groups, t.Context(), p.ID()
+	many := make([]membership.Node, 0, v1alpha1.MaxRemovals+1)
+	for i := range cap(many) {
+		many = append(many, membership.Node{Name: fmt.Sprint("nobody-", i)})
+	}
+	for _, tc := range []struct {
+		name string
+		kind model.Kind
+		call func() error
+	}{
+		{"growing by 0 (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
+		{"growing by less than nothing (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
+		{"growing by more than an int32 holds (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
+		{"growing without an id", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
+		{"growing an unknown group", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
+		{"growing a placeholder", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
+		{"taking back 0 (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
+		{"taking back a positive number (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
+		{"taking back without an id", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
+		{"taking back in an unknown group", model.NotFound, func() error { return g.DecreaseTargetSize(ctx, "MachineSet/x/y", -1) }},
+		{"removing nothing", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
+		{"removing without an id", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
+		{"removing from an unknown group", model.NotFound, func() error { return g.DeleteNodes(ctx, "x", []membership.Node{pools.Asked(n)}) }},
+		{"removing a node that has no name (CA-C74)", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
+		{"removing another group's node (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Asked(foreign)}) }},
+		{"removing another group's placeholder (CA-C74)", model.FailedPrecondition, func() error {
+			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Fake(pools.UnitID(other, 0, 0), "unregistered")})
+		}},
+		{"removing by an invalid provider ID (CA-C74)", model.FailedPrecondition, func() error {
+			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {Name: "x", ProviderID: "://\xff/../"}})
+		}},
+		{"removing a template (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},
+		{"removing more foreign nodes than a list of removals can hold (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
+		{"removing a unit beyond the size (CA-C72)", "", func() error {
+			return g.DeleteNodes(ctx, id, []membership.Node{pools.Fake(pools.UnitID(p, 0, 1<<31-1), "unregistered"), pools.Fake(pools.UnitID(p, 1<<31-1, 0), "unregistered")})
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			wantKind(t, tc.call(), tc.kind)
+			if b.patches.Load() != 0 {
+				t.Error("it led to a write")
+			}
+		})
+	}
+	t.Run("reads", func(t *testing.T) {
+		for _, id := range []string{"x", "MachineDeployment//", id + "/", "\xff"} {
+			_, size := g.TargetSize(id)
+			_, instances := g.Instances(id)
+			_, template := g.TemplateNode(id)
+			wantKind(t, size, model.NotFound)
+			wantKind(t, instances, model.NotFound)
+			wantKind(t, template, model.NotFound)
+		}
+		_, err := g.TargetSize("")
+		wantKind(t, err, model.InvalidArgument)
+	})
+}

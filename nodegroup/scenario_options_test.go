@@ -1,0 +1,138 @@
+package nodegroup
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/test/pools"
+)
+
+// flags are the settings that an autoscaler with its default flags sends.
+var flags = model.Settings{UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.5, UnneededTime: 10 * time.Minute, UnreadyTime: 20 * time.Minute, ProvisionTime: 15 * time.Minute}
+
+// with returns the autoscaler's settings, changed.
+func with(change func(*model.Settings)) model.Settings {
+	s := flags
+	change(&s)
+	return s
+}
+
+func TestSettingsReturnsTheGroupsOwnOptions(t *testing.T) {
+	const ours, capi = v1alpha1.AnnotationOptions, v1alpha1.AnnotationOptionsCAPI
+	for _, tc := range []struct {
+		name        string
+		annotations map[string]string
+		options     Options
+		// want is nil when the autoscaler's flags hold.
+		want *model.Settings
+		// says are parts of the expected Events, separated by |.
+		says string
+	}{
+		{name: "no annotation (CA-C90)"},
+		{
+			name: "one option is overridden, the others are returned as sent (CA-C91)", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
+			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
+		},
+		{
+			name: "all options, under the other prefix (CA-C91)",
+			annotations: map[string]string{
+				capi + "scaledownutilizationthreshold": "0.7", capi + "scaledowngpuutilizationthreshold": "0.8", capi + "scaledownunneededtime": "1m",
+				capi + "scaledownunreadytime": "2m", capi + "maxnodeprovisiontime": "40m", capi + "ignoredaemonsetsutilization": "true",
+			},
+			want: &model.Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
+		},
+		{
+			name: "drover's prefix wins", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
+			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
+		},
+		{name: "an unreadable value leaves the flag and is reported (CA-C93)", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
+		{name: "a time of 0 is refused (CA-C91)", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
+		{name: "a share above 1", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
+		{name: "a share that is not a number", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
+		{name: "an unknown option", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
+		{name: "a startup time cannot be passed on (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
+		{name: "all-or-nothing scaling is refused (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
+		{
+			name: "all-or-nothing scaling is passed on when enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
+			want: new(with(func(s *model.Settings) { s.ZeroOrMax = true })),
+		},
+		{
+			name: "a provision time that leaves no room for a replacement (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
+			options: Options{JoinTimeout: 10 * time.Minute}, says: "at least 12m0s",
+		},
+		{
+			name: "a provision time that leaves room for a replacement (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
+			want: new(with(func(s *model.Settings) { s.ProvisionTime = 12 * time.Minute })),
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := pools.NewWorld()
+			p := w.Pool("a", 2, 1, 5)
+			for key, value := range tc.annotations {
+				p.Deployment.Annotations[key] = value
+			}
+			b := newBench(t, w, tc.options)
+			got, ok := b.groups.Settings(p.ID(), flags)
+			if ok != (tc.want != nil) || tc.want != nil && got != *tc.want {
+				t.Errorf("the options are %+v (%v), want %+v", got, ok, tc.want)
+			}
+			b.groups.advisor.advise(b.groups.store.published())
+			said := drain(b.recorder)
+			if tc.says == "" && tc.want == nil && said != "" || !strings.Contains(said, tc.says) {
+				t.Errorf("the Events are %q, want %q", said, tc.says)
+			}
+			b.groups.advisor.advise(b.groups.store.published())
+			if again := drain(b.recorder); again != "" {
+				t.Errorf("it is reported again: %q", again)
+			}
+		})
+	}
+}
+
+// drain returns all recorded Events.
+func drain(r *events.FakeRecorder) string {
+	var all strings.Builder
+	for {
+		select {
+		case e := <-r.Events:
+			all.WriteString(e + "\n")
+		default:
+			return all.String()
+		}
+	}
+}
+
+func TestSettingsOfUnusualCallers(t *testing.T) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 1, 5)
+	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
+	b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
+	t.Run("an autoscaler up to 1.28, which sends no provision time (CA-C92)", func(t *testing.T) {
+		if got, ok := b.groups.Settings(p.ID(), model.Settings{UnneededTime: time.Minute}); ok {
+			t.Errorf("it receives %+v", got)
+		}
+	})
+	t.Run("an unknown group (CA-C93)", func(t *testing.T) {
+		if got, ok := b.groups.Settings("nonsense", flags); ok {
+			t.Errorf("it receives %+v", got)
+		}
+	})
+	t.Run("while the API server is away (CA-C93)", func(t *testing.T) {
+		b.clock.Step(time.Hour)
+		if _, ok := b.groups.Settings(p.ID(), flags); !ok {
+			t.Error("it fails")
+		}
+	})
+	t.Run("an autoscaler whose provision time is too short is reported (CA-C96)", func(t *testing.T) {
+		b.groups.Settings(p.ID(), with(func(s *model.Settings) { s.ProvisionTime = 11 * time.Minute }))
+		b.groups.advisor.advise(b.groups.store.published())
+		if said := drain(b.recorder); !strings.Contains(said, "--max-node-provision-time") {
+			t.Errorf("the Events are %q", said)
+		}
+	})
+}

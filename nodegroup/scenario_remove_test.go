@@ -1,0 +1,364 @@
+package nodegroup
+
+import (
+	"fmt"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/drover-project/drover/machines/api/v1alpha1"
+	"github.com/drover-project/drover/machines/fault"
+	"github.com/drover-project/drover/nodegroup/model"
+	"github.com/drover-project/drover/nodegroup/model/membership"
+	"github.com/drover-project/drover/test/pools"
+)
+
+// call is one DeleteNodes on group a, which has three nodes a-1 … a-3 and a minimum of 1, after setup.
+type call struct {
+	name  string
+	setup func(p *pools.Pool, other *pools.Pool)
+	nodes func(p *pools.Pool, other *pools.Pool) []membership.Node
+	kind  model.Kind
+	// size and removals are the API server's values afterwards.
+	size     int32
+	removals []string
+	series   int32
+}
+
+func nodes(names ...string) func(*pools.Pool, *pools.Pool) []membership.Node {
+	return func(*pools.Pool, *pools.Pool) []membership.Node {
+		var list []membership.Node
+		for _, n := range names {
+			list = append(list, membership.Node{Name: n, ProviderID: pools.ProviderID(n)})
+		}
+		return list
+	}
+}
+
+func machineNamed(p *pools.Pool, name string) *v1alpha1.Machine {
+	for _, m := range p.World.Machines {
+		if m.Name == name {
+			return m
+		}
+	}
+	return nil
+}
+
+func setReplicas(n int32) func(p, other *pools.Pool) {
+	return func(p, _ *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To(n) }
+}
+
+func setMin(low string) func(p, other *pools.Pool) {
+	return func(p, _ *pools.Pool) { p.Deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = low }
+}
+
+func both(fs ...func(p, other *pools.Pool)) func(p, other *pools.Pool) {
+	return func(p, other *pools.Pool) {
+		for _, f := range fs {
+			f(p, other)
+		}
+	}
+}
+
+var deleteCalls = []call{
+	{name: "a node is removed and the size is lowered (CA-C65)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "two nodes are removed in one write (CA-C65)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
+	{name: "a node named twice counts once (CA-C75)", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "a node that is listed changes nothing (CA-C67)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+		setup: both(setReplicas(2), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
+	{name: "a node whose Machine was listed and is gone changes nothing (CA-C67)", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
+		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
+	{name: "a node that a user is deleting is listed, so that it is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
+	{name: "a node that a user is deleting is replaced at the minimum (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
+		setup: both(setMin("3"), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
+	{name: "no other node is removed when the replacement of a deleted one has its node (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+		setup: both(setReplicas(2), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
+	{name: "a replacement without a node is listed by name when two deleted nodes are named (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
+		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
+			pools.Deleting(machineNamed(p, "a-2"))
+			pools.Deleting(machineNamed(p, "a-3"))
+			p.Machine("a-4")
+		})},
+	{name: "a surplus Machine that never joined is removed without lowering the size (CA-C71)", size: 3, removals: []string{"new-1"},
+		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") },
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "new-1"), "unregistered")}
+		}},
+	{name: "only the named node is removed when kubectl scale has made it surplus", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
+			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
+		})},
+	{name: "a node that a rolling update has made surplus is removed together with its replacement (CA-C80)", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
+	{name: "the last node that a rolling update has made surplus is removed, and no up-to-date node (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
+		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
+	{name: "a named node that the cache lacks is not taken for the replacement of another named one (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
+			pools.Deleting(machineNamed(p, "a-2"))
+			p.Machine("a-4", pools.WithServer)
+			p.Node("a-5")
+		})},
+	{name: "a working node at the minimum is refused (CA-C73)", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
+	{name: "none of two working nodes is removed when only one is above the minimum (CA-C73, CA-C77)", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
+	{name: "none is removed when one is another group's node (CA-C74)", kind: model.FailedPrecondition, size: 3,
+		nodes: func(p, other *pools.Pool) []membership.Node {
+			return append(nodes("a-1")(p, other), membership.Node{ProviderID: pools.ProviderID("b-1")})
+		}},
+	{name: "none is removed when one is a foreign node (CA-C74)", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
+	{name: "another group's placeholder is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
+		nodes: func(_, other *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(other, 0, 0), "unregistered")}
+		}},
+	{name: "a template node is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
+		nodes: func(p, _ *pools.Pool) []membership.Node { return []membership.Node{pools.Fake(p.ID()+"/template", "")} }},
+	{name: "a call without a node is refused", kind: model.InvalidArgument, size: 3, nodes: nodes()},
+	{name: "a node without name and provider ID is refused", kind: model.InvalidArgument, size: 3, nodes: func(*pools.Pool, *pools.Pool) []membership.Node { return []membership.Node{{}} }},
+
+	{name: "a failed Machine is removed (CA-C69)", size: 3, removals: []string{"a-4"},
+		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
+		}},
+	{name: "at the minimum a failed Machine is accepted and stays (CA-C69)", size: 4,
+		setup: both(setReplicas(4), setMin("4"), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
+		}},
+	{name: "a Machine that never joined is removed (CA-C70)", size: 3, removals: []string{"a-4"},
+		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.WithServer) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "unregistered")}
+		}},
+	{name: "a Machine that has joined meanwhile is refused (CA-C70)", kind: model.FailedPrecondition, size: 3,
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
+		}},
+	{name: "a Machine that has joined meanwhile is refused under its provider ID (CA-C70)", kind: model.FailedPrecondition, size: 3,
+		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
+		}},
+	{name: "the placeholder of a Machine that was cancelled and is gone changes nothing (CA-C71)", size: 3,
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.MachineID(p, "a-7"), "unregistered")}
+		}},
+	{name: "a replica without a Machine is taken back once, and the others get new names (CA-C72)", size: 4, series: 1,
+		setup: setReplicas(5), nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
+		}},
+	{name: "two replicas without a Machine are taken back in one call (CA-C72)", size: 3, series: 1, setup: setReplicas(5),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
+		}},
+	{name: "a placeholder of an older series changes nothing (CA-C71, CA-C72)", size: 5, series: 3,
+		setup: both(setReplicas(5), func(p, _ *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](3) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 2, 0), "unregistered")}
+		}},
+	{name: "a placeholder whose replica has its Machine now changes nothing (CA-C72)", size: 3,
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
+		}},
+	{name: "a replica without a Machine is accepted at the minimum and stays (CA-C72)", size: 5, setup: both(setReplicas(5), setMin("5")),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
+		}},
+	{name: "a unit that a rollout holds open stays under a new name (CA-C72)", size: 4, series: 1,
+		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Set = p.Revision(2) }),
+		nodes: func(p, _ *pools.Pool) []membership.Node {
+			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
+		}},
+	{name: "exactly the named node is removed in a rollout (CA-C80)", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") }},
+	{name: "a call beyond the length of the list of removals is refused", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
+		removals: fullList(),
+		setup: func(p, _ *pools.Pool) {
+			for i := range v1alpha1.MaxRemovals {
+				p.Deployment.Spec.Removals = append(p.Deployment.Spec.Removals, v1alpha1.Removal{Name: fmt.Sprintf("gone-%04d", i), UID: types.UID(fmt.Sprint(i))})
+			}
+		}},
+	{name: "an entry of an earlier Machine of the same name makes room", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+		setup: func(p, _ *pools.Pool) {
+			p.Deployment.Spec.Removals = []v1alpha1.Removal{{Name: "a-2", UID: "earlier"}}
+		}},
+}
+
+func fullList() []string {
+	var names []string
+	for i := range v1alpha1.MaxRemovals {
+		names = append(names, fmt.Sprintf("gone-%04d", i))
+	}
+	return names
+}
+
+func TestDeleteNodes(t *testing.T) {
+	for _, tc := range deleteCalls {
+		t.Run(tc.name, func(t *testing.T) {
+			w := pools.NewWorld()
+			p, other := w.Pool("a", 3, 1, 10), w.Pool("b", 1, 0, 10)
+			for _, name := range []string{"a-1", "a-2", "a-3"} {
+				p.Node(name)
+			}
+			other.Node("b-1")
+			if tc.setup != nil {
+				tc.setup(p, other)
+			}
+			b := newBench(t, w)
+			err := b.groups.DeleteNodes(t.Context(), p.ID(), tc.nodes(p, other))
+			wantKind(t, err, tc.kind)
+			b.expect(p, tc.size, tc.removals...)
+			if got := ptr.Deref(b.deployment(p).Spec.PlaceholderSeries, 0); got != tc.series {
+				t.Errorf("the series is %d, want %d", got, tc.series)
+			}
+			if writes := b.patches.Load(); writes > 1 || tc.kind != "" && writes != 0 {
+				t.Errorf("the call made %d writes", writes)
+			}
+			if err == nil {
+				again := b.groups.DeleteNodes(t.Context(), p.ID(), tc.nodes(p, other))
+				wantKind(t, again, "")
+				b.expect(p, tc.size, tc.removals...)
+			}
+		})
+	}
+}
+
+func TestAfterDeleteNodes(t *testing.T) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 10)
+	_, n := p.Node("a-1")
+	p.Node("a-2")
+	b := newBench(t, w)
+	b.freeze()
+	if err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("the size is lower at once (CA-C76)", func(*testing.T) { b.expect(p, 1, "a-1") })
+	t.Run("the instance is Deleting (CA-C76)", func(t *testing.T) {
+		list, err := b.groups.Instances(p.ID())
+		if err != nil || len(list) != 2 || list[0].State != model.Deleting || list[1].State != model.Running {
+			t.Errorf("instances are %+v, error %v", list, err)
+		}
+	})
+	t.Run("its node has no group (CA-C34)", func(t *testing.T) {
+		if g, ok := b.groups.ForNode(pools.Asked(n)); ok {
+			t.Errorf("its group is %s", g.ID)
+		}
+	})
+}
+
+func TestAnUnwantedReplacementThatJoinsIsRemoved(t *testing.T) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 2, 0, 10)
+	_, works := p.Node("a-1")
+	_, dies := p.Node("a-2", pools.Deleting)
+	m, late := p.Node("a-3")
+	m.Status.NodeRef, w.Nodes = nil, w.Nodes[:2]
+	b := newBench(t, w)
+	wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(dies)}), "")
+	b.groups.store.inbox.put(membership.Event{Object: late})
+	b.catchUp()
+	if g, ok := b.groups.ForNode(pools.Asked(works)); !ok || g.ID != p.ID() {
+		t.Error("CA-C68 a working node that nobody has named goes in its place")
+	}
+	if _, ok := b.groups.ForNode(pools.Asked(late)); ok {
+		t.Error("CA-C68 the replacement stays")
+	}
+}
+
+func TestAFailedMachineAtTheMinimumIsShownWithoutError(t *testing.T) {
+	w := pools.NewWorld()
+	p := w.Pool("a", 1, 1, 10)
+	p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
+	b := newBench(t, w)
+	for i, want := range []bool{true, false} {
+		list, err := b.groups.Instances(p.ID())
+		if err != nil || len(list) != 1 || (list[0].Error != nil) != want {
+			t.Errorf("CA-C69 in step %d the instances are %+v, error %v; error shown should be %v", i, list, err, want)
+		}
+		if err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-1"), "create-error")}); err != nil {
+			t.Fatal(err)
+		}
+		b.catchUp()
+	}
+	b.expect(p, 1)
+}
+
+func TestDecreaseTargetSize(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		setup    func(p *pools.Pool)
+		delta    int32
+		kind     model.Kind
+		size     int32
+		removals []string
+		series   int32
+	}{
+		{"a delta of 0 is refused (CA-C83)", func(*pools.Pool) {}, 0, model.InvalidArgument, 2, nil, 0},
+		{"a positive delta is refused (CA-C83)", func(*pools.Pool) {}, 1, model.InvalidArgument, 2, nil, 0},
+		{"a call with nothing to take back succeeds and changes nothing (CA-C86)", func(*pools.Pool) {}, -1, "", 2, nil, 0},
+		{"replicas without a Machine are taken back first (CA-C84)", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas = ptr.To[int32](5)
+			p.Machine("a-3")
+		}, -2, "", 3, nil, 1},
+		{"then Machines without a server, then failed ones, then those without a node (CA-C84)", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas = ptr.To[int32](6)
+			p.Machine("a-3", pools.WithServer)
+			p.Machine("a-4")
+			p.Machine("a-5", pools.WithServer, pools.Failed(fault.CodeNoValidHost, "no host"))
+		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
+		{"a delta beyond the Machines without a node takes all of those and no node (CA-C85)", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas = ptr.To[int32](5)
+			p.Machine("a-3", pools.WithServer)
+			p.Machine("a-4")
+		}, -5, "", 2, []string{"a-3", "a-4"}, 1},
+		{"the most negative delta takes no node either (CA-C85)", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
+		{"it stops at the minimum (CA-C87)", func(p *pools.Pool) {
+			p.Deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = "3"
+			p.Deployment.Spec.Replicas = ptr.To[int32](4)
+			p.Machine("a-3")
+			p.Machine("a-4")
+		}, -2, "", 3, []string{"a-3"}, 0},
+		{"a unit that a rollout holds open is renamed, not taken back (CA-C84)", func(p *pools.Pool) {
+			p.Deployment.Spec.Replicas = ptr.To[int32](3)
+			p.Set = p.Revision(2)
+		}, -1, "", 3, nil, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := pools.NewWorld()
+			p := w.Pool("a", 2, 1, 10)
+			p.Node("a-1")
+			p.Node("a-2")
+			tc.setup(p)
+			b := newBench(t, w)
+			wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), tc.delta), tc.kind)
+			b.expect(p, tc.size, tc.removals...)
+			if got := ptr.Deref(b.deployment(p).Spec.PlaceholderSeries, 0); got != tc.series {
+				t.Errorf("the series is %d, want %d", got, tc.series)
+			}
+			if writes := b.patches.Load(); writes > 1 {
+				t.Errorf("CA-C88 the call made %d writes", writes)
+			}
+		})
+	}
+}
+
+func TestDecreaseThenRemoveOfTheSamePlaceholder(t *testing.T) {
+	t.Run("the size goes down once (CA-C71, CA-C89)", func(t *testing.T) {
+		w := pools.NewWorld()
+		p := w.Pool("a", 4, 0, 10)
+		p.Node("a-1")
+		p.Machine("a-2")
+		b := newBench(t, w)
+		if err := b.groups.DecreaseTargetSize(t.Context(), p.ID(), -3); err != nil {
+			t.Fatal(err)
+		}
+		stale := []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered"), pools.Fake(pools.UnitID(p, 0, 0), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
+		if err := b.groups.DeleteNodes(t.Context(), p.ID(), stale); err != nil {
+			t.Fatal(err)
+		}
+		// The autoscaler takes a timed-out scale-up back and then removes the placeholders that it saw of it. The size falls
+		// once (CA-C71).
+		b.expect(p, 1, "a-2")
+	})
+}
