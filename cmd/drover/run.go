@@ -58,7 +58,8 @@ type surroundings struct {
 	transport http.RoundTripper
 	// local, unless nil, is given the gRPC server and a channel that is closed when it may be asked; then nothing listens.
 	local func(*autoscale.Server, <-chan struct{})
-	// several: other drovers have run in this process, so that the names of the controllers are in use.
+	// several: other drovers have run in this process, so that the names of the controllers are in use, and its memory is not
+	// this drover's alone to trim.
 	several bool
 }
 
@@ -87,7 +88,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addHealth(mgr, w.target, server), mgr.Add(newTrimmer(clock.RealClock{})), metrics.Registry.Register(version.Metric())); err != nil {
+	if err := errors.Join(addHealth(mgr, w.target, server), addTrimmer(mgr, around), metrics.Registry.Register(version.Metric())); err != nil {
 		return fmt.Errorf("adding health checks, the trimming of memory and the metric of the build: %w", err)
 	}
 	ctrl.Log.Info("starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)
