@@ -12,7 +12,7 @@ STAMP = -X github.com/drover-project/drover/version.version=$(VERSION) -X github
 RACE := ./machines/... ./nodegroup/... ./autoscale/... ./test/openstack/...
 
 .DEFAULT_GOAL := help
-.PHONY: help build demo trials test test-race test-failures test-extra test-gitops test-ends test-openstack test-boot test-boot-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
+.PHONY: help build demo trials test test-cluster test-race test-failures test-extra test-gitops test-ends test-openstack test-boot test-boot-openstack bench bench-scale bench-openstack lint generate check-generated check-tidy release clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,10 +26,24 @@ demo: build ## a cloud, a cluster and an autoscaler on this machine, and the mai
 trials: build ## trouble while an autoscaler works: the stand-in, or the real one that CLUSTER_AUTOSCALER names
 	bin/sandbox trials
 
-test: ## unit tests, and integration tests on a real control plane (built once, from Go modules)
+# Four packages at a time: many of them wait for a control plane. test and test-cluster together run all that these packages hold.
+TEST := go test -timeout 30m -p 4 $(GO_TEST_FLAGS)
+# Packages of which test runs a sample, and test-cluster everything.
+SAMPLED := ./test/chaos ./test/ends
+# Packages with tests that have the build tag cluster.
+CLUSTER := ./cmd/drover ./deploy ./test/e2e ./test/install
+
+test: ## unit tests, integration tests on a real control plane (built once, from Go modules), and a sample of the long ones
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
-	go test -timeout 30m $(GO_TEST_FLAGS) ./...
+	$(TEST) $$(go list ./... | grep -v -e '/test/chaos$$' -e '/test/ends$$')
+	$(TEST) ./test/chaos -stride=29 -failure-stride=127 -watch-stride=509
+	$(TEST) ./test/ends -machines=100
+
+test-cluster: ## the tests that take minutes: whole clusters with drover from install to removal, and all of what test samples
+	go run ./test/kube/prepare
+	$(TOOLS) helm version
+	$(TEST) -tags cluster $(CLUSTER) $(SAMPLED)
 
 test-race: ## the packages with goroutines, under the race detector
 	go run ./test/kube/prepare
@@ -84,7 +98,7 @@ generate: ## everything that is generated: deep copies, CRDs, protobuf, template
 	go run ./hack/metrics
 	go test ./cmd/drover -count=1 -run '^TestTheFlagsPage$$' -args -write
 	go test ./deploy -count=1 -run '^TestTheManifestsOfTwoClusters$$' -args -write
-	go test ./test/e2e -count=1 -run '^TestTheListOfAttempts$$' -args -write
+	go test -tags cluster ./test/e2e -count=1 -run '^TestTheListOfAttempts$$' -args -write
 	go run ./hack/conformance
 
 check-generated: generate ## fail when something generated is not what is committed

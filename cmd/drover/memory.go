@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
 // trimEvery is how often memory that a burst has left unused is returned to the operating system. Otherwise a quiet process
@@ -38,6 +39,15 @@ type trimmer struct {
 
 func newTrimmer(c clock.WithTicker) *trimmer {
 	return &trimmer{clock: c, held: held, trim: debug.FreeOSMemory}
+}
+
+// addTrimmer adds the trimmer, unless other drovers run in this process. In virtual time it would collect garbage once for every
+// simulated minute.
+func addTrimmer(mgr manager.Manager, around surroundings) error {
+	if around.several {
+		return nil
+	}
+	return mgr.Add(newTrimmer(clock.RealClock{}))
 }
 
 // NeedLeaderElection returns false: every replica trims its memory.

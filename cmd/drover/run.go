@@ -59,7 +59,8 @@ type surroundings struct {
 	// local, unless nil, receives the gRPC server and a channel that is closed when the server may be called; then drover does
 	// not listen.
 	local func(*autoscale.Server, <-chan struct{})
-	// several is set when other drovers have run in this process, so that the names of the controllers are in use.
+	// several is set when other drovers have run in this process, so that the names of the controllers are in use, and its memory is not
+	// this drover's alone to trim.
 	several bool
 }
 
@@ -88,7 +89,7 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(addHealth(mgr, w.target, server), mgr.Add(newTrimmer(clock.RealClock{})), metrics.Registry.Register(version.Metric())); err != nil {
+	if err := errors.Join(addHealth(mgr, w.target, server), addTrimmer(mgr, around), metrics.Registry.Register(version.Metric())); err != nil {
 		return fmt.Errorf("adding health checks, the trimming of memory and the metric of the build: %w", err)
 	}
 	ctrl.Log.Info("Starting", "clusterID", id, "grpc", o.grpcAddress, "leaderElection", o.leader)

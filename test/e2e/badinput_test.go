@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -5,15 +7,12 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -22,26 +21,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-const (
-	patience  = 2 * time.Minute
-	pollEvery = 100 * time.Millisecond
-	goodGroup = "good"
-)
-
-// badGroup is a node group that cannot work, and what must be said about it.
-type badGroup struct {
-	name string
-	// change makes the scenario's manifest bad, by replacing one text with another.
-	old, new string
-	replicas string
-	// condition of that type, on the deployment, is False with that reason, and names what is wrong.
-	condition, reason string
-	says              []string
-	// onMachine: the group's Machine says it as well, and a warning Event about it.
-	onMachine bool
-	// listed: it is a node group all the same.
-	listed bool
-}
+const goodGroup = "good"
 
 var badGroups = []badGroup{
 	{
@@ -70,50 +50,6 @@ var badGroups = []badGroup{
 		name: "minmax", old: `min-size: "1"`, new: `min-size: "6"`, replicas: "0",
 		condition: v1alpha1.ConditionBoundsValid, reason: "BoundsInvalid", says: []string{"node-group-min-size is 6", "which is 5"},
 	},
-}
-
-// manifest is the scenario's, under another name, with one thing wrong.
-func (b badGroup) manifest(t *testing.T, d *scenario.Demo) string {
-	t.Helper()
-	raw, err := scenario.Manifest(d.Group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.NewReplacer("name: nodes\n", "name: "+b.name+"\n", "group: nodes", "group: "+b.name, "replicas: 2", "replicas: "+b.replicas).Replace(string(raw))
-	if b.old != "" && !strings.Contains(text, b.old) {
-		t.Fatalf("the manifest has no %q:\n%s", b.old, text)
-	}
-	if b.old == "" {
-		return text
-	}
-	return strings.Replace(text, b.old, b.new, 1)
-}
-
-func apply(t *testing.T, s *sandbox.Sandbox, name, manifest string) {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name+".yaml")
-	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.Cluster.Kubectl(t.Context(), "apply", "-f", path); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// eventually waits until look finds nothing missing any more.
-func eventually(t *testing.T, look func(ctx context.Context) (missing string, err error)) {
-	t.Helper()
-	missing := ""
-	err := wait.PollUntilContextTimeout(t.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
-		now, err := look(ctx)
-		if ctx.Err() == nil {
-			missing = now
-		}
-		return now == "", err
-	})
-	if err != nil {
-		t.Fatalf("%v; still missing: %s", err, missing)
-	}
 }
 
 func containsAll(text string, parts []string) bool {

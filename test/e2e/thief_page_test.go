@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -15,7 +17,7 @@ var writePage = flag.Bool("write", false, "write the list of attempts into docs/
 // securityPage holds the list of attempts, between two marks.
 const (
 	securityPage = "../../docs/security.md"
-	listBegins   = "<!-- attempts: begin; written by go test ./test/e2e -run '^TestTheListOfAttempts$' -args -write -->\n"
+	listBegins   = "<!-- attempts: begin; written by go test -tags cluster ./test/e2e -run '^TestTheListOfAttempts$' -args -write -->\n"
 	listEnds     = "<!-- attempts: end -->\n"
 )
 

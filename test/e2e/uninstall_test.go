@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -29,7 +31,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// watchFor is how long nodes that must stay are watched: go test ./test/e2e -run Uninstall -watch=5m
+// watchFor is how long nodes that must stay are watched: go test -tags cluster ./test/e2e -run Uninstall -watch=5m
 var watchFor = flag.Duration("watch", 5*time.Second, "how long nodes that must stay are watched after drover or its CRDs are removed")
 
 const manifests = "../../deploy"
