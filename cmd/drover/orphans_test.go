@@ -5,12 +5,9 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	clocktesting "k8s.io/utils/clock/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/cloud"
 	"github.com/drover-project/drover/machines/openstack"
@@ -99,34 +96,4 @@ func TestLeading(t *testing.T) {
 			t.Errorf("got %s and %s", before, since)
 		}
 	})
-}
-
-// eager are flags with which orphans are collected as soon as two rounds have found them.
-var eager = []string{"--orphan-age=0", "--orphan-period=1s"}
-
-// shown returns the content of the collector's ConfigMap.
-func (p *pair) shown(key string) string {
-	p.Helper()
-	var cm corev1.ConfigMap
-	err := p.client.Get(p.Context(), client.ObjectKey{Namespace: "drover", Name: "drover-orphans"}, &cm)
-	must(p.T, client.IgnoreNotFound(err))
-	return cm.Data[key]
-}
-
-// passes waits until at least so many rounds have been made.
-func (p *pair) passes(n int) {
-	p.Helper()
-	end := time.Now().Add(time.Duration(n+1) * time.Second)
-	p.until("some looks were made", func() bool { return time.Now().After(end) })
-}
-
-// unknownTo returns how many servers belong to no Machine of this cluster.
-func (p *pair) unknownTo() (n int) {
-	known := p.living()
-	for _, s := range p.cloud.Servers() {
-		if _, there := known[types.UID(s.Metadata["machine-uid"])]; !there {
-			n++
-		}
-	}
-	return n
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -219,4 +220,34 @@ func (p *pair) resize(replicas int32) {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
 	patch := fmt.Appendf(nil, `{"spec":{"replicas":%d}}`, replicas)
 	must(p.T, p.client.Patch(p.Context(), d, client.RawPatch(types.MergePatchType, patch)))
+}
+
+// eager are flags with which orphans are collected as soon as two rounds have found them.
+var eager = []string{"--orphan-age=0", "--orphan-period=1s"}
+
+// shown returns the content of the collector's ConfigMap.
+func (p *pair) shown(key string) string {
+	p.Helper()
+	var cm corev1.ConfigMap
+	err := p.client.Get(p.Context(), client.ObjectKey{Namespace: "drover", Name: "drover-orphans"}, &cm)
+	must(p.T, client.IgnoreNotFound(err))
+	return cm.Data[key]
+}
+
+// passes waits until at least so many rounds have been made.
+func (p *pair) passes(n int) {
+	p.Helper()
+	end := time.Now().Add(time.Duration(n+1) * time.Second)
+	p.until("some looks were made", func() bool { return time.Now().After(end) })
+}
+
+// unknownTo returns how many servers belong to no Machine of this cluster.
+func (p *pair) unknownTo() (n int) {
+	known := p.living()
+	for _, s := range p.cloud.Servers() {
+		if _, there := known[types.UID(s.Metadata["machine-uid"])]; !there {
+			n++
+		}
+	}
+	return n
 }

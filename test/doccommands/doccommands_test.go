@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestReadingAPage(t *testing.T) {
+func TestReadReturnsTheBlocksOfAPage(t *testing.T) {
 	t.Parallel()
 	page := `
 <!-- test: first -->
@@ -52,7 +52,7 @@ true
 	}
 }
 
-func TestPagesThatAreRefused(t *testing.T) {
+func TestReadRefusesInvalidPages(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ page, want string }{
 		"another comment above the block":    {"<!-- tests: a -->\n~sh\na\n~\n", "p.md:2: the comment above the block must be"},
@@ -70,7 +70,7 @@ func TestPagesThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestRunningABlock(t *testing.T) {
+func TestShellRunsABlock(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	page := "<!-- test: write -->\n~sh\necho NAME in NAMESPACE > file\n~\n<!-- test: read -->\n~sh\ncat file $KUBECONFIG\n~\n<!-- test: fail -->\n~sh\necho before\nfalse\necho after\n~\n"

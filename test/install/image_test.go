@@ -59,8 +59,8 @@ func dependencies(t *testing.T) string {
 	return string(out)
 }
 
-// TestTheImage checks what can be checked without a container engine.
-func TestTheImage(t *testing.T) {
+// TestTheDockerfileBuildsDrover checks what can be checked without a container engine.
+func TestTheDockerfileBuildsDrover(t *testing.T) {
 	t.Run("the Dockerfile's build line has built drover, and stamped the version", func(t *testing.T) {
 		said, err := exec.CommandContext(t.Context(), drover, "version").CombinedOutput()
 		if err != nil || !strings.Contains(string(said), stamp) {

@@ -124,7 +124,7 @@ func TestTheChartsAreLinted(t *testing.T) {
 	}
 }
 
-func TestValuesThatAreRefused(t *testing.T) {
+func TestTheChartRefusesInvalidValues(t *testing.T) {
 	for _, row := range []struct {
 		name   string
 		values []string

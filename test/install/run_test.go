@@ -162,7 +162,7 @@ func (p *pod) address() string {
 	return config.Address
 }
 
-// grows lets drover increase the demo's group by one, with the call of the autoscaler.
+// grows makes drover increase the demo's group by one, with the call of the autoscaler.
 func (s *site) grows(conn *grpc.ClientConn) {
 	s.Helper()
 	c := proto.NewCloudProviderClient(conn)
@@ -187,9 +187,9 @@ func (s *site) grows(conn *grpc.ClientConn) {
 	}
 }
 
-// TestHelm follows docs/install.md with Helm, then moves the autoscaler into drover's pods, uninstalls drover, installs it again and goes
+// TestTheInstallPageWithHelm follows docs/install.md with Helm, then moves the autoscaler into drover's pods, uninstalls drover, installs it again and goes
 // over to kustomize.
-func TestHelm(t *testing.T) {
+func TestTheInstallPageWithHelm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Shell.Run(t, "docs/install.md#credentials")
@@ -202,8 +202,8 @@ func TestHelm(t *testing.T) {
 	s.fromHelmToKustomize()
 }
 
-// TestKustomize follows docs/install.md with kustomize, beside machine-controller, and then moves to Helm.
-func TestKustomize(t *testing.T) {
+// TestTheInstallPageWithKustomize follows docs/install.md with kustomize, beside machine-controller, and then moves to Helm.
+func TestTheInstallPageWithKustomize(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Shell.Run(t, "docs/install.md#credentials")

@@ -55,7 +55,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	return b.data.Write(p)
 }
 
-func TestTwoThatBuildAtOnceBuildOnce(t *testing.T) {
+func TestConcurrentBuildsBuildOnce(t *testing.T) {
 	source := smallSource(t)
 	freshCache(t)
 	var (
@@ -82,7 +82,7 @@ func TestTwoThatBuildAtOnceBuildOnce(t *testing.T) {
 	}
 }
 
-func TestWhatDecidesTheBinaryNamesItsFolder(t *testing.T) {
+func TestTheCacheFolderDependsOnTheBuildInputs(t *testing.T) {
 	source := smallSource(t)
 	before, err := newBuild(source)
 	if err != nil {

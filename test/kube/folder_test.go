@@ -35,7 +35,7 @@ func TestTheFolderOfAKilledOwnerIsSwept(t *testing.T) {
 	}
 }
 
-func TestAFolderWithSomebodysFilesIsRefusedAndKept(t *testing.T) {
+func TestAFolderWithOtherFilesIsRefusedAndKept(t *testing.T) {
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
 	if err := os.WriteFile(precious, nil, 0o600); err != nil {

@@ -38,7 +38,7 @@ type joining struct {
 	node  kubernetes.Interface // node A's own identity, once it has one
 }
 
-func TestNodesJoinByTokenOnlyWhenSomebodyApproves(t *testing.T) {
+func TestNodesJoinByTokenOnlyAfterApproval(t *testing.T) {
 	c := kube.ForTest(t, kube.Options{Components: kube.All()})
 	j := &joining{Cluster: c, admin: clientFor(t, c.Config)}
 	for _, step := range []struct {

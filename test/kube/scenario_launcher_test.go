@@ -42,7 +42,7 @@ func TestStopLeavesNoProcessAndNoFolder(t *testing.T) {
 	}
 }
 
-func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
+func TestAnAPIServerThatIsDownForAWhile(t *testing.T) {
 	c := kube.ForTest(t, kube.Options{})
 	if _, err := c.Kubectl(t.Context(), "create", "namespace", "kept"); err != nil {
 		t.Fatal(err)
@@ -62,7 +62,7 @@ func TestAnAPIServerThatIsAwayForAWhile(t *testing.T) {
 	}
 }
 
-func TestAComponentThatDiesAtStartSaysWhyAndLeavesNothing(t *testing.T) {
+func TestAComponentThatDiesAtStartReturnsItsErrorAndLeavesNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	_, err := kube.Start(t.Context(), kube.Options{Dir: dir, APIServerFlags: []string{"--no-such-flag"}})
 	if err == nil || !strings.Contains(err.Error(), "kube-apiserver ended") || !strings.Contains(err.Error(), "unknown flag: --no-such-flag") {
@@ -165,7 +165,7 @@ func eventually(t *testing.T, what string, holds wait.ConditionWithContextFunc) 
 	}
 }
 
-func TestWhatEtcdHoldsIsSavedRestoredAndRemoved(t *testing.T) {
+func TestEtcdDataIsSavedRestoredAndRemoved(t *testing.T) {
 	c := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
 	run := func(args ...string) error {
 		_, err := c.Kubectl(t.Context(), args...)

@@ -36,7 +36,7 @@ func metadataService(t *testing.T, id, userData string) string {
 	return service.URL
 }
 
-func TestWhatAServerLacksStandsOnItsConsole(t *testing.T) {
+func TestTheConsoleShowsWhyAServerCannotJoin(t *testing.T) {
 	for name, c := range map[string]struct{ id, userData, want string }{
 		"another server's data is not given":  {"other", "#cloud-config\n", "fetching instance metadata: /openstack/latest/meta_data.json answers 404"},
 		"a file that the user data lacks":     {"i1", "#cloud-config\nwrite_files: []\n", BootstrapFile + ": the user data writes no such file"},
@@ -115,7 +115,7 @@ func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServer(t *testing.T) 
 	}
 }
 
-func TestWhatAUnitPrintsIsOnTheConsoleOnlyWhereItsFileSaysSo(t *testing.T) {
+func TestTheConsoleShowsOnlyUnitsThatPrintToIt(t *testing.T) {
 	files := map[string]string{
 		unitFolder + setupUnit:   "[Unit]\nDescription=Setup\n[Service]\nExecStart=/opt/setup\n",
 		unitFolder + kubeletUnit: "[Service]\nExecStart=/opt/bin/kubelet --config=x\n",

@@ -45,7 +45,7 @@ func TestParseUserData(t *testing.T) {
 	}
 }
 
-func TestParseUserDataTellsWhatIsStarted(t *testing.T) {
+func TestParseUserDataReturnsTheStartedUnits(t *testing.T) {
 	for name, raw := range map[string]string{
 		"by commands":             "#cloud-config\nruncmd: [[systemctl, daemon-reload], [systemctl, enable, other.service], [systemctl, start, --no-block, a.service, kubelet.service]]\n",
 		"by lines":                "#cloud-config\nruncmd: ['systemctl enable --now a.service kubelet.service', 'echo start b.service']\n",
@@ -60,7 +60,7 @@ func TestParseUserDataTellsWhatIsStarted(t *testing.T) {
 	}
 }
 
-func TestParseUserDataSaysWhatIsWrong(t *testing.T) {
+func TestParseUserDataRefusesInvalidData(t *testing.T) {
 	for name, c := range map[string]struct{ raw, want string }{
 		"nothing":             {" \n", "it is empty"},
 		"a shell script":      {"#!/bin/sh\ntrue\n", `begins with "#!/bin/sh"`},

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestWhoMayLogIn(t *testing.T) {
+func TestSigningIn(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	project := cloud.AddProject(openstack.MetaKubeProject, "")
 	user := cloud.AddUser(openstack.User{Name: "corp-user", Password: "p", Domain: "corp", Projects: []string{openstack.MetaKubeProject}})
@@ -91,7 +91,7 @@ func TestARegionThatIsNotInTheCatalogHasNoEndpoint(t *testing.T) {
 	}
 }
 
-func TestATokenEnds(t *testing.T) {
+func TestTokensExpire(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, TokenTTL: time.Minute})
 	o := password(cloud)
@@ -99,7 +99,7 @@ func TestATokenEnds(t *testing.T) {
 		_, err := servers.List(c.compute, nil).AllPages(t.Context())
 		return err
 	}
-	t.Run("by its age, and a client that renews it goes on", func(t *testing.T) {
+	t.Run("a token expires by its age, and a client that renews it goes on", func(t *testing.T) {
 		renewing := loginAs(t, o, nil)
 		o.AllowReauth = false
 		plain := loginAs(t, o, nil)
@@ -109,7 +109,7 @@ func TestATokenEnds(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("when it is revoked", func(t *testing.T) {
+	t.Run("a revoked token is invalid", func(t *testing.T) {
 		c := loginAs(t, o, nil)
 		identity, err := gopher.NewIdentityV3(c.provider, gophercloud.EndpointOpts{})
 		if err != nil {
@@ -123,12 +123,12 @@ func TestATokenEnds(t *testing.T) {
 		}
 		refused(t, list(c), 401)
 	})
-	t.Run("when all are", func(t *testing.T) {
+	t.Run("all tokens are invalid after RevokeTokens", func(t *testing.T) {
 		c := loginAs(t, o, nil)
 		cloud.RevokeTokens()
 		refused(t, list(c), 401)
 	})
-	t.Run("with its application credential", func(t *testing.T) {
+	t.Run("a token expires with its application credential", func(t *testing.T) {
 		c := loginAs(t, o, nil)
 		identity, err := gopher.NewIdentityV3(c.provider, gophercloud.EndpointOpts{})
 		if err != nil {

@@ -29,7 +29,7 @@ func TestPorts(t *testing.T) {
 		return extract(t, ports.List(c.network, o).AllPages, ports.ExtractPorts)
 	}
 
-	t.Run("have an address of their subnet, their groups, their mark", func(t *testing.T) {
+	t.Run("ports have an address of their subnet, their groups and their owner tag", func(t *testing.T) {
 		p, err := ports.Create(ctx, c.network, ports.CreateOpts{
 			NetworkID: k.network, Name: "n", Description: "drover c1 uid-1 0", SecurityGroups: &[]string{group},
 			FixedIPs: []ports.IP{{SubnetID: openstack.MetaKubeSubnet}},
@@ -53,7 +53,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("are in the default group when none is named, and in none without port security", func(t *testing.T) {
+	t.Run("ports are in the default group unless one is named, and in none without port security", func(t *testing.T) {
 		p := c.port(t, k, "default")
 		g, err := groups.Get(ctx, c.network, p.SecurityGroups[0]).Extract()
 		if err != nil || g.Name != "default" {
@@ -69,7 +69,7 @@ func TestPorts(t *testing.T) {
 		}).Extract()
 		refused(t, err, 400)
 	})
-	t.Run("are made in bulk, all or none", func(t *testing.T) {
+	t.Run("a bulk request creates all ports or none", func(t *testing.T) {
 		before := len(all(ports.ListOpts{}))
 		bulk := func(networks ...string) (int, []any) {
 			var list []map[string]any
@@ -93,7 +93,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("%d ports with the tag", n)
 		}
 	})
-	t.Run("can be changed and deleted", func(t *testing.T) {
+	t.Run("ports can be changed and deleted", func(t *testing.T) {
 		p := c.port(t, k, "old")
 		text := "new"
 		got, err := ports.Update(ctx, c.network, p.ID, ports.UpdateOpts{Description: &text}).Extract()
@@ -157,7 +157,7 @@ func TestNeutronRefuses(t *testing.T) {
 	})
 }
 
-func TestNeutronsQuota(t *testing.T) {
+func TestNeutronRefusesBeyondItsQuota(t *testing.T) {
 	cloud := start(t, openstack.Config{Quota: openstack.Quota{Ports: 2, FloatingIPs: 1, SecurityGroups: 2}})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -203,13 +203,13 @@ func TestFloatingIPs(t *testing.T) {
 	if err != nil || f.PortID != p.ID || f.FixedIP != p.FixedIPs[0].IPAddress || f.Status != "ACTIVE" {
 		t.Fatalf("made %+v, %v", f, err)
 	}
-	t.Run("are found by their mark", func(t *testing.T) {
+	t.Run("floating IPs are found by their owner tag", func(t *testing.T) {
 		list := extract(t, floatingips.List(c.network, floatingips.ListOpts{Description: "drover c1 uid-1 0"}).AllPages, floatingips.ExtractFloatingIPs)
 		if len(list) != 1 || list[0].ID != f.ID {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("refuse a port that has one, an unknown port, and an internal network as pool", func(t *testing.T) {
+	t.Run("Neutron refuses a port with a floating IP, an unknown port, and an internal network as pool", func(t *testing.T) {
 		_, err := floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: pool, PortID: p.ID}).Extract()
 		if text := refused(t, err, 409); !strings.Contains(text, "FloatingIPPortAlreadyAssociated") {
 			t.Error(text)
@@ -219,7 +219,7 @@ func TestFloatingIPs(t *testing.T) {
 		_, err = floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: k.network}).Extract()
 		refused(t, err, 400)
 	})
-	t.Run("show on the server a little later, and not in changes-since", func(t *testing.T) {
+	t.Run("a server shows its floating IP a little later, and not in changes-since", func(t *testing.T) {
 		s := c.boot(t, k.server("node-1", p.ID), nil)
 		eventually(t, "the address on the server", func() bool {
 			list, _ := c.get(t, s.ID).Addresses[openstack.MetaKubeNetwork].([]any)
@@ -237,7 +237,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("updated moved from %s to %s", updated, now)
 		}
 	})
-	t.Run("outlive their port, without it", func(t *testing.T) {
+	t.Run("floating IPs outlive their port", func(t *testing.T) {
 		other := c.port(t, k, "other")
 		if _, err := floatingips.Update(ctx, c.network, f.ID, floatingips.UpdateOpts{PortID: &other.ID}).Extract(); err != nil {
 			t.Fatal(err)
@@ -254,7 +254,7 @@ func TestFloatingIPs(t *testing.T) {
 		}
 		refused(t, floatingips.Delete(ctx, c.network, f.ID).ExtractErr(), 404)
 	})
-	t.Run("run out", func(t *testing.T) {
+	t.Run("a pool runs out of addresses", func(t *testing.T) {
 		small := cloud.AddNetwork(openstack.Network{Name: "small-pool", External: true})
 		if _, err := cloud.AddSubnet(openstack.Subnet{Network: small, CIDR: "198.51.100.0/24", First: "198.51.100.10", Last: "198.51.100.10"}); err != nil {
 			t.Fatal(err)

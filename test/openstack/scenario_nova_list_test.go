@@ -52,7 +52,7 @@ func TestListsOfServers(t *testing.T) {
 	eventually(t, "all ACTIVE", func() bool { return len(c.list(t, servers.ListOpts{Status: "ACTIVE"})) == 5 })
 	newestFirst := []string{"node-4", "node-3", "node-2", "node-1", "node-0"}
 
-	t.Run("come newest first, page by page", func(t *testing.T) {
+	t.Run("lists show the newest servers first, page by page", func(t *testing.T) {
 		cloud.ForgetCalls()
 		if got := c.list(t, servers.ListOpts{Limit: 2}); !slices.Equal(got, newestFirst) {
 			t.Errorf("got %v", got)
@@ -61,12 +61,12 @@ func TestListsOfServers(t *testing.T) {
 			t.Errorf("%d calls for 5 servers in pages of 2", n)
 		}
 	})
-	t.Run("find a name anywhere in the name, as a regular expression", func(t *testing.T) {
+	t.Run("lists find a part of a name, as a regular expression", func(t *testing.T) {
 		if got := c.list(t, servers.ListOpts{Name: "e-[12]"}); !slices.Equal(got, []string{"node-2", "node-1"}) {
 			t.Errorf("got %v", got)
 		}
 	})
-	t.Run("filter by tag", func(t *testing.T) {
+	t.Run("lists filter by tag", func(t *testing.T) {
 		if got := c.list(t, servers.ListOpts{Tags: "special"}); !slices.Equal(got, []string{"node-3"}) {
 			t.Errorf("got %v", got)
 		}
@@ -74,7 +74,7 @@ func TestListsOfServers(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
-	t.Run("refuse an unknown marker, take a deleted one, and refuse it once archived", func(t *testing.T) {
+	t.Run("lists refuse an unknown marker, accept a deleted server, and refuse it when it is archived", func(t *testing.T) {
 		_, err := servers.List(c.compute, servers.ListOpts{Marker: "nope"}).AllPages(t.Context())
 		if text := refused(t, err, 400); !strings.Contains(text, "marker [nope] not found") {
 			t.Error(text)
@@ -87,7 +87,7 @@ func TestListsOfServers(t *testing.T) {
 		_, err = servers.List(c.compute, servers.ListOpts{Marker: ids["node-2"]}).AllPages(t.Context())
 		refused(t, err, 400)
 	})
-	t.Run("refuse all_tenants, a status that is none or DELETED, and a time that is none", func(t *testing.T) {
+	t.Run("lists refuse all_tenants, an unknown or DELETED status, and an invalid time", func(t *testing.T) {
 		for status, want := range map[string]int{"NICE": 400, "DELETED": 403} {
 			_, err := servers.List(c.compute, servers.ListOpts{Status: status}).AllPages(t.Context())
 			refused(t, err, want)

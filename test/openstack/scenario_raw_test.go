@@ -80,7 +80,7 @@ func TestNeutronShowsOnlyTheFieldsAskedFor(t *testing.T) {
 	}
 }
 
-func TestCindersLimits(t *testing.T) {
+func TestCinderShowsItsLimits(t *testing.T) {
 	c := login(t, start(t, openstack.Config{Quota: openstack.Quota{Volumes: 3, Gigabytes: 100}}), nil)
 	if _, err := volumes.Create(t.Context(), c.volume, volumes.CreateOpts{Size: 60}, nil).Extract(); err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestCindersLimits(t *testing.T) {
 	refused(t, err, 413)
 }
 
-func TestWhatIsNotThereIs404AndWithoutATokenIs401(t *testing.T) {
+func TestUnknownResourcesAre404AndMissingTokens401(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
 	if status, _, _ := c.raw(t, rawCall{method: http.MethodGet, url: c.compute.ServiceURL("os-hypervisors")}); status != 404 {
 		t.Errorf("status %d", status)

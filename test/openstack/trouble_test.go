@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestFaultsOnCommand(t *testing.T) {
+func TestInjectedFaults(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -156,7 +156,7 @@ func TestListsMayLag(t *testing.T) {
 	}
 }
 
-func TestALostCellTakesItsRowsWithIt(t *testing.T) {
+func TestListsLackTheServersOfALostCell(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -191,7 +191,7 @@ func TestALostCellTakesItsRowsWithIt(t *testing.T) {
 	}
 }
 
-func TestAHostThatIsDown(t *testing.T) {
+func TestServersOnADownHost(t *testing.T) {
 	cloud := start(t, openstack.Config{DeleteTime: time.Hour})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -213,7 +213,7 @@ func TestAHostThatIsDown(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestWhatHappensBehindTheClientsBack(t *testing.T) {
+func TestChangesOutsideOfTheAPI(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

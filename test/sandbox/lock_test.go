@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/deploy"
 )
 
-func TestASecondSandboxIsRefusedAndToldWhoRuns(t *testing.T) {
+func TestASecondSandboxIsRefusedWithTheNameOfTheFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover", "sandbox.lock")
 	release, err := lockFile(path)
 	if err != nil {
@@ -31,7 +31,7 @@ func TestASecondSandboxIsRefusedAndToldWhoRuns(t *testing.T) {
 	release()
 }
 
-func TestALockFileThatAKilledSandboxLeftHoldsNobodyBack(t *testing.T) {
+func TestTheLockFileOfAKilledSandboxBlocksNoOther(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sandbox.lock")
 	if err := os.WriteFile(path, []byte("4194305\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -43,17 +43,17 @@ func TestALockFileThatAKilledSandboxLeftHoldsNobodyBack(t *testing.T) {
 	release()
 }
 
-func TestClaim(t *testing.T) {
+func TestClaimReturnsAFreePort(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct{ address, want string }{
-		"a free port":           {"127.0.0.1:0", ""},
-		"a port already in use": {taken.Addr().String(), "--grpc-address " + taken.Addr().String() + " cannot be listened on"},
-		"another machine's eye": {"0.0.0.0:0", "loopback alone"},
-		"no port":               {"127.0.0.1", "is not host:port"},
+		"a free port":                    {"127.0.0.1:0", ""},
+		"a port already in use":          {taken.Addr().String(), "--grpc-address " + taken.Addr().String() + " cannot be listened on"},
+		"an address other than loopback": {"0.0.0.0:0", "loopback alone"},
+		"no port":                        {"127.0.0.1", "is not host:port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := claim("--grpc-address", c.address)
@@ -83,7 +83,7 @@ func TestAPortInUseEndsTheStartBeforeAnythingRuns(t *testing.T) {
 	}
 }
 
-func TestFlagsAreReadFromWhatIsShipped(t *testing.T) {
+func TestFlagsAreReadFromTheShippedFile(t *testing.T) {
 	if got := flagsOf("# why\n--a=1\n\n  --b\n"); strings.Join(got, " ") != "--a=1 --b" {
 		t.Errorf("got %q", got)
 	}
@@ -112,7 +112,7 @@ func TestFindAutoscaler(t *testing.T) {
 	}
 }
 
-func TestWhatCannotWorkIsRefusedBeforeAnythingStarts(t *testing.T) {
+func TestInvalidOptionsAreRefusedBeforeAnythingStarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    Options
 		says string

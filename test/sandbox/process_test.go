@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAProgramThatEndedSaysWhyWithItsLastLines(t *testing.T) {
+func TestTheErrorOfAProgramHasItsLastLines(t *testing.T) {
 	p, err := startProcess("drover", filepath.Join(t.TempDir(), "log"), nil, "/bin/sh", "-c", "echo no such flag >&2; exit 3")
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ import (
 )
 
 var builtins = []operations{
-	{"a Node is born with its status, and keeps it apart from then on", func(s *script) {
+	{"a create keeps the status of a Node, and later only the status path changes it", func(s *script) {
 		n := s.create("a Node", s.object("v1", "Node", s.namespace+"-node", `{"metadata":{"labels":{"a":"b"}},"spec":{"providerID":"openstack:///1","taints":[{"key":"t","effect":"NoSchedule"}]},"status":{"capacity":{"cpu":"2"}}}`))
 		s.say("capacity %v", n.Object["status"].(map[string]any)["capacity"])
 		s.patch("status by the main path", n, types.MergePatchType, `{"metadata":{"annotations":{"x":"1"}},"status":{"capacity":{"cpu":"3"}}}`)
@@ -43,7 +43,7 @@ var builtins = []operations{
 		lease.SetResourceVersion("")
 		s.update("without a version", lease)
 	}},
-	{"a join token is its bearer's name and groups, while it is good", func(s *script) {
+	{"a valid join token authenticates its user and groups", func(s *script) {
 		s.token("tokena", time.Hour)
 		s.token("tokenb", -time.Hour)
 		for _, bearer := range []string{"tokena.0123456789abcdef", "tokena.0123456789abcdee", "tokenb.0123456789abcdef", "nobody.0123456789abcdef"} {
@@ -61,7 +61,7 @@ var builtins = []operations{
 			s.say("%s: %s of %v", bearer, request.Spec.Username, request.Spec.Groups)
 		}
 	}},
-	{"a certificate request is approved by its own path", func(s *script) {
+	{"a certificate request is approved through its approval subresource", func(s *script) {
 		request := s.signingRequest(s.namespace + "-csr")
 		request.Spec.Username = "somebody else"
 		s.say("create: %v", s.client.Create(s.ctx, request))
@@ -72,7 +72,7 @@ var builtins = []operations{
 		request.Labels = map[string]string{"x": "1"}
 		s.say("by its path: %v, %v", s.client.SubResource("approval").Update(s.ctx, request), s.conditions(request.Name))
 	}},
-	{"an eviction is counted by the one budget, and refused when it is spent or when there are two (F-22)", func(s *script) {
+	{"an eviction counts against its budget, and is refused when that is exhausted or when there are two (F-22)", func(s *script) {
 		s.pod("a", "", "Running")
 		s.evict("without a budget", "a", "")
 		s.get("a", s.object("v1", "Pod", "a", ""))
@@ -94,7 +94,7 @@ var builtins = []operations{
 		s.say("the answer: %s", s.evictionAnswer("c"))
 		s.evict("of what is not there", "nobody", "")
 	}},
-	{"a pod on a node is given its time", func(s *script) {
+	{"a pod on a node is deleted after its grace period", func(s *script) {
 		s.pod("a", "somewhere", "Running")
 		s.delete("it", s.object("v1", "Pod", "a", ""))
 		o := &corev1.Pod{}
@@ -109,7 +109,7 @@ var builtins = []operations{
 }
 
 var reads = []operations{
-	{"a list is chosen by labels and fields, in the order of names, in pages", func(s *script) {
+	{"a list selects by labels and fields, sorted by name, in pages", func(s *script) {
 		for _, name := range []string{"c", "a", "b"} {
 			m := s.machine(name)
 			m.SetLabels(map[string]string{"n": name, "all": "yes"})
@@ -124,7 +124,7 @@ var reads = []operations{
 		s.list("a page", gvk, client.Limit(2))
 		s.list("none", gvk, client.MatchingLabels{"n": "z"})
 	}},
-	{"who asks for metadata gets that alone", func(s *script) {
+	{"a request for metadata returns only metadata", func(s *script) {
 		s.create("one", s.machine("a"))
 		s.create("another", s.machine("b"))
 		s.metadata("of one", s.machine("a"))
@@ -132,7 +132,7 @@ var reads = []operations{
 		s.metadataList("of all", s.machine("").GroupVersionKind())
 		s.metadataList("of one", s.machine("").GroupVersionKind(), client.MatchingFields{"metadata.name": "b"})
 	}},
-	{"pods are chosen by their node", func(s *script) {
+	{"a list selects pods by their node", func(s *script) {
 		s.pod("a", "one", "Running")
 		s.pod("b", "two", "Running")
 		s.list("of one node", corev1.SchemeGroupVersion.WithKind("Pod"), client.MatchingFields{"spec.nodeName": "one"})
@@ -140,7 +140,7 @@ var reads = []operations{
 			s.delete(name, s.object("v1", "Pod", name, ""), client.GracePeriodSeconds(0))
 		}
 	}},
-	{"a watch shows what comes, as its selector sees it", func(s *script) {
+	{"a watch shows changes as its selector sees them", func(s *script) {
 		before := s.create("one that exists before", s.machine("before"))
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(before.GroupVersionKind())
@@ -162,7 +162,7 @@ var reads = []operations{
 		s.delete("it", m)
 		s.watched(w, 5)
 	}},
-	{"a watch may begin with what there is", func(s *script) {
+	{"a watch may begin with the existing objects", func(s *script) {
 		s.create("one", s.machine("a"))
 		s.create("another", s.machine("b"))
 		list := &unstructured.UnstructuredList{}
@@ -181,7 +181,7 @@ var reads = []operations{
 
 // Owner and dependent are built-in kinds, because the real collector notices others only half a minute after its start.
 var collections = []operations{
-	{"dependents go after their owner", func(s *script) {
+	{"dependents are deleted after their owner", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.create("its dependent", s.owned("child", false, owner))
 		grandchild := s.create("its dependent's", s.owned("grandchild", false, child))
@@ -189,7 +189,7 @@ var collections = []operations{
 		s.eventually("the dependent goes", child, gone)
 		s.eventually("what was the dependent's goes", grandchild, gone)
 	}},
-	{"dependents go before their owner when it is asked to wait", func(s *script) {
+	{"dependents are deleted before their owner in foreground deletion", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.owned("child", true, owner)
 		child.SetFinalizers([]string{"example.org/hold"})
@@ -201,7 +201,7 @@ var collections = []operations{
 		s.eventually("the dependent goes", child, gone)
 		s.eventually("the owner goes", owner, gone)
 	}},
-	{"a dependent that is born while its owner waits goes with the others", func(s *script) {
+	{"a dependent that is created during foreground deletion is deleted with the others", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.owned("child", true, owner)
 		child.SetFinalizers([]string{"example.org/hold"})
@@ -215,14 +215,14 @@ var collections = []operations{
 		s.eventually("the one born late goes", late, gone)
 		s.eventually("the owner goes", owner, gone)
 	}},
-	{"dependents stay, without an owner, when they are to be orphans", func(s *script) {
+	{"dependents stay without an owner with the orphan policy", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.create("its dependent", s.owned("child", false, owner))
 		s.delete("the owner", owner, client.PropagationPolicy(metav1.DeletePropagationOrphan))
 		s.eventually("the owner goes", owner, gone)
 		s.eventually("the dependent has no owner", child, func(o *unstructured.Unstructured, there bool) bool { return there && len(o.GetOwnerReferences()) == 0 })
 	}},
-	{"one of two owners is not all", func(s *script) {
+	{"a dependent stays while one of its two owners exists", func(s *script) {
 		one, two := s.create("an owner", s.configMap("one", "")), s.create("another", s.configMap("two", ""))
 		child := s.owned("child", false, one, two)
 		s.create("their dependent", child)

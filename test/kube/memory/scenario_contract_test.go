@@ -113,7 +113,7 @@ func TestTheServerInMemoryAnswersAsTheRealOne(t *testing.T) {
 	compare(t, fake, realOne(t), joined(writes, applies, statuses, deletions, builtins, reads))
 }
 
-func TestTheServerInMemoryCollectsAsTheRealOne(t *testing.T) {
+func TestTheServerInMemoryCollectsGarbageAsTheRealOne(t *testing.T) {
 	fake, _ := inMemory(t)
 	compare(t, fake, realOne(t, kube.ControllerManager), collections)
 }

@@ -72,7 +72,7 @@ func (w *world) known(t *testing.T) int {
 }
 
 func TestInformersInVirtualTime(t *testing.T) {
-	t.Run("what is written is seen at once", func(t *testing.T) {
+	t.Run("an informer sees a write at once", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "a")
 			if n := w.known(t); n != 1 {
@@ -80,7 +80,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch that lags shows it that much later", func(t *testing.T) {
+	t.Run("a delayed watch shows a write that much later", func(t *testing.T) {
 		lag := func(_, resource string, _ time.Time) time.Duration {
 			return map[string]time.Duration{"nodes": 3 * time.Second}[resource]
 		}
@@ -96,7 +96,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch that is cut goes on where it was", func(t *testing.T) {
+	t.Run("an informer continues a watch that was cut", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "a")
 			if n := w.known(t); n != 1 {
@@ -110,7 +110,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch that is held back until a time shows everything then", func(t *testing.T) {
+	t.Run("a watch that is held until a time shows everything then", func(t *testing.T) {
 		var release time.Time
 		lag := func(_, _ string, written time.Time) time.Duration { return max(0, release.Sub(written)) }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
@@ -127,7 +127,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch that is held back ends when it is due all the same", func(t *testing.T) {
+	t.Run("a watch that is held ends at its timeout all the same", func(t *testing.T) {
 		lag := func(_, _ string, _ time.Time) time.Duration { return time.Hour }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
 			begin := time.Now()
@@ -141,7 +141,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("watches are cut and histories are forgotten of one resource alone", func(t *testing.T) {
+	t.Run("CutWatches and Forget affect only the given resource", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			var watches []watch.Interface
 			for _, follow := range []func(context.Context, metav1.ListOptions) (watch.Interface, error){
@@ -201,7 +201,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the collector may take its time", func(t *testing.T) {
+	t.Run("the garbage collector may be slow", func(t *testing.T) {
 		inWorld(t, memory.Options{CollectAfter: 5 * time.Second}, func(t *testing.T, w *world) {
 			maps := w.client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 			owner, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})

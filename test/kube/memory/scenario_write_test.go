@@ -26,7 +26,7 @@ func (s *script) configMap(name, rest string) *unstructured.Unstructured {
 }
 
 var writes = []operations{
-	{"a create names, counts and owns", func(s *script) {
+	{"a create sets name, generation and managed fields", func(s *script) {
 		s.create("a Machine", s.machine("m"))
 		s.create("it again", s.machine("m"))
 		nameless := s.machine("")
@@ -76,14 +76,14 @@ var writes = []operations{
 			return o
 		}())
 	}},
-	{"what the server sets cannot be changed", func(s *script) {
+	{"an update cannot change what the server sets", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		m.SetGeneration(77)
 		m.SetCreationTimestamp(m.GetCreationTimestamp())
 		m.SetDeletionGracePeriodSeconds(new(int64(5)))
 		s.update("generation and grace", m)
 	}},
-	{"a merge patch changes what it names", func(s *script) {
+	{"a merge patch changes only the fields in it", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		s.patch("a label", m, types.MergePatchType, `{"metadata":{"labels":{"x":"1","y":"2"}}}`)
 		s.patch("a label away", m, types.MergePatchType, `{"metadata":{"labels":{"x":null}}}`, client.FieldOwner("other"))
@@ -118,7 +118,7 @@ var writes = []operations{
 }
 
 var applies = []operations{
-	{"an apply makes, changes, and takes away what its manager leaves out", func(s *script) {
+	{"an apply creates, changes, and removes fields that its manager leaves out", func(s *script) {
 		s.apply("a new Machine", "alice", s.machine("m"))
 		with := s.machine("m")
 		with.SetLabels(map[string]string{"a": "1"})
@@ -132,7 +132,7 @@ var applies = []operations{
 		s.apply("without them again", "alice", s.machine("m"))
 		s.get("what is left", other)
 	}},
-	{"an apply of what another owns is a conflict, unless forced", func(s *script) {
+	{"an apply of a field of another manager is a conflict, unless forced", func(s *script) {
 		s.apply("a Machine", "alice", s.machine("m"))
 		other := s.object(api, "Machine", "m", `{"spec":{"versions":{"kubelet":"1.33.7"}}}`)
 		s.apply("another's value", "bob", other)
@@ -205,7 +205,7 @@ var statuses = []operations{
 }
 
 var deletions = []operations{
-	{"a delete takes away, once", func(s *script) {
+	{"an object can be deleted once", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		s.delete("it", m)
 		s.delete("it again", m)
@@ -221,7 +221,7 @@ var deletions = []operations{
 		uid := m.GetUID()
 		s.delete("with its own", m, client.Preconditions{UID: &uid})
 	}},
-	{"finalizers hold an object until the last is gone", func(s *script) {
+	{"finalizers keep an object until the last one is removed", func(s *script) {
 		m := s.machine("m")
 		m.SetFinalizers([]string{"example.org/a", "example.org/b"})
 		s.create("a Machine with finalizers", m)
@@ -235,7 +235,7 @@ var deletions = []operations{
 		s.patch("none", m, types.MergePatchType, `{"metadata":{"finalizers":null}}`)
 		s.get("it", m)
 	}},
-	{"an object that is going cannot be made again", func(s *script) {
+	{"an object that is being deleted cannot be created again", func(s *script) {
 		m := s.machine("m")
 		m.SetFinalizers([]string{"example.org/a"})
 		s.create("a Machine", m)
@@ -243,7 +243,7 @@ var deletions = []operations{
 		s.create("one of the same name", s.machine("m"))
 		s.apply("one of the same name", "alice", s.machine("m"))
 	}},
-	{"all that a selector shows are deleted at once", func(s *script) {
+	{"deletecollection deletes all selected objects", func(s *script) {
 		for _, name := range []string{"a", "b", "c"} {
 			m := s.machine(name)
 			m.SetLabels(map[string]string{"keep": map[bool]string{true: "yes", false: "no"}[name == "b"]})
