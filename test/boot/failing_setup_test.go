@@ -60,7 +60,7 @@ func setupsThatFail(t *testing.T) {
 		t.Run(f.group.name, func(t *testing.T) { h.awaitCause(t, f, deadline) })
 	}
 	if consoles := h.network.Consoles(); len(consoles) != len(failures)-1 {
-		t.Errorf("%d guests were started, want %d: one for each group but the one whose kubelet is too new", len(consoles), len(failures)-1)
+		t.Errorf("%d guests were started, want %d: one for each group, except that with a kubelet newer than the API server", len(consoles), len(failures)-1)
 	}
 }
 

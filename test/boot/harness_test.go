@@ -53,9 +53,9 @@ type harness struct {
 type settings struct {
 	// downloads holds what the guests can download, by the end of the URL's path.
 	downloads map[string]guests.Download
-	// configDrive: the guests find their user data on a drive, and have no metadata service.
+	// configDrive is true when the guests find their user data on a drive, and have no metadata service.
 	configDrive bool
-	// noResolver: servers whose names begin with this get a DNS resolver that does not answer.
+	// noResolver is the prefix of the names of servers that get a DNS resolver that does not answer.
 	noResolver string
 	// flags are added to drover's arguments.
 	flags []string

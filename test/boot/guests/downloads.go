@@ -28,11 +28,11 @@ var downloadHosts = []string{"github.com", "release-assets.githubusercontent.com
 type Download struct {
 	// Path is the path of the file on this machine.
 	Path string
-	// WrongSum: the published checksum is not that of the file.
+	// WrongSum is true when the published checksum is not that of the file.
 	WrongSum bool
 }
 
-// Internet stands for the hosts from which the setup downloads. Guests reach no other host outside of the cloud.
+// Internet represents the hosts from which the setup downloads. Guests reach no other host outside of the cloud.
 type Internet struct {
 	files map[string]Download
 	ca    []byte

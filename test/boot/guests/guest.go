@@ -26,9 +26,9 @@ type Guest struct {
 	Disk, Kernel, Initrd, Append string
 	// UserData and Metadata are what the metadata service answers with: user_data and meta_data.json.
 	UserData, Metadata []byte
-	// ConfigDrive: the guest finds them on a drive, and the metadata service answers 404.
+	// ConfigDrive is true when the guest finds them on a drive, and the metadata service answers 404.
 	ConfigDrive bool
-	// NoResolver: DHCP names a DNS resolver that does not answer.
+	// NoResolver is true when DHCP names a DNS resolver that does not answer.
 	NoResolver bool
 }
 
@@ -181,7 +181,7 @@ func (n *Network) Reboot(id string) error {
 	defer func() { _ = conn.Close() }()
 	_, err = io.WriteString(conn, "sendkey ctrl-alt-delete\n")
 	if err == nil {
-		// QEMU closes no connection by itself. It has read the command within a second.
+		// QEMU does not close the connection. It has read the command within a second.
 		err = conn.SetReadDeadline(time.Now().Add(time.Second))
 		_, _ = io.Copy(io.Discard, conn)
 	}
