@@ -57,7 +57,7 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 		"limits the deletions of one round (MCM-81)": {func(s *Snapshot) {
 			s.MaxPerPass = 2
 			s.has(portOf(20), portOf(21), portOf(22))
-		}, []string{"port-20", "port-21"}, "next pass"},
+		}, []string{"port-20", "port-21"}, "next round"},
 		"deletes nothing with --orphans=report (CAPI-59)": {func(s *Snapshot) { s.has(portOf(20)); s.ReportOnly = true }, nil, "only reported"},
 	} {
 		t.Run(name, func(t *testing.T) {
