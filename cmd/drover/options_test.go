@@ -31,7 +31,7 @@ func TestValidateNamesTheWrongFlag(t *testing.T) {
 	}{
 		{"the defaults without TLS on loopback", func(*options) {}, ""},
 		{"the defaults without certificates", func(o *options) { *o = *defaults() }, "--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed"},
-		{"a cluster ID with a space (F-13)", func(o *options) { o.clusterID = "a b" }, `--cluster-id: cluster ID "a b": give one without white space`},
+		{"a cluster ID with a space (F-13)", func(o *options) { o.clusterID = "a b" }, `--cluster-id: cluster ID "a b": must not contain white space`},
 		{"a cluster ID that no description holds (F-13)", func(o *options) { o.clusterID = strings.Repeat("a", 129) }, "must have 1 to 128 bytes"},
 		{"a startup taint that is not the key of one (F-13)", func(o *options) { o.startupTaint = "a b c!" }, `--startup-taint "a b c!" is not the key of a taint`},
 		{"no startup taint (F-13)", func(o *options) { o.startupTaint = "" }, ""},
