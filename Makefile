@@ -4,7 +4,7 @@ TOOLS := go tool -modfile=hack/tools/go.mod
 GO_TEST_FLAGS ?=
 # Without gRPC's own trace pages, which nobody serves, the linker leaves out what nothing calls: a fifth of the binary.
 BUILD_FLAGS := -tags grpcnotrace
-# What drover says of itself (drover version).
+# The version that drover shows (drover version).
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null)
 COMMIT ?= $(shell git rev-parse HEAD 2>/dev/null)
 STAMP = -X github.com/drover-project/drover/version.version=$(VERSION) -X github.com/drover-project/drover/version.commit=$(COMMIT)
@@ -28,7 +28,7 @@ trials: build ## trouble while an autoscaler works: the stand-in, or the real on
 
 # Four packages at a time: many of them wait for a control plane. test and test-cluster together run all that these packages hold.
 TEST := go test -timeout 30m -p 4 $(GO_TEST_FLAGS)
-# Packages of which test runs a sample, and test-cluster everything.
+# test runs a sample of these packages, and test-cluster everything.
 SAMPLED := ./test/chaos ./test/ends
 # Packages with tests that have the build tag cluster.
 CLUSTER := ./cmd/drover ./deploy ./test/e2e ./test/install
@@ -49,7 +49,7 @@ test-race: ## the packages with goroutines, under the race detector
 	go run ./test/kube/prepare
 	go test -race -timeout 30m $(GO_TEST_FLAGS) $(RACE)
 
-# Of the watches in trouble, test-failures tries every nth; 1: all, some 13 700 runs.
+# test-failures tries every nth of the disturbed watches; 1: all, some 13 700 runs.
 WATCH_STRIDE ?= 7
 
 test-failures: ## every call of the crash test's scenarios fails once in each way, some for good: some 19 700 runs; watches are late, cut or out of order: some 1950

@@ -39,9 +39,9 @@ func TestARolloutWhileTheAutoscalerScales(t *testing.T) {
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, Scaling: autoscaler.Options{
 		ScaleDownUnneededTime: 2 * time.Second, ScaleDownDelayAfterAdd: time.Second,
 	}})
-	t.Run("MC-16 MC-17 MCM-7 MCM-8 CA-C80 CA-C88 floor, ceiling and names hold", func(t *testing.T) { rolloutWhileScaled(t, s) })
+	t.Run("floor, ceiling and names hold (MC-16, MC-17, MCM-7 MCM-8, CA-C80, CA-C88)", func(t *testing.T) { rolloutWhileScaled(t, s) })
 	t.Run("the plans of it are served, and can be made again", func(t *testing.T) { plansAreServed(t, s) })
-	t.Run("MC-31 MCM-23 the deployment is deleted, and nothing of it is left", func(t *testing.T) { nothingIsLeft(t, s) })
+	t.Run("the deployment is deleted, and nothing of it is left (MC-31, MCM-23)", func(t *testing.T) { nothingIsLeft(t, s) })
 }
 
 func rolloutWhileScaled(t *testing.T, s *sandbox.Sandbox) {

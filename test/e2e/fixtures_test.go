@@ -100,7 +100,7 @@ func TestObjectsOfOtherClustersBecomeNodes(t *testing.T) {
 	}
 	for _, f := range all {
 		if strings.HasPrefix(f.file, otherClouds) {
-			t.Run(f.name()+" is told that its cloud is not supported, and gets no server (F-40)", func(t *testing.T) { w.isRefused(t, f) })
+			t.Run(f.name()+" shows that its cloud is not supported, and gets no server (F-40)", func(t *testing.T) { w.isRefused(t, f) })
 			continue
 		}
 		t.Run(f.name()+" becomes a Ready node without the startup taint, on which a pod runs (F-35, F-37)", func(t *testing.T) { w.joins(t, f) })

@@ -45,7 +45,7 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 		eventually(t, takingPods(s, 2, "second"))
 		neverFewer(t, usable, 2)
 	})
-	t.Run("with a dead one the rollout stands still, says why, and ends when it is back (F-47)", func(t *testing.T) {
+	t.Run("a rollout waits while it is dead, shows the cause, and ends when it is back (F-47)", func(t *testing.T) {
 		s.KillCloudController()
 		roll(t, s, "third")
 		eventually(t, startingNode(s))

@@ -77,7 +77,7 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 			})
 			lost = machine
 		})
-		t.Run("CA-C99 CA-C100 CA-C101 MC-73 MCM-96 CAPI-12 a node of "+group+" is what the autoscaler was told, label by label", func(t *testing.T) {
+		t.Run("a node of "+group+" equals its template, label by label (CA-C99, CA-C100, CA-C101, MC-73, MCM-96, CAPI-12)", func(t *testing.T) {
 			eventually(t, func(ctx context.Context) (string, error) {
 				machine, _ := onlyMember(t, s, group)
 				n := &corev1.Node{}
@@ -123,5 +123,5 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 			return "", nil
 		})
 	})
-	t.Run("CAPI-9 orders that are taken back while their servers boot leave nothing in the cloud", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
+	t.Run("orders that are taken back while their servers boot leave nothing in the cloud (CAPI-9)", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
 }

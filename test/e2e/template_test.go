@@ -89,7 +89,7 @@ func compare(told, real *corev1.Node) (differences []string) {
 	}
 	for name := range told.Status.Allocatable {
 		if _, ok := real.Status.Allocatable[name]; !ok {
-			says("%s was told and is not there", name)
+			says("%s is in the template and not on the node", name)
 		}
 	}
 	return differences

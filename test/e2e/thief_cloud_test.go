@@ -35,7 +35,7 @@ func at(behaviour string) func(*world, attempt) error {
 // cloudAttempts are about what a cloud answers.
 func cloudAttempts() []attempt {
 	return []attempt{
-		{by: aCloud, to: "end drover: the catalog names a host that is no text", finding: "F-8", stop: product, try: at("unreadable")},
+		{by: aCloud, to: "end drover: the catalog names a host that is not text", finding: "F-8", stop: product, try: at("unreadable")},
 		{by: aCloud, to: "occupy all workers: ten Keystones that never answer", finding: "F-14", stop: product, slow: true,
 			try: func(w *world, a attempt) error {
 				for i := range hanging {
