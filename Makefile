@@ -26,8 +26,9 @@ demo: build ## a cloud, a cluster and an autoscaler on this machine, and the mai
 trials: build ## trouble while an autoscaler works: the stand-in, or the real one that CLUSTER_AUTOSCALER names
 	bin/sandbox trials
 
-# Four packages at a time: many of them wait for a control plane. test and test-cluster together run all that these packages hold.
-TEST := go test -timeout 30m -p 4 $(GO_TEST_FLAGS)
+# test and test-cluster together run all tests of these packages. test runs three packages at a time, since many of them wait for a
+# control plane.
+TEST := go test -timeout 30m $(GO_TEST_FLAGS)
 # test runs a sample of these packages, and test-cluster everything.
 SAMPLED := ./test/chaos ./test/ends
 # Packages with tests that have the build tag cluster.
@@ -36,7 +37,7 @@ CLUSTER := ./cmd/drover ./deploy ./test/e2e ./test/install
 test: ## unit tests, integration tests on a real control plane (built once, from Go modules), and a sample of the long ones
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
-	$(TEST) $$(go list ./... | grep -v -e '/test/chaos$$' -e '/test/ends$$')
+	$(TEST) -p 3 $$(go list ./... | grep -v -e '/test/chaos$$' -e '/test/ends$$')
 	$(TEST) ./test/chaos -stride=29 -failure-stride=127 -watch-stride=509
 	$(TEST) ./test/ends -machines=100
 
