@@ -139,7 +139,7 @@ type Facts struct {
 	// Leftovers is true when resources of this Machine other than its server are known to exist.
 	Leftovers bool
 	// Held is a sentence for users, set while the mass-deletion guard holds the Machine's server: so many servers of the project
-	// have disappeared at the same time that drover deletes nothing until an operator confirms the loss. Gone stays false
+	// have disappeared at the same time that drover cleans nothing up until an operator confirms the loss. Gone stays false
 	// meanwhile. Held is empty when the guard does not hold the server.
 	Held string
 	// Place is where the Machine's resources are created. It must be recorded before the first resource is created. It is nil when

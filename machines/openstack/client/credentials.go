@@ -24,8 +24,8 @@ type Credentials struct {
 	Interface string
 
 	Username, Password string
-	// DomainName is the domain of both user and project. UserDomainName and ProjectDomainName, and the IDs, override it; only a
-	// configured cloud has them.
+	// DomainName is the domain of both user and project. UserDomainName, ProjectDomainName and the domain IDs override it; only
+	// the configured cloud can set these overrides, not a Machine's spec.
 	DomainName, DomainID               string
 	UserDomainName, UserDomainID       string
 	ProjectDomainName, ProjectDomainID string

@@ -129,7 +129,7 @@ func (f *fleet) waiters() int {
 // waits reports whether the error asks a Machine to wait for its turn.
 func waits(err error) bool { return err != nil && fault.Of(err).Code == fault.CodeWaitingForTurn }
 
-// fill takes all places of the kind, and returns their requests.
+// fill makes requests until all slots are taken, and returns the requests.
 func (f *fleet) fill(t *testing.T) []*request {
 	t.Helper()
 	var all []*request

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// list applies the lists of a round at that time: of addresses when they are due, and of these servers.
+// list applies the lists of one round at the time at: l when the addresses are due, and rows as the list of servers.
 func (p *Project) list(at time.Time, l addresses.Lists, rows ...servers.Row) (Round, Change) {
 	r := p.Round(at)
 	if r.Addresses {
