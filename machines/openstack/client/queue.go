@@ -27,7 +27,11 @@ const (
 
 // queue holds the requests of one kind at one endpoint: those in flight, and those that wait for their turn. Its fields are guarded
 // by endpointLimiter.mu.
-// A Machine occupies no worker while it waits: it is parked. When its turn comes, the queue calls the Machine, that is, wakes it, and reserves a slot for it during the time of grace. After that time the queue calls the next Machine too, and the first called Machine to arrive gets the slot. So the endpoint is never idle for longer than grace while requests wait. A Machine that does not arrive, for example because it is being deleted, does not block the others.
+//
+// A Machine occupies no worker while it waits: it is parked. When its turn comes, the queue calls the Machine, that is, wakes it,
+// and reserves a slot for it during the time of grace. After that time the queue calls the next Machine too, and the first called
+// Machine to arrive gets the slot. So the endpoint is never idle for longer than grace while requests wait. A Machine that does not
+// arrive, for example because it is being deleted, does not block the others.
 type queue struct {
 	// lastUsed is the last time at which a request of the kind was about to be sent, or ended.
 	lastUsed    time.Time
