@@ -31,7 +31,7 @@ type bench struct {
 	sim   *sim.Cloud
 	cloud *Cloud
 	stop  func()
-	// options are the driver's; reader may be set before restart.
+	// options are the driver's options; a test may set Reader before it restarts the driver.
 	options Options
 }
 

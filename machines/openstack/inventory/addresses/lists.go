@@ -16,9 +16,9 @@ type Lists struct {
 	FloatingIPs []FloatingIPRow
 }
 
-// DoubtUnlisted handles ports and floating IPs that were known before that time and are missing from the lists. Absence does
-// not prove that one is gone: a port of a registered Machine is looked up before it is used again. Those of other Machines are
-// removed.
+// DoubtUnlisted handles ports and floating IPs that were known before the given time and are missing from the lists. A missing
+// port of a registered Machine becomes doubtful, because absence does not prove that the port is gone: drover looks the port up
+// before it uses the port again. Missing ports and floating IPs of other Machines are removed.
 func (s *Store) DoubtUnlisted(l Lists, before time.Time, isRegistered func(types.UID) bool) {
 	listed := make(map[string]bool, len(l.Ports)+len(l.FloatingIPs))
 	for i := range l.Ports {

@@ -25,7 +25,8 @@ type Round struct {
 	Since time.Time
 	// Addresses is true when ports and floating IPs are listed; First is true when they have never been listed.
 	Addresses, First bool
-	// SecondLook are the IDs of the ports to look up, because inherited creates of servers may name them.
+	// SecondLook is true when the second look is due. Ports are the IDs of the ports to look up then, because inherited creates
+	// of servers may name these ports.
 	SecondLook bool
 	Ports      []string
 }
@@ -133,8 +134,9 @@ func (p *Project) Failed(err error, now time.Time) Failure {
 	return f
 }
 
-// ApplyAddresses stores the ports and floating IPs with an owner tag of this cluster: at the start, so that finding the existing
-// ones after a restart costs no call per Machine, and later for the collector. Known ones that are not listed become doubtful.
+// ApplyAddresses stores the ports and floating IPs with an owner tag of this cluster. It is called at the start, so that drover
+// finds existing ports and floating IPs after a restart without a call per Machine, and later for the collector. A known port of
+// a registered Machine that is not listed becomes doubtful.
 func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.isRegistered)
 	p.listedAddresses = started

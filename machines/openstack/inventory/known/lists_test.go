@@ -55,7 +55,7 @@ func TestInheritedCreates(t *testing.T) {
 	l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String()}}}
 	serverTag := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
-		began   time.Duration // how long before the first list
+		began   time.Duration // time from Began to the first list
 		machine owner.Machine
 		rows    []servers.Row
 		want    bool

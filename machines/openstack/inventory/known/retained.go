@@ -38,8 +38,8 @@ func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	return found
 }
 
-// BeginRelease reports whether a retained port or floating IP may be deleted now: drover has not recorded another one in its place,
-// and its Machine does not need it. If so, nothing is created for the Machine until EndRelease.
+// BeginRelease reports whether a retained port or floating IP may be deleted now: its tag still refers to the same ID, and its
+// Machine does not need it. If so, nothing is created for the Machine until EndRelease.
 func (p *Project) BeginRelease(r Retained) bool {
 	ip, _ := p.Addresses.FloatingIP(r.Tag.Machine)
 	id := ip.ID

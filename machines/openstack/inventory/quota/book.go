@@ -154,7 +154,8 @@ func (b *Book) Use(machine types.UID, part Amounts) {
 // to its full server group. After more such refusals the result of the look counts as outdated.
 const mostDoubts = 3
 
-// Failed records that a Machine's server went to ERROR because a quota was exceeded. For volumes Nova finds that out late.
+// Failed records that a Machine's server went to ERROR because a quota was exceeded. Nova finds out late that a quota for volumes
+// is exceeded.
 func (b *Book) Failed(machine types.UID, err *fault.Error, now time.Time) {
 	want := Amounts{}
 	for _, n := range counted[ownerOf(err.Code)] {
