@@ -24,7 +24,8 @@ type refusedEndpoints struct {
 	flags []string
 }
 
-// add adds a flag to the collection. It returns all collected flags, and reports whether this flag is new.
+// add adds a new flag to the collection, up to mostRefused flags. When it has added the flag, it returns all collected flags,
+// and isNew is true.
 func (r *refusedEndpoints) add(flag string) (all []string, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

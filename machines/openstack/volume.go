@@ -71,8 +71,8 @@ func (v *volume) describe(id string) string {
 	return text
 }
 
-// goneServers returns the IDs of the Machine's former servers, and the volumes that were seen on them and are deleted with them. It
-// includes a server that only the Machine's status names when that status is guarded.
+// goneServers returns the IDs of the Machine's former servers, and the volumes that were seen on these servers and are deleted
+// together with their server. A server that only the Machine's status names is included when that status is guarded.
 func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes map[string]bool) {
 	servers, volumes = p.GoneServers(i.machine.UID)
 	if i.trusted {

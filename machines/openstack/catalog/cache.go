@@ -83,7 +83,7 @@ func (c *cache) keep(key string, e cached) {
 }
 
 // dropOlder removes the answer for a key if it was requested before the time than. It reports whether the next lookup makes a
-// request. The next lookup makes none when the cached answer was requested at that time or later.
+// request, which it does unless the cached answer was requested at that time or later.
 func (c *cache) dropOlder(key string, than time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

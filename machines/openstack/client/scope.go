@@ -76,7 +76,8 @@ func (e *catalogEntry) address(region, availability string) string {
 	return ""
 }
 
-// chooseRegion returns want if the catalog has that region. If want is empty, it returns the only region that Nova has.
+// chooseRegion returns want if Nova has that region, or if the catalog shows no region of Nova. If want is empty, it returns the
+// only region that Nova has.
 func chooseRegion(catalog []catalogEntry, want string) (string, error) {
 	var regions []string
 	for _, entry := range catalog {

@@ -133,7 +133,7 @@ func (v *versions) remember(endpoint, newest string) {
 	v.newest[endpoint] = shown{newest, now, now}
 }
 
-// sweep removes the entries that were last used before that time.
+// sweep removes the entries that were last used before the given time.
 func (v *versions) sweep(before time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
