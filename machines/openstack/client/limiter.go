@@ -55,7 +55,7 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	return e
 }
 
-// sweep removes the queues and the limiters that were last used before the given time. What such a limiter has learned is lost.
+// sweep removes the queues and the limiters that were last used before the given time, with what they have learned.
 func (l *limits) sweep(before time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

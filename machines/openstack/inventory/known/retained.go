@@ -78,7 +78,8 @@ func (p *Project) BeginMaking(machine types.UID) error {
 // EndMaking ends the protection of BeginMaking.
 func (p *Project) EndMaking(machine types.UID) { delete(p.uses, machine) }
 
-// isIdle reports whether a Machine has no server, no reserved quota, and no resource that is being created or is in doubt.
+// isIdle reports whether a Machine is registered, neither has nor names a server, and has no reserved quota, no create in doubt
+// and no call in progress that uses its ports and floating IPs.
 func (p *Project) isIdle(machine types.UID) bool {
 	living, _ := p.Servers.OfMachine(machine)
 	m, known := p.machines.Get(machine)
