@@ -44,37 +44,39 @@ type Cloud interface {
 	// It makes no call. It returns nil when the place is not known yet, or when the provider records none.
 	PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 
-	// Changes returns a channel with the key of each Machine whose server changed. One consumer; never closed.
+	// Changes returns a channel with the key of each Machine whose server changed. The channel has one consumer and is never
+	// closed.
 	Changes() <-chan types.NamespacedName
 }
 
 // Lease reports whether this process can still be the only active one.
 type Lease interface {
-	// Fresh reports whether the lease was renewed so recently that no other process can acquire it before a call that begins now
-	// has ended. It makes no call.
+	// Fresh reports whether the lease was renewed recently enough that no other process can acquire it before a call that begins
+	// now has ended. It makes no call.
 	Fresh(now time.Time) bool
 }
 
 // Instance is the view of the cloud for one Machine. Every Prepare, Ensure and Delete step is idempotent, finds its resources again
 // by their owner tag after a crash, and returns without waiting for the cloud to finish the operation.
 type Instance interface {
-	// Config returns the provider config after class, Cluster and configured cloud have filled in what the Machine left empty.
+	// Config returns the provider config. Its class, Cluster and configured cloud have filled in the fields that the Machine leaves
+	// empty.
 	Config() *v1alpha1.ProviderConfig
 	// Placement returns the flavor and zone that the Machine asks for; zero while the provider spec cannot be read.
 	Placement() Placement
-	// Warnings returns one sentence for each field of the provider spec that is accepted and has no effect, sorted, for a
-	// condition.
+	// Warnings returns one sentence, for a condition, for each field of the provider spec that is accepted but has no effect. The
+	// sentences are sorted.
 	Warnings() []string
 
-	// Observe returns what is known of the Machine's resources, from the shared inventory. It makes at most one call: a GET by ID,
-	// to prove that a server is gone or to learn why it is in ERROR.
+	// Observe returns what drover knows of the Machine's resources from the shared inventory. It makes at most one call: a GET by
+	// ID, to prove that a server is gone or to learn why it is in ERROR.
 	Observe(ctx context.Context) (Facts, error)
-	// ObserveNow first asks the cloud for the Machine's server, if one is known, and then returns the same as Observe. So the
-	// server's state is the current one, not that of the last list. It returns an error and no facts when the call fails.
+	// ObserveNow asks the cloud for the Machine's server, if one is known, and then returns the same facts as Observe. The server's
+	// state is therefore the current one, not that of the last list. ObserveNow returns an error and no facts when the call fails.
 	ObserveNow(ctx context.Context) (Facts, error)
 
-	// Prepare creates what must exist before the server, such as its ports, each with the Machine's owner tag. It does not create
-	// again what exists already.
+	// Prepare creates what must exist before the server, such as its ports, each with the Machine's owner tag. It does not create a
+	// resource that already exists.
 	Prepare(ctx context.Context) error
 	// EnsureServer creates the server with the resources from Prepare, or adopts the server that has the Machine's owner tag.
 	EnsureServer(ctx context.Context, userData []byte) (*Server, error)
@@ -84,13 +86,14 @@ type Instance interface {
 	// shows no server.
 	StartServer(ctx context.Context) error
 
-	// DeleteServer asks the cloud to delete every server of this Machine. While the back-off of an earlier request runs, it makes
-	// no call.
+	// DeleteServer asks the cloud to delete every server of this Machine. It makes no call while the back-off after an earlier
+	// request lasts.
 	DeleteServer(ctx context.Context) error
-	// DeleteFailed deletes only those servers of the Machine whose State is ServerError: another one may work.
+	// DeleteFailed deletes only the servers of the Machine whose State is ServerError, because another server of the Machine may
+	// work.
 	DeleteFailed(ctx context.Context) error
-	// Release deletes what Prepare has created, and what belonged to the server and still exists after it. It is called once
-	// Observe shows no server, and repeated until Released.Done is true.
+	// Release deletes what Prepare has created, and what belonged to the server and still exists after it. Callers call it once
+	// Observe shows no server, and repeat it until Released.Done is true.
 	Release(ctx context.Context) (Released, error)
 
 	// ConsoleOutput returns the last bytes of the server's console.
@@ -103,8 +106,8 @@ type Released struct {
 	Done bool
 	// Waiting describes, for users, what is still being deleted while Done is false.
 	Waiting string
-	// Left has one sentence for each resource that the Machine's status or annotations name and the cloud does not show to be the
-	// Machine's: the resource exists and was not deleted.
+	// Left has one sentence for each resource that still exists because drover did not delete it: the Machine's status or
+	// annotations name the resource, but the cloud does not show that it belongs to the Machine.
 	Left []string
 }
 
@@ -113,21 +116,22 @@ type Facts struct {
 	// Synced is true once the inventory has seen a complete list since it started. While it is false, an absence proves nothing and
 	// no resource may be created.
 	Synced bool
-	// Server is the server with the Machine's owner tag, whatever spec.providerID names; nil when none is known.
+	// Server is the server with the Machine's owner tag, whatever spec.providerID says; nil when no such server is known.
 	Server *Server
 	// Foreign explains, for users, that the server which spec.providerID names exists and has the owner tag of another owner.
 	// drover does not touch that server. It is empty when the Machine names no server, or its own.
 	Foreign string
-	// Unknown explains, for users, why nothing is known of the Machine's server: its credentials are for another project or region
-	// than that of its server, or no record shows where the server was created. While it is set, an absence proves nothing and no
-	// resource is created.
+	// Unknown explains, for users, why nothing is known of the Machine's server: the Machine's credentials are for another project
+	// or region than that of the server, or no record shows where the server was created. While it is set, an absence proves
+	// nothing and no resource is created.
 	Unknown string
 	// Outdated explains, for users, why the provider's lists have failed for some minutes, so that the facts are older than that.
 	// It is empty while the lists are current.
 	Outdated string
-	// Had is the Machine's former server, when the cloud has shown that it was the Machine's and is gone.
+	// Had is the ID of the Machine's former server, once the cloud has shown that the server belonged to the Machine and is gone.
 	Had ServerID
-	// Duplicates are other servers with the Machine's owner tag: a create whose answer was lost has succeeded after all.
+	// Duplicates are other servers with the Machine's owner tag. Such a server exists when a create request succeeded although its
+	// answer was lost.
 	Duplicates []*Server
 	// Gone is true when the server that the Machine names is proven gone: a list showed it as DELETED, or a GET by its ID answered
 	// 404, in the project and region in which it was created. Absence from a list does not prove it.
@@ -135,14 +139,14 @@ type Facts struct {
 	// Leftovers is true when resources of this Machine other than its server are known to exist.
 	Leftovers bool
 	// Held is a sentence for users, set while the mass-deletion guard holds the Machine's server: so many servers of the project
-	// have vanished at once that drover cleans nothing up until an operator confirms the loss. Gone stays false meanwhile. It is
-	// empty when the guard does not hold the server.
+	// have disappeared at the same time that drover cleans nothing up until an operator confirms the loss. Gone stays false
+	// meanwhile. Held is empty when the guard does not hold the server.
 	Held string
-	// Place is where the Machine's resources are created. It must be recorded before the first one is. It is nil when there is no
-	// place to record, or when Synced is false and the place is not known yet.
+	// Place is where the Machine's resources are created. It must be recorded before the first resource is created. It is nil when
+	// there is no place to record, or when Synced is false and the place is not known yet.
 	Place Record
-	// QuotaRaised is when free quota was last seen after a quota had been exhausted: an earlier failure of class Quota no longer
-	// needs to be waited out. It is zero when this has not happened.
+	// QuotaRaised is the last time at which free quota was seen after a quota had been exhausted. The back-off of an earlier
+	// failure of class Quota then no longer applies. QuotaRaised is zero when this has not happened.
 	QuotaRaised time.Time
 }
 
@@ -164,7 +168,7 @@ const (
 	ServerOther ServerState = "Other"
 )
 
-// Server is a server of the cloud as the Machine controller needs to see it.
+// Server is a server of the cloud, with the facts that the Machine controller needs.
 type Server struct {
 	// ID is the server's ID as the cloud writes it, for users. Key is used for look-ups and comparisons.
 	ID    string
@@ -184,8 +188,8 @@ type Server struct {
 	Owner types.UID
 	// Configured is true when the server is in the project of the configured cloud, whose endpoint an operator has set.
 	Configured bool
-	// Adopted is true when an operator allows the Machine to take over this server, which may be older than the Machine, together
-	// with its Node.
+	// Adopted is true when an operator allows the Machine to take over this server and its Node. The server may be older than the
+	// Machine.
 	Adopted   bool
 	Addresses []corev1.NodeAddress
 	Created   time.Time

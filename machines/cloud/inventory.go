@@ -15,29 +15,32 @@ type Inventory interface {
 
 	// Collect deletes a resource whose Machine does not exist any more. It asks the cloud for the resource first, and deletes it
 	// only if it still has both owner tags and no living server uses it. It returns nil when the resource is gone or its deletion
-	// was accepted. Errors: Conflict when the resource was not deleted for one of these reasons.
+	// was accepted. Errors: Conflict when the resource was not deleted because it lacks an owner tag or a living server uses it.
 	Collect(ctx context.Context, r Resource) error
 
 	// IsServerGone reports whether the server of a provider ID is proven gone: it is missing from the complete lists of the given
-	// projects, and a GET by its ID answers 404 in each of them. places holds the Place of each [Project] in which the server was
-	// seen; when it is empty, all known projects are asked. It returns an error, with the reason, when this cannot be decided.
+	// projects, and a GET by its ID answers 404 in each of these projects. places holds the Place of each [Project] in which the
+	// server was seen; when places is empty, IsServerGone asks all known projects. It returns an error, with the reason, when it
+	// cannot decide.
 	IsServerGone(ctx context.Context, providerID string, places []string) (bool, error)
 }
 
 // Project holds the resources of this cluster in one project of a cloud.
 type Project struct {
-	// Cloud and Place are those of the resources: see [Resource]. Together they identify the project, in every process.
+	// Cloud and Place have the same values as in the project's resources: see [Resource]. Together they identify the project, in
+	// every process.
 	Cloud, Place string
-	// Name is the project's name in messages.
+	// Name is the name of the project in messages.
 	Name string
 	// Unknown explains, for users, why the resources are not complete or not current, so that an absence proves nothing. It is
 	// empty when complete lists have been seen and the last list succeeded.
 	Unknown string
-	// Held describes, for users, which servers the mass-deletion guard of the project holds: see [Facts].Held. It is empty when
-	// there are none.
+	// Held describes, for users, which servers the mass-deletion guard of the project holds: see [Facts].Held. It is empty when the
+	// guard holds no server.
 	Held      string
 	Resources []Resource
-	// Rest is true when this stands for all projects that may not be known yet, for the reason in Unknown, and not for one project.
+	// Rest is true when this Project stands for all projects that may not be known yet, instead of for one project. Unknown then
+	// has the reason.
 	Rest bool
 }
 
@@ -53,8 +56,8 @@ const (
 
 // Resource is a resource of a cloud that has both owner tags: the ID of this cluster and the UID of a Machine.
 type Resource struct {
-	// Cloud is the cloudProvider under which provider specs name the cloud; it is set only by an Inventory that combines several
-	// clouds. Place is the provider's own identifier of the project and region.
+	// Cloud is the cloudProvider in the provider specs of this cloud. Only an Inventory that combines several clouds sets it. Place
+	// is the provider's own identifier of the project and region.
 	Cloud, Place string
 	Kind         ResourceKind
 	ID           string
@@ -64,7 +67,7 @@ type Resource struct {
 	Key ServerID
 	// Machine is the UID of the Machine for which the resource was created, or which adopts it.
 	Machine types.UID
-	// UsedBy is the ID of the existing server that a port or floating IP is attached to; empty when there is none.
+	// UsedBy is the ID of the existing server that a port or floating IP is attached to; empty when it is attached to none.
 	UsedBy string
 	// Seen is when this process first saw the resource. Created is the cloud's creation time; zero when the cloud reports none.
 	Seen, Created time.Time

@@ -11,7 +11,7 @@ import (
 type ServerID string
 
 // Placement is where a Machine asks the cloud for a server. Back-offs for lack of capacity belong to a placement, because a
-// shortage concerns every Machine that asks for the same one. The two values have a meaning for the provider only; others compare
+// shortage concerns every Machine with the same placement. Only the provider interprets the two fields; other packages compare
 // them, store them in a [v1alpha1.GroupBackoff], and show them.
 type Placement struct {
 	// Flavor is the flavor as the provider spec names it; empty when it names none.
@@ -20,15 +20,15 @@ type Placement struct {
 	Zone string
 }
 
-// Provider answers what follows from the content of Kubernetes objects alone. It makes no call and holds no state, and is safe for
-// concurrent use.
+// Provider answers questions that the content of Kubernetes objects alone decides. It makes no call and holds no state, and is safe
+// for concurrent use.
 type Provider interface {
 	// ServerID returns the identity of the server that a provider ID of a Machine or Node names; empty when the ID is not one of
 	// this provider. All spellings of a provider ID return the same ServerID.
 	ServerID(providerID string) ServerID
 
-	// Placement returns the placement of a Machine of that spec, as far as its own provider spec has it. known is false when the
-	// spec is stored elsewhere, as in a MachineClass, or cannot be read.
+	// Placement returns the placement of a Machine with that spec, as far as the spec itself contains it. known is false when the
+	// provider spec is stored elsewhere, as in a MachineClass, or cannot be read.
 	Placement(spec *v1alpha1.MachineSpec) (p Placement, known bool)
 
 	// IDPrefix returns the part of a Node's provider ID before the server's own part; empty when there is none, or when the
@@ -43,26 +43,26 @@ type Provider interface {
 	// Remembered parses the Machine's status.providerStatus.
 	Remembered(m *v1alpha1.Machine) Remembered
 
-	// MayBeLeft names, for users, what may still exist in the cloud when a Machine is removed without an answer of the cloud. It
-	// ends a message of the Machine controller.
+	// MayBeLeft names, for users, what may still exist in the cloud when a Machine is removed although the cloud did not answer.
+	// The text ends a message of the Machine controller.
 	MayBeLeft(m *v1alpha1.Machine) string
 }
 
-// Remembered holds what other packages need of a Machine's status.providerStatus.
+// Remembered holds what other packages need from a Machine's status.providerStatus.
 type Remembered struct {
-	// Server is true when a server was created for the Machine at some time.
+	// Server is true when a server was ever created for the Machine.
 	Server bool
 	// HostID is the last known [Server.HostID].
 	HostID string
-	// AtOnce covers the fields that only the status records: a change of it must be written at once. BeforeDeletion covers the
-	// fields that the cloud stops showing once the server is gone: a change of it must be written before the server is deleted.
-	// Callers compare both and read nothing else from them.
+	// AtOnce covers the fields that only the status records: a change of AtOnce must be written immediately. BeforeDeletion covers
+	// the fields that the cloud stops showing once the server is gone: a change of BeforeDeletion must be written before the server
+	// is deleted. Callers compare both strings and read nothing else from them.
 	AtOnce, BeforeDeletion string
 }
 
 // Record is what a provider has observed of a Machine's resources and stores in status.providerStatus.
 type Record interface {
-	// MergeInto returns status.providerStatus with the record merged into what is stored (nil: nothing). It returns stored itself
-	// when the record changes nothing.
+	// MergeInto returns status.providerStatus with the record merged into stored, which is nil when nothing is stored. It returns
+	// stored itself when the record changes nothing.
 	MergeInto(stored *runtime.RawExtension) *runtime.RawExtension
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// follow queues the connection to be attached to its project, whose servers are listed from then on.
+// follow queues the connection to be attached to its project. drover lists the project's servers from then on.
 func (c *Cloud) follow(conn *connection, now time.Time) {
 	if conn.use(now) {
 		c.joining.Add(conn)

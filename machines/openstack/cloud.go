@@ -29,8 +29,8 @@ const Name = spec.Name
 type Options struct {
 	// Clock defaults to the real clock.
 	Clock clock.WithDelayedExecution
-	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. Without one, a provider
-	// spec may refer to none of them.
+	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. nil means that provider
+	// specs cannot refer to such objects.
 	Reader ctrlclient.Reader
 	// ClusterID is the second owner tag on every resource that drover creates. Required; no white space.
 	ClusterID string
@@ -38,12 +38,12 @@ type Options struct {
 	// own endpoint only. It may be empty.
 	Configured client.Credentials
 	// Reread returns the current value of Configured. It is called when the Cloud starts and then every 10 s, so that credentials
-	// can be rotated without a restart; their endpoint must not change. nil: they never change.
+	// can be rotated without a restart; their endpoint must not change. nil means that the credentials never change.
 	Reread func() (client.Credentials, error)
 	// HTTP sends the requests. Default: one like http.DefaultTransport. It must be an *http.Transport when credentials have a CA
 	// bundle.
 	HTTP http.RoundTripper
-	// Registry is where the metrics are registered; nil: they are not.
+	// Registry registers the metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
 	// AllowedEndpoints are the Keystone endpoints besides the configured cloud's that a provider spec may name, in the format of
 	// client.ParseEndpoints. drover sends nothing to any other endpoint, unless it is set in a Secret of OwnNamespace or of an
@@ -55,16 +55,16 @@ type Options struct {
 	IdentityOverride bool
 	// AllowedNamespaces are the namespaces besides the Machine's own that references of a provider spec may point into.
 	AllowedNamespaces []string
-	// ServiceAccount is drover's service account, as namespace:name. An error about a forbidden Secret has a command with it.
-	// Default: v1alpha1.DefaultServiceAccount.
+	// ServiceAccount is drover's service account, as namespace:name. An error about a Secret that drover is forbidden to read
+	// contains a command with this name. Default: v1alpha1.DefaultServiceAccount.
 	ServiceAccount string
-	// Guarded reports whether the admission policies are in force that let only drover and operators write the status of a Machine
-	// and its guarded annotations. drover trusts two of these only then: the annotation that allows the adoption of a server, and
-	// the record of volumes and floating IPs that the cloud no longer shows on the server. Default: never in force.
+	// Guarded reports whether the admission policies are in force. With them, only drover and operators can write the status of a
+	// Machine and its guarded annotations. drover needs the policies to trust the annotation that allows the adoption of a server,
+	// and the record of volumes and floating IPs that the cloud no longer shows on the server. Default: never in force.
 	Guarded func() bool
 	// Holds stores what the mass-deletion guard holds, across restarts. Default: in memory only.
 	Holds Holds
-	// Collect reports whether an operator has confirmed the loss of many servers at once (annotation
+	// Collect reports whether an operator has confirmed the loss of many servers at the same time (annotation
 	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster ID). It is called only while the mass-deletion guard
 	// holds servers. Default: a loss cannot be confirmed.
 	Collect func(ctx context.Context) (bool, error)
@@ -73,15 +73,15 @@ type Options struct {
 	SharedServerGroup bool
 	// ReadOnly allows only reads and sign-ins. Any other request fails before it is sent.
 	ReadOnly bool
-	// GPUTypes are PCI aliases that count as GPUs, besides those whose name shows it.
+	// GPUTypes are the PCI aliases that count as GPUs, in addition to those whose name shows that they are GPUs.
 	GPUTypes []string
 	// CloudProviders are the names of all clouds that a provider spec may name, including this one. An error about any other name
 	// lists them. Default: Name.
 	CloudProviders []string
-	// Lease is checked before each request that changes a resource. nil: it is always fresh.
+	// Lease is checked before each request that changes a resource. nil means that the lease is always fresh.
 	Lease cloud.Lease
-	// ProviderIDRegion makes the provider IDs of nodes openstack://<region>/<id> instead of openstack:///<id>, as some releases of
-	// the cloud-controller-manager do.
+	// ProviderIDRegion gives nodes the provider ID openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
+	// cloud-controller-manager do.
 	ProviderIDRegion bool
 }
 

@@ -59,8 +59,8 @@ func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []st
 	return len(projects) > 0, nil
 }
 
-// mayHave returns the projects at the given places, in which a server was seen, or all known projects when places is empty. When
-// one of the places is not known, why names it.
+// mayHave returns the projects that may have a server: those at the given places, in which the server was seen, or all known
+// projects when places is empty. When drover does not know one of the places, why names that place.
 func (c *Cloud) mayHave(ctx context.Context, places []string) (projects []*inventory.Project, why string) {
 	if len(places) == 0 {
 		return c.connections.projects(), c.unlisted(ctx)

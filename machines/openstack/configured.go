@@ -60,7 +60,8 @@ func (c *Cloud) rereadCredentials(ctx context.Context, lastError string) string 
 }
 
 // reconfigure replaces the credentials of the configured cloud. Their endpoint must not change, because connections, lists and
-// limits belong to it. Nor may the project or the region, because drover would then create new servers in another place unnoticed.
+// limits belong to it. The project and the region must not change either, because drover would then create new servers in another
+// place unnoticed.
 func (c *Cloud) reconfigure(ctx context.Context, now client.Credentials) error {
 	was := c.specs.Configured()
 	switch {
@@ -81,8 +82,9 @@ func (c *Cloud) reconfigure(ctx context.Context, now client.Credentials) error {
 	return nil
 }
 
-// staysInProject signs in with new credentials of the configured cloud. It returns an error when that fails, or when they are for
-// another project or region than those in use. It compares nothing when those in use have never signed in.
+// staysInProject signs in with new credentials of the configured cloud. It returns an error when the sign-in fails, or when the new
+// credentials are for another project or region than the credentials in use. It compares nothing when the credentials in use have
+// never signed in.
 func (c *Cloud) staysInProject(ctx context.Context, now client.Credentials) error {
 	conn := c.configured(ctx)
 	if conn == nil {

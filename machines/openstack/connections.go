@@ -101,8 +101,9 @@ func (c *connections) byKey() map[string]*inventory.Project {
 	return all
 }
 
-// toProject returns the most recently used connection to a project whose credentials are not refused; nil when there is none. Any
-// Keystone can claim to have a project of that ID. So if several do, only the one at the configured cloud's endpoint, own, counts.
+// toProject returns the most recently used connection to the project at, of the connections whose credentials are not refused; nil
+// when there is none. Any Keystone can claim to have a project with this ID. If several Keystones do, toProject returns only a
+// connection to the configured cloud's endpoint, which is own.
 func (c *connections) toProject(at inventory.Site, own string) *connection {
 	// Read the connections first: a project is stored before a connection is attached to it, so every Keystone with a connection in
 	// all is counted below.
@@ -118,7 +119,7 @@ func (c *connections) toProject(at inventory.Site, own string) *connection {
 	}))
 }
 
-// ofMachine returns a connection to a project that has a resource with the Machine's owner tag: the server with that ID or, when
+// ofMachine returns a connection to a project that has a resource with the Machine's owner tag: the server serverID or, when
 // serverID is empty, any server, port, floating IP or unresolved create. It returns nil when there is none.
 func (c *connections) ofMachine(machine types.UID, serverID string) *connection {
 	return c.touch(lastUsed(c.all(), func(p *inventory.Project) bool {
@@ -126,8 +127,8 @@ func (c *connections) ofMachine(machine types.UID, serverID string) *connection 
 	}))
 }
 
-// lastUsed returns the most recently used connection whose project satisfies wanted and whose credentials are not refused; nil when
-// there is none.
+// lastUsed returns the most recently used connection whose project satisfies wanted, of the connections whose credentials are not
+// refused; nil when there is none.
 func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *connection) {
 	var latest time.Time
 	for _, conn := range all {

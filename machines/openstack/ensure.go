@@ -24,7 +24,7 @@ func (i *instance) Prepare(ctx context.Context) error {
 	return i.ensureFloatingIP(ctx)
 }
 
-// ensurePorts creates the Machine's missing ports, one for each network, and replaces those that a server create with an unknown
+// ensurePorts creates the Machine's missing ports, one for each network. It replaces each port that a server create with an unknown
 // outcome may use.
 func (i *instance) ensurePorts(ctx context.Context) error {
 	p, plan, end, err := i.beginMaking(ctx)
@@ -82,8 +82,9 @@ func (i *instance) ensurePort(ctx context.Context, p *inventory.Project, plan *c
 	return nil
 }
 
-// ensureFloatingIP creates a floating IP with the owner tag on the first port, when the spec asks for one, and moves it there when
-// that port was replaced. It never attaches an address that it did not create (MC-50), and only the first network gets one (MC-51).
+// ensureFloatingIP creates a floating IP with the owner tag on the first port when the spec asks for one, and moves the floating IP
+// to the first port when that port was replaced. It never attaches an address that drover did not create (MC-50), and only the
+// first network gets a floating IP (MC-51).
 func (i *instance) ensureFloatingIP(ctx context.Context) error {
 	if i.spec != nil && i.spec.FloatingIPPool == "" || i.machine.FloatingIPID != "" {
 		return nil
@@ -157,7 +158,7 @@ func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inve
 
 // noteFailure records a failed create, which may have succeeded in the cloud. When the cloud refused it, the cached ports are
 // checked again. When the cloud does not have the flavor or image, the catalog's cache is out of date, and the next attempt looks
-// them up again.
+// both up again.
 func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
 	p.Attempted(m, err)
 	if fault.Unmatched(fault.Of(err).Code) {
@@ -214,8 +215,8 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before Nova answered its create", made)
 }
 
-// portIDs returns the IDs of the ports in the order of their networks. It returns Conflict when one of them must be created or
-// replaced first.
+// portIDs returns the IDs of the ports in the order of their networks. It returns Conflict when a port must be created or replaced
+// first.
 func (i *instance) portIDs(p *inventory.Project, plan *catalog.Plan) ([]string, error) {
 	known := p.PortsOf(i.subject.uid)
 	var ids []string

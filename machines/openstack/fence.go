@@ -46,7 +46,7 @@ func (i *instance) replacePort(ctx context.Context, p *inventory.Project, n int,
 }
 
 // findIPOf looks for a floating IP that a previous leader created on the port that is now deleted, and that no list has shown yet.
-// Without this, drover would create a second one for the new port.
+// Otherwise drover would create a second floating IP for the new port.
 func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) error {
 	if _, known := p.FloatingIPOf(i.subject.uid); known || n > 0 || i.machine.FloatingIPID != "" || i.spec.FloatingIPPool == "" {
 		return nil
@@ -55,8 +55,8 @@ func (i *instance) findIPOf(ctx context.Context, p *inventory.Project, n int) er
 	return err
 }
 
-// moveIP attaches the Machine's floating IP to its first port, when it is on another port or on none: a new port has a new ID, and
-// Neutron disassociates the address when its port is deleted.
+// moveIP attaches the Machine's floating IP to the Machine's first port, when the floating IP is on another port or on none. This
+// happens after the port was replaced: the new port has a new ID, and Neutron disassociates an address when its port is deleted.
 func (i *instance) moveIP(ctx context.Context, p *inventory.Project) error {
 	ip, _ := p.FloatingIPOf(i.subject.uid)
 	port, ok := p.PortsOf(i.subject.uid)[0]

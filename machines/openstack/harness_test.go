@@ -23,7 +23,7 @@ import (
 
 const testCluster = "cluster-1"
 
-// bench is a driver with a simulated cloud, connected by real HTTP; both use one fake clock that the test steps.
+// bench is a driver with a simulated cloud, connected by real HTTP; both use one fake clock that the test advances.
 type bench struct {
 	t     *testing.T
 	ctx   context.Context
@@ -31,7 +31,7 @@ type bench struct {
 	sim   *sim.Cloud
 	cloud *Cloud
 	stop  func()
-	// options are the driver's; reader may be set before restart.
+	// options are the driver's options; a test may set Reader before it restarts the driver.
 	options Options
 }
 
@@ -97,7 +97,7 @@ func (b *bench) restart() {
 	b.start()
 }
 
-// eventually steps the clock until holds returns true.
+// eventually advances the clock until holds returns true.
 func (b *bench) eventually(what string, holds func() bool) {
 	b.t.Helper()
 	err := wait.PollUntilContextTimeout(b.ctx, 2*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
@@ -112,7 +112,7 @@ func (b *bench) eventually(what string, holds func() bool) {
 	}
 }
 
-// pass steps the clock by that duration, in small steps, and lets the driver work in between.
+// pass advances the clock by that duration, in small steps, and lets the driver work in between.
 func (b *bench) pass(d time.Duration) {
 	b.t.Helper()
 	end := b.clock.Now().Add(d)
@@ -233,7 +233,7 @@ func placeOf(f cloud.Facts) provider.Record {
 	return *f.Place.(*provider.Record)
 }
 
-// guarded sets that the admission policies are in force, from the next start on.
+// guarded makes the admission policies count as in force, from the driver's next start on.
 func (b *bench) guarded() { b.options.Guarded = func() bool { return true } }
 
 func (b *bench) connectionOf(uid types.UID) *connection {

@@ -32,8 +32,8 @@ type instance struct {
 	// badProviderID is set when spec.providerID is not the provider ID of a server.
 	badProviderID *fault.Error
 	config        *v1alpha1.ProviderConfig
-	// spec is the Machine's provider spec. invalid is the error about it. While invalid is set, drover creates nothing but deletes
-	// as usual, and spec may be nil.
+	// spec is the Machine's provider spec. invalid is the error in it. While invalid is set, drover creates nothing but deletes as
+	// usual, and spec may be nil.
 	spec    *spec.Spec
 	invalid error
 	// plan is spec with all names resolved; nil until it is needed for a create.
@@ -43,7 +43,8 @@ type instance struct {
 	// recorded is the record in the Machine's status. trusted is true while the admission policies guard it.
 	recorded inventory.Record
 	trusted  bool
-	// access holds the credentials of the Machine's spec; the zero value while those of another Machine are used.
+	// access holds the credentials of the Machine's spec; it is the zero value while the instance uses the credentials of another
+	// Machine.
 	access spec.Access
 	// group is the node group or set whose share of the request rate the Machine uses.
 	group string
@@ -54,8 +55,8 @@ type instance struct {
 }
 
 // Instance reads the Machine's provider spec. For a Machine that has a server or is being deleted it reads leniently, so that an
-// error in the spec does not block the deletion of its resources. findProject chooses the project of a Machine that is being
-// deleted.
+// error in the spec does not block the deletion of the Machine's resources. findProject chooses the project of a Machine that is
+// being deleted.
 func (c *Cloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	i := &instance{
 		cloud: c, key: types.NamespacedName{Namespace: m.Namespace, Name: m.Name},
@@ -94,7 +95,7 @@ func (i *instance) read(ctx context.Context, m *v1alpha1.Machine) error {
 	}
 	i.warnings = append(i.warnings, s.Warnings()...)
 	if i.unreadable != nil && i.machine.Leaving && i.machine.ServerID == "" {
-		// The credentials may be those of another project, which is then followed like all known ones.
+		// The credentials may be those of another project. drover then follows that project like all known projects.
 		i.cloud.register(i)
 		return i.unreadable
 	}

@@ -7,9 +7,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// Observe returns the Machine's facts from memory, after at most one GET by ID. It makes this call when a server is named or known
-// that no list shows, or when a port is bound to a server, because only an answer to a GET proves an absence. It also makes it once
-// for a server in ERROR whose fault is not in the list.
+// Observe returns the Machine's facts from memory, after at most one GET by ID. It makes this call when no list shows a server that
+// is named or known, or when a port is bound to a server, because only an answer to a GET proves an absence. It also makes this
+// call once for a server in ERROR whose fault is not in the list.
 func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	p, err := i.project()
 	if p == nil {

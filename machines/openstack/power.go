@@ -27,7 +27,7 @@ func (i *instance) ObserveNow(ctx context.Context) (cloud.Facts, error) {
 }
 
 // StartServer asks Nova to start the Machine's server, and schedules a list of the servers. Nova answers 409 both when the server
-// is not shut down any more and when it refuses to start it; a GET of the server's state shows which of them it was.
+// is not shut down any more and when Nova refuses to start it; a GET of the server's state shows which case it is.
 func (i *instance) StartServer(ctx context.Context) error {
 	p, err := i.ready()
 	if err != nil {

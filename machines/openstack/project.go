@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// startGrace is how long after the start of the process an absence from all known projects proves nothing: not every Machine has
-// been reconciled until then, so that some projects are still unknown.
+// startGrace is the time after the start of the process during which an absence from all known projects proves nothing. Not every
+// Machine has been reconciled by then, so some projects may still be unknown.
 const startGrace = time.Minute
 
 // findProject chooses the connection for a Machine that is being deleted. cause is the reason why its own spec or credentials
@@ -72,7 +72,8 @@ func (i *instance) moveProject() {
 	}
 }
 
-// connectionTo returns the most recently used connection to a project whose credentials are not refused; nil when there is none.
+// connectionTo returns the most recently used connection to a project, of the connections whose credentials are not refused; nil
+// when there is none.
 func (c *Cloud) connectionTo(at inventory.Site) *connection {
 	return c.connections.toProject(at, client.NormalEndpoint(c.specs.Configured().IdentityEndpoint))
 }
@@ -87,7 +88,8 @@ func (c *Cloud) unlisted(ctx context.Context) string {
 	for _, conn := range c.connections.all() {
 		p := conn.attached()
 		_, refused := conn.session.Known()
-		// Wait for a Keystone that does not answer only if it is the configured cloud's: a provider spec can name any other.
+		// Wait for a Keystone that does not answer only if it is the configured cloud's, because a provider spec can name any
+		// other Keystone.
 		awaited := refused == nil || conn == own && !fault.Is(refused, fault.Auth)
 		if p == nil && awaited && conn.isQueued() {
 			return fmt.Sprintf("%s has not answered the sign-in yet", conn.session.IdentityEndpoint())

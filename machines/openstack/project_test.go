@@ -10,8 +10,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// vanishes calls the steps of the Machine controller for a Machine that is being deleted, until all is released or the Machine may
-// be removed.
+// vanishes calls the steps of the Machine controller for a Machine that is being deleted, until all its resources are released or
+// the Machine may be removed.
 func (b *bench) vanishes(m *v1alpha1.Machine) {
 	b.t.Helper()
 	var last error

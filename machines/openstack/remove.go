@@ -19,13 +19,14 @@ import (
 )
 
 // DeleteServer asks Nova to delete every server of the Machine, each at most once per back-off (30 s, doubling to 5 min). A 404 does
-// not prove that a server is gone, because Nova also returns it for a server whose create has just begun; Observe decides.
+// not prove that a server is gone, because Nova also returns it for a server whose create has just begun. Observe decides whether
+// the server is gone.
 func (i *instance) DeleteServer(ctx context.Context) error {
 	return i.deleteServers(ctx, false)
 }
 
-// DeleteFailed deletes only servers in ERROR and those that have lost their ports: after a create with an unknown outcome another
-// server may work.
+// DeleteFailed deletes only servers in ERROR and servers that have lost their ports. After a create with an unknown outcome, another
+// server of the Machine may work.
 func (i *instance) DeleteFailed(ctx context.Context) error {
 	return i.deleteServers(ctx, true)
 }
@@ -82,7 +83,7 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 		return none, err
 	}
 	if p.HasAttempt(i.subject.serverTag()) {
-		// A server may still appear that uses the ports and the floating IP.
+		// A server that uses the ports and the floating IP may still appear.
 		return none, nil
 	}
 	left, err := i.releaseAddresses(ctx, p)
@@ -105,8 +106,8 @@ func (i *instance) Release(ctx context.Context) (cloud.Released, error) {
 	return cloud.Released{Done: true, Left: append(left, volumesLeft...)}, nil
 }
 
-// releaseAddresses deletes the floating IP with the Machine's owner tag. It also deletes the one that an annotation names, if that
-// was the Machine's. left names one that it did not delete.
+// releaseAddresses deletes the floating IP with the Machine's owner tag. It also deletes the floating IP that an annotation names,
+// if that floating IP was the Machine's. left names a floating IP that it did not delete.
 func (i *instance) releaseAddresses(ctx context.Context, p *inventory.Project) (left []string, err error) {
 	if ip, ok := p.FloatingIPOf(i.subject.uid); ok {
 		if err := i.deleteIP(ctx, ip); err != nil {

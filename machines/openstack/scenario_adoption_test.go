@@ -187,7 +187,7 @@ func TestResourcesThatAreNotCollected(t *testing.T) {
 	}
 }
 
-// leavesAlone checks that none of the Machine's calls touch a server. With says, Facts.Foreign must name the server.
+// leavesAlone checks that none of the Machine's calls touch a server. If says is true, Facts.Foreign must name the server.
 func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	b.t.Helper()
 	i := b.synced(m)

@@ -19,7 +19,7 @@ import (
 
 func fullFields() fields { return seedFields().with("floatingIpPool", sim.MetaKubePool) }
 
-// once counts the resources that were created for one Machine.
+// once fails the test unless the cloud has exactly one server, one port and one floating IP.
 func (b *bench) once(t *testing.T) {
 	t.Helper()
 	left := b.sim.Leftovers()

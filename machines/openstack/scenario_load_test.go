@@ -92,7 +92,8 @@ func newSlow(t *testing.T, machines, atATime int) *slow {
 	return s
 }
 
-// reconcile calls step for each Machine until it is done, as the Machine controller does, and returns how long that took.
+// reconcile calls step for each Machine until step reports that it is done, as the Machine controller does. It returns
+// the time until all Machines were done.
 func (s *slow) reconcile(step func(ctx context.Context, m *v1alpha1.Machine) (bool, error)) time.Duration {
 	began := time.Now()
 	load.Workers{Count: workersOfController, Follow: s.Follow, Reconcile: func(key types.NamespacedName) time.Duration {

@@ -118,7 +118,7 @@ func TestDuplicateOfAServerThatLostItsPort(t *testing.T) {
 	})
 }
 
-// duplicate creates a second server with both tags of the Machine, on a port that replaces the first server's.
+// duplicate creates a second server with both tags of the Machine, on a port that replaces the first server's port.
 func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	b.t.Helper()
 	plan, own := b.plan(m), subject{cluster: testCluster, uid: m.UID}

@@ -62,7 +62,7 @@ func TestSeveralServersOfAMachineWithoutProviderID(t *testing.T) {
 	})
 }
 
-// slowRoad delays the first create of a kind of resource until it is released, even when its sender is gone.
+// slowRoad delays the first create of a kind of resource until the create is released, even when the sender of the create is gone.
 type slowRoad struct {
 	next      http.RoundTripper
 	what      string
@@ -149,8 +149,8 @@ func (b *bench) defaultGroups() []defaultGroup {
 	return slices.DeleteFunc(all.Groups, func(g defaultGroup) bool { return g.Name != "kubernetes-v1" })
 }
 
-// A create of a leader that has lost its lease may be carried out long after the next leader has listed everything. It names a port
-// that the next leader has replaced. So it is refused, and the next leader's server keeps its own port.
+// A create of a leader that has lost its lease may be carried out long after the next leader has listed everything. The create
+// names a port that the next leader has replaced. So the cloud refuses the create, and the next leader's server keeps its own port.
 func TestCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
 	for _, tt := range []struct {
 		name string
@@ -211,8 +211,8 @@ func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	return road
 }
 
-// Ports were listed at once, and servers only when the cloud worked again: ports that were read so early prove nothing about
-// creates in progress.
+// The ports were listed immediately, but the servers only when the cloud worked again. Ports that were read so early prove nothing
+// about creates in progress.
 func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())

@@ -13,7 +13,7 @@ import (
 
 func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	b := newBench(t)
-	// Each value is one that the cloud or drover refuses with a message that would contain it.
+	// The cloud or drover refuses each of these values, with a message that would contain the value.
 	values := map[string]string{
 		"flavor": "hidden-flavor", "image": "hidden-image", "availabilityZone": "hidden-zone", "network": "hidden-network",
 		"networks": "hidden-networks", "subnet": "hidden-subnet", "securityGroups": "hidden-group", "floatingIpPool": "hidden-pool",
@@ -23,7 +23,7 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 		"projectID": "hidden-projectid", "domainName": "hidden-domain", "applicationCredentialID": "hidden-appid",
 		"identityEndpoint": "http://hidden-host.invalid:5000/v3", "tenantName": "hidden-tenant",
 	}
-	// Keystone's message does not show which of these it refuses.
+	// Keystone's message does not show which of these values it refuses.
 	unnamed := map[string]bool{"projectName": true, "projectID": true, "tenantName": true, "domainName": true}
 	lists := map[string]bool{"networks": true, "securityGroups": true}
 	for kind, ref := range map[string]func(key string) map[string]any{

@@ -137,7 +137,7 @@ func TestStoredHolds(t *testing.T) {
 			}
 			return false
 		})
-		// Most of the Machines are deleted now: what is left would be few losses among few servers.
+		// Most of the Machines are deleted now. The losses that remain would be few losses among few servers.
 		b.stop()
 		b.sim.ArchiveDeleted()
 		left := machines[3:]

@@ -125,7 +125,7 @@ func TestTakeOverOfMachineControllersServers(t *testing.T) {
 	}
 }
 
-// address creates a floating IP without a tag, as machine-controller does, on the given port; empty: on none.
+// address creates a floating IP without a tag, as machine-controller does. It is on the given port, or on none if port is empty.
 func (b *bench) address(pool, port string) string {
 	b.t.Helper()
 	var made struct {

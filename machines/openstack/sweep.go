@@ -62,7 +62,7 @@ func (c *connections) sweep(u uses, before time.Time) {
 	}
 }
 
-// drop removes the unused connections and projects, and returns these connections.
+// drop removes the unused connections and projects, and returns the removed connections.
 func (c *connections) drop(u uses, before time.Time) (dropped []*connection) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

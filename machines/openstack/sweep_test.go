@@ -91,7 +91,7 @@ func inTenants(t *testing.T, test func(*tenants)) {
 	})
 }
 
-// machine returns a Machine with its own credentials; without any when user is empty.
+// machine returns a Machine with its own credentials, or without credentials when user is empty.
 func (w *tenants) machine(name, user, password, project string) *v1alpha1.Machine {
 	f := seedFields()
 	if user != "" {

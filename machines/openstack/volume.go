@@ -22,10 +22,10 @@ type volume struct {
 	} `json:"attachments"`
 }
 
-// releaseVolumes deletes the volumes that the Machine's status names, or waits until they are gone. Nova deletes them together with
-// their server. When Nova has not deleted one, releaseVolumes deletes it if it was the Machine's, and names it in left otherwise. A
-// volume is done when Cinder answers 404 for it, or when it is attached to another server, since it is not the Machine's any more
-// then. waiting names the others with their state.
+// releaseVolumes deletes the volumes that the Machine's status names, or waits until they are gone. Nova deletes the volumes
+// together with their server. When Nova has not deleted a volume, releaseVolumes deletes the volume if it was the Machine's, and
+// otherwise names it in left. A volume is done when Cinder answers 404 for it, or when it is attached to another server, because
+// then it is not the Machine's any more. waiting names the volumes that are not done, with their state.
 func (i *instance) releaseVolumes(ctx context.Context, p *inventory.Project) (waiting, left []string, err error) {
 	servers, own := i.goneServers(p)
 	for _, id := range i.recorded.VolumeIDs {
@@ -71,8 +71,8 @@ func (v *volume) describe(id string) string {
 	return text
 }
 
-// goneServers returns the IDs of the Machine's former servers, and the volumes that were seen on them and are deleted with them. It
-// includes a server that only the Machine's status names when that status is guarded.
+// goneServers returns the IDs of the Machine's former servers, and the volumes that were seen on these servers and are deleted
+// together with their server. A server that only the Machine's status names is included when that status is guarded.
 func (i *instance) goneServers(p *inventory.Project) (servers []string, volumes map[string]bool) {
 	servers, volumes = p.GoneServers(i.machine.UID)
 	if i.trusted {
@@ -110,7 +110,7 @@ func (i *instance) deleteVolume(ctx context.Context, id string) (gone bool, err 
 	return fault.Is(err, fault.NotFound), ignoreNotFound(err)
 }
 
-// volumeFate is how a volume is handled whose server is gone.
+// volumeFate is how drover handles a volume whose server is gone.
 type volumeFate int
 
 const (

@@ -15,7 +15,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// recordsVolumes is like records, with these volumes instead of the server's.
+// recordsVolumes is like records, but records these volumes instead of the server's own.
 func (b *bench) recordsVolumes(m *v1alpha1.Machine, s *cloud.Server, ids ...string) {
 	b.t.Helper()
 	with, record := *s, recordOf(s)
@@ -34,8 +34,8 @@ func (b *bench) newVolume() string {
 	return made.Volume.ID
 }
 
-// shownVolume makes lists show a volume on each server that has none, as one that is deleted with the server. The simulated cloud
-// does not have this attachment, so it leaves the volume behind.
+// shownVolume makes the lists show a volume on each server that has none. The shown volume is one that Nova deletes with the
+// server. The simulated cloud does not have this attachment, so it leaves the volume behind.
 type shownVolume struct{ id atomic.Value }
 
 func (s *shownVolume) RoundTrip(req *http.Request) (*http.Response, error) {

@@ -12,7 +12,8 @@ import (
 )
 
 const (
-	// positiveTTL is how long an existing resource is cached, and negativeTTL how long a missing one (CAPI-15).
+	// positiveTTL is the time for which an existing resource is cached. negativeTTL is the time for which the absence of a
+	// resource is cached (CAPI-15).
 	positiveTTL = 10 * time.Minute
 	negativeTTL = 30 * time.Second
 )
@@ -81,8 +82,8 @@ func (c *cache) keep(key string, e cached) {
 	c.entries[key] = e
 }
 
-// dropOlder removes an answer that was requested before that time. It reports whether the next lookup makes a request: false when
-// the cached answer was requested at that time or later.
+// dropOlder removes the answer for a key if it was requested before the time than. It reports whether the next lookup makes a
+// request, which it does unless the cached answer was requested at that time or later.
 func (c *cache) dropOlder(key string, than time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +103,7 @@ func (c *cache) sweep() {
 	maps.DeleteFunc(c.entries, func(_ string, e cached) bool { return !now.Before(e.until) })
 }
 
-// drop removes the answers for these keys, so that the next lookups make a request.
+// drop removes the answers for these keys, so that the next lookup of each key makes a request.
 func (c *cache) drop(keys ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,8 +8,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Catalog looks up the resources that provider specs name, in one project and region, by name or ID. For a name of several
-// resources it returns an error with their IDs; for a name of none, an Invalid error with a code for each kind.
+// Catalog looks up the resources that provider specs name, in one project and region, by name or ID. When several
+// resources have the name, it returns an error with their IDs. When no resource has the name, it returns an Invalid error,
+// whose code depends on the kind.
 type Catalog struct {
 	session   *client.Session
 	cache     *cache

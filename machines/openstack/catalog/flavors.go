@@ -24,7 +24,7 @@ type Flavor struct {
 var localName = regexp.MustCompile(`^l\d+\.`)
 
 // isLocal reports whether the flavor's disk is on the host: an extra spec whose name ends with storage has the value local, or
-// there is no such extra spec and the flavor's name begins like l1.
+// there is no such extra spec and localName matches the flavor's name.
 func (f *Flavor) isLocal() bool {
 	if f.Disk == 0 {
 		return false
@@ -38,7 +38,7 @@ func (f *Flavor) isLocal() bool {
 }
 
 // flavor returns the flavor from the list of all flavors, which is cached for positiveTTL. When the cached list does not have the
-// name, it lists again, because the flavor may be newer.
+// name, flavor requests the list again, because the flavor may be newer than the cached list.
 func (c *Catalog) flavor(ctx context.Context, name string) (Flavor, error) {
 	return lookup(c.cache, flavorKind.key(name), func() (Flavor, error) {
 		began := c.cache.clock.Now()

@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// bench is a catalog of the simulated cloud, with a fake clock that the test steps.
+// bench is a catalog of the simulated cloud, with a fake clock that the test advances.
 type bench struct {
 	*Catalog
 	t     *testing.T
@@ -48,7 +48,7 @@ func (b *bench) catalogOf(credentials client.Credentials) *Catalog {
 	return New(session, b.clock, "cluster-1")
 }
 
-// withoutGroups returns seedSpec without security groups, which uses the default one.
+// withoutGroups returns seedSpec without security groups, so that the default group is used.
 func withoutGroups() *spec.Spec {
 	s := seedSpec()
 	s.SecurityGroups = nil

@@ -21,7 +21,7 @@ type Image struct {
 	Architecture string `json:"architecture"`
 }
 
-// image returns an active image: while an image is being replaced, two images have its name.
+// image returns an active image, because two images have the same name while one replaces the other.
 func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
 	return lookup(c.cache, imageKind.key(name), func() (Image, error) {
 		all, err := byNameOrID[Image](ctx, c.session, imageKind, name)
@@ -40,8 +40,8 @@ func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
 	})
 }
 
-// unlistedImage reads one image by its ID. Lists do not have community images, or images of another project that this project has
-// not accepted yet, but servers can be created from both. It returns none when the ID does not exist.
+// unlistedImage reads one image by its ID. Lists contain neither community images nor images of another project that this project
+// has not accepted yet, but servers can be created from both kinds. It returns no image when the ID does not exist.
 func (c *Catalog) unlistedImage(ctx context.Context, id string) ([]Image, error) {
 	var got Image
 	err := c.session.Do(ctx, client.Call{Service: client.Image, Doing: "looking up image " + id}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
@@ -62,8 +62,8 @@ func active(all []Image) []Image {
 	return slices.DeleteFunc(all, func(i Image) bool { return i.Status != "active" && i.Status != "" })
 }
 
-// imageNames returns the names of the project's images, for suggestions in an error only: the list is cached for positiveTTL. It
-// returns none when the list cannot be read.
+// imageNames returns the names of the project's images. They serve only as suggestions in an error, so the list is cached for
+// positiveTTL. It returns no names when the list cannot be read.
 func (c *Catalog) imageNames(ctx context.Context) []string {
 	names, err := lookup(c.cache, "images", func() ([]string, error) {
 		all, err := client.List[Image](ctx, c.session, client.Listing{

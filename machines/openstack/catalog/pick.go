@@ -29,7 +29,7 @@ type kind struct {
 	// notFound is the code of the error for a name that no resource has.
 	notFound fault.Code
 	service  client.Service
-	// path is the path of the list, and field the field of the response with the resources.
+	// path is the path of the list. field is the field of the response that holds the resources.
 	path, field string
 }
 
@@ -50,7 +50,7 @@ type wanted struct {
 // mostAlike is the maximum number of names that an error suggests.
 const mostAlike = 3
 
-// missing returns the error for a name that no resource has. It suggests those of the given names that are similar.
+// missing returns the error for a name that no resource has. The error suggests the names in there that are similar.
 func (w wanted) missing(there []string) *fault.Error {
 	where := ""
 	if w.region != "" {
@@ -63,7 +63,7 @@ func (w wanted) missing(there []string) *fault.Error {
 	return fault.New(fault.Invalid, w.kind.notFound, "%s %q is neither the name nor the ID of one that this project can see%s%s", w.kind.name, w.name, where, hint)
 }
 
-// pick returns the resource with that ID, else the one with that name.
+// pick returns the resource with the wanted ID, or else the one with the wanted name.
 func pick[T named](w wanted, all []T) (T, error) {
 	var hits []T
 	var ids []string
@@ -95,8 +95,8 @@ func namesOf[T named](all []T) []string {
 	return names
 }
 
-// byNameOrID lists the resources with that name or, if the name looks like an ID, with that ID. The response may have others as
-// well; pick selects.
+// byNameOrID lists the resources with that name or, if the name looks like an ID, with that ID. The response may contain other
+// resources as well; pick selects.
 func byNameOrID[T named](ctx context.Context, s *client.Session, k kind, name string) ([]T, error) {
 	l := k.listing(name)
 	fields := []string{"name"}

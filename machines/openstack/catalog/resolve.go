@@ -36,7 +36,7 @@ type step struct {
 }
 
 // Resolve returns the plan for a spec. It looks up what is not cached, and creates the default security group and the shared server
-// group when the spec needs them. The error names the field.
+// group when the spec needs them and they are missing. The error names the field.
 func (c *Catalog) Resolve(ctx context.Context, s *spec.Spec) (*Plan, error) {
 	return c.run(ctx, s, []step{
 		{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone},
@@ -51,7 +51,7 @@ func (c *Catalog) ResolveShape(ctx context.Context, s *spec.Spec) (*Plan, error)
 	return c.run(ctx, s, []step{{"flavor", c.resolveFlavor}, {"image", c.resolveImage}, {"availabilityZone", c.resolveZone}})
 }
 
-// Forget removes the spec's flavor and image from the cache, so that the next Resolve looks them up again.
+// Forget removes the spec's flavor and image from the cache, so that the next Resolve looks both up again.
 func (c *Catalog) Forget(s *spec.Spec) {
 	c.cache.drop(allFlavors, flavorKind.key(s.Flavor), imageKind.key(s.Image))
 }

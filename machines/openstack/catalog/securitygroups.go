@@ -35,16 +35,17 @@ func (c *Catalog) securityGroup(ctx context.Context, name string) (securityGroup
 	return find(ctx, c, securityGroupKind, name, byNameOrID[securityGroup])
 }
 
-// defaultSecurityGroup is the group for specs that name none (machine-controller's name). It allows traffic between its members.
+// defaultSecurityGroup is the name of the security group for specs that name none; machine-controller uses the same name. The group
+// allows traffic between its members.
 const defaultSecurityGroup = "kubernetes-v1"
 
-// defaultGroupDescription distinguishes the groups that drover created from others of that name.
+// defaultGroupDescription distinguishes the groups that drover created from other groups with the same name.
 const defaultGroupDescription = "nodes of a Kubernetes cluster reach each other; made by drover"
 
-// defaultGroup returns the default group, and creates it if it does not exist. When two programs have created one at the same time,
-// all use the oldest. It adds the missing rules to a group that drover created without finishing.
+// defaultGroup returns the default group, and creates it if it does not exist. When two programs have created a group at the same
+// time, all programs use the oldest group. If drover created the group without finishing it, defaultGroup adds the missing rules.
 func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
-	// The key differs from that of a spec that names the group, because such a name may refer to a group of another project.
+	// This key differs from the key for a spec that names the group, because such a name may refer to a group of another project.
 	return lookup(c.cache, "default security group", func() (securityGroup, error) {
 		all, err := c.defaultGroups(ctx)
 		if err != nil {
@@ -64,7 +65,7 @@ func (c *Catalog) defaultGroup(ctx context.Context) (securityGroup, error) {
 }
 
 // defaultGroups returns the project's own groups with the name of the default group. With an administrator's credentials Neutron
-// lists those of every project.
+// lists the groups of every project.
 func (c *Catalog) defaultGroups(ctx context.Context) ([]securityGroup, error) {
 	scope, err := c.session.Scope(ctx)
 	if err != nil {
@@ -99,8 +100,9 @@ func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	return c.settleDefaultGroup(ctx, made)
 }
 
-// settleDefaultGroup lists the groups again after the create. When another program has created one at the same time, both use the
-// oldest, and the younger one, which is not used yet, is deleted. A failed deletion is only logged.
+// settleDefaultGroup lists the groups again after the group made was created. When another program has created a group at the same
+// time, both programs use the oldest group. If made is not the oldest, settleDefaultGroup deletes it, because nothing uses it yet.
+// A failed deletion is only logged.
 func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
 	all, err := c.defaultGroups(ctx)
 	if err != nil || len(all) == 0 {

@@ -34,7 +34,7 @@ func TestDefaultSecurityGroup(t *testing.T) {
 	})
 }
 
-// adminOf returns the catalog that an administrator's credentials show in a new project.
+// adminOf returns a catalog that uses an administrator's credentials in a new project.
 func (b *bench) adminOf(project string) *Catalog {
 	b.t.Helper()
 	b.sim.AddProject(project, sim.MetaKubeDomain)

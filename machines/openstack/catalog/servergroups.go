@@ -18,11 +18,11 @@ func (c *Catalog) serverGroup(ctx context.Context, name string) (resource, error
 	return find(ctx, c, serverGroupKind, name, unfiltered[resource])
 }
 
-// sharedGroupPolicy spreads servers over as many hosts as there are.
+// sharedGroupPolicy spreads servers over as many hosts as possible.
 const sharedGroupPolicy = "soft-anti-affinity"
 
 // sharedServerGroup returns the cluster's server group, whose name contains the cluster ID, and creates it if it does not exist.
-// When two exist because the answer to a create was lost, all use the one with the lower ID.
+// When two groups exist because the answer to a create request was lost, drover always uses the group with the lower ID.
 func (c *Catalog) sharedServerGroup(ctx context.Context) (resource, error) {
 	name := "drover-" + c.clusterID
 	return lookup(c.cache, serverGroupKind.key(spec.SharedServerGroup), func() (resource, error) {

@@ -17,16 +17,16 @@ import (
 type answer struct {
 	service Service
 	status  int
-	// text is the message, and kind the error type that Neutron sends with it. When the body is not known to be OpenStack's, text
-	// is a summary: such a page is never shown.
+	// text is the message. kind is the error type that Neutron sends with the message. When the body is not known to be
+	// OpenStack's, text is a summary, because such a page is never shown.
 	text, kind string
-	// own is true when the body is an error in OpenStack's format. proof is true when it is the form in which this service reports
-	// that a resource does not exist.
+	// own is true when the body is an error in OpenStack's format. proof is true when the body has the form in which this service
+	// reports that a resource does not exist.
 	own, proof bool
 }
 
-// proxyStatuses are the status codes that proxies send themselves. Below 500, they count as OpenStack's only with an OpenStack
-// body.
+// proxyStatuses are the status codes that proxies generate themselves. A response with such a status below 500 counts as
+// OpenStack's only if it has an OpenStack body.
 var proxyStatuses = []int{
 	http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusConflict,
 	http.StatusRequestEntityTooLarge, http.StatusRequestURITooLong, http.StatusRequestHeaderFieldsTooLarge,

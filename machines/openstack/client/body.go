@@ -47,7 +47,7 @@ type pageKey struct{}
 // withPage returns a context whose calls read pages of lists.
 func withPage(ctx context.Context) context.Context { return context.WithValue(ctx, pageKey{}, true) }
 
-// bound replaces the body of a response by one whose Read fails beyond the size limit.
+// bound replaces the body of a response with one whose Read fails beyond the size limit.
 func bound(req *http.Request, resp *http.Response) error {
 	limit, list := int64(mostObject), (*atomic.Int64)(nil)
 	if page, _ := req.Context().Value(pageKey{}).(bool); page && serviceOf(req) != Identity && resp.StatusCode == http.StatusOK {
@@ -71,7 +71,7 @@ type boundedBody struct {
 	io.ReadCloser
 	url         *url.URL
 	limit, left int64
-	// list is the remaining size of the list that the body is a page of; nil for other bodies.
+	// list is the remaining size of the list to which this page belongs; nil for a body that is not a page of a list.
 	list *atomic.Int64
 }
 
@@ -101,7 +101,7 @@ func (b *boundedBody) tooLarge() error {
 }
 
 // foreign returns the error for a response that no OpenStack service sends: it came from something between drover and the cloud, or
-// in the cloud's place. Whether the request was carried out is unknown.
+// from something that answers instead of the cloud. Whether the request was carried out is unknown.
 func foreign(format string, args ...any) *fault.Error {
 	return fault.New(fault.Transient, fault.CodeForeignAnswer, format, args...)
 }

@@ -25,7 +25,7 @@ type Options struct {
 	// link-local, unspecified and multicast addresses only if Allowed has them. It must be an *http.Transport when credentials have
 	// a CA bundle.
 	HTTP http.RoundTripper
-	// Registry is where the metrics of the requests and of the limiter are registered; nil: they are not.
+	// Registry registers the metrics of the requests and of the limiter. nil means that they are not registered.
 	Registry prometheus.Registerer
 	// ReadOnly refuses every request that would change a resource in the cloud. Signing in is allowed.
 	ReadOnly bool
@@ -33,9 +33,9 @@ type Options struct {
 	Configured string
 	// Allowed are the other endpoints that sessions may use.
 	Allowed Endpoints
-	// Wake enqueues a Machine whose turn to make a call has come. It is required for calls with a Machine.
+	// Wake enqueues a Machine whose turn to make a call has come. It is required for calls that are made for a Machine.
 	Wake func(types.NamespacedName)
-	// Lease is checked before each request that changes a resource. nil: it is always fresh.
+	// Lease is checked before each request that changes a resource. nil means that the lease is always fresh.
 	Lease cloud.Lease
 }
 
@@ -66,15 +66,15 @@ func New(o Options) (*Client, error) {
 // Forget removes the waiting requests of a Machine.
 func (c *Client) Forget(machine types.UID) { c.limits.forget(machine) }
 
-// Sweep removes what was last used before that time: the rate limits and queues of endpoints, their microversions, and the counters
-// of groups for which living returns false.
+// Sweep removes what was last used before the given time: the rate limits and queues of endpoints, their microversions, and the
+// counters of groups for which living returns false.
 func (c *Client) Sweep(before time.Time, living func(group string) bool) {
 	c.limits.sweep(before)
 	c.versions.sweep(before)
 	c.metrics.sweep(before, living)
 }
 
-// Permits reports whether the URL of a Keystone is the configured cloud's or one of the allowed ones.
+// Permits reports whether drover may use a Keystone URL: it is that of the configured cloud, or an operator has allowed it.
 func (c *Client) Permits(endpoint string) bool {
 	return c.options.Configured != "" && SameEndpoint(c.options.Configured, endpoint) || c.options.Allowed.Permits(endpoint)
 }

@@ -18,14 +18,14 @@ import (
 type Credentials struct {
 	// IdentityEndpoint is Keystone's URL, with or without /v3.
 	IdentityEndpoint string
-	// Region is the region of the services; empty means the only one of the cloud.
+	// Region is the region of the services; empty means the cloud's only region.
 	Region string
 	// Interface selects the endpoints: public (default), internal or admin.
 	Interface string
 
 	Username, Password string
-	// DomainName is the domain of both user and project. UserDomainName and ProjectDomainName, and the IDs, override it; only a
-	// configured cloud has them.
+	// DomainName is the domain of both user and project. UserDomainName, ProjectDomainName and the domain IDs override it; only
+	// the configured cloud can set these overrides, not a Machine's spec.
 	DomainName, DomainID               string
 	UserDomainName, UserDomainID       string
 	ProjectDomainName, ProjectDomainID string
@@ -35,13 +35,14 @@ type Credentials struct {
 
 	Token string
 
-	// Vouched is true when the endpoint is set in a Secret of drover's own or an allowed namespace, so that it need not be in the
-	// list of allowed endpoints.
+	// Vouched is true when the endpoint is set in a Secret of drover's own namespace or of an allowed namespace. The list of
+	// allowed endpoints then need not contain it.
 	Vouched bool
 	// Shown maps values that came from a Secret or ConfigMap to the reference that messages show instead.
 	Shown map[string]string
 
-	// CACert is a PEM bundle to trust in addition to the system's; empty: only the system's.
+	// CACert is a PEM bundle of certificates to trust in addition to the system's certificates. Empty means that only the system's
+	// certificates are trusted.
 	CACert []byte
 }
 
@@ -108,7 +109,8 @@ func (c *Credentials) conceal(text string) string {
 	return Conceal(text, hidden)
 }
 
-// wordLength is the length up to which a hidden value is replaced only where it is a whole word: a hidden 30 does not change 1300.
+// wordLength is the maximum length of a hidden value that is replaced only where it is a whole word: a hidden 30 does not change
+// 1300.
 const wordLength = 3
 
 // Conceal replaces each hidden value in a text by the text to show instead. It replaces longer values first.

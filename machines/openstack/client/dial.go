@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// dialTimeout is the deadline for opening a connection, and tlsTimeout the one for the TLS handshake on it.
+	// dialTimeout is the deadline for opening a connection. tlsTimeout is the deadline for its TLS handshake.
 	dialTimeout = 10 * time.Second
 	tlsTimeout  = 10 * time.Second
 	// headTimeout is the deadline from sending a request to the end of the response headers. The rest of callTimeout is for the
@@ -31,7 +31,8 @@ const (
 // dialer opens connections to allowed addresses. It checks the resolved address, so that a host name cannot resolve to one that the
 // operator has not allowed.
 type dialer struct {
-	// configured is the host of the configured cloud, which is allowed whatever its address is; empty: there is none.
+	// configured is the host of the configured cloud, which is allowed whatever its address is. Empty means that there is no
+	// configured cloud.
 	configured string
 	allowed    Endpoints
 	dial       net.Dialer
@@ -118,7 +119,7 @@ func (d *dialer) open(ctx context.Context, network, to string) (net.Conn, error)
 	return own.DialContext(ctx, network, to)
 }
 
-// check refuses addresses of the machine or network that drover runs on, which have other services than a cloud.
+// check refuses the addresses of the machine and the network that drover runs on, because services other than a cloud listen there.
 func (d *dialer) check(to netip.AddrPort) error {
 	addr := to.Addr().Unmap().WithZone("")
 	kind := addressKind(addr)

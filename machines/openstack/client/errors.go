@@ -15,9 +15,9 @@ import (
 
 // refusal is a row of the table that maps responses to classes. The first matching row applies.
 type refusal struct {
-	service Service // empty: any
-	status  int     // 0: any
-	kind    string  // empty: any; Neutron's type
+	service Service // empty means any service
+	status  int     // 0 means any status
+	kind    string  // Neutron's error type; empty means any
 	text    *regexp.Regexp
 	class   fault.Class
 	code    fault.Code
@@ -80,7 +80,8 @@ func judge(a answer) (fault.Class, fault.Code) {
 	return fault.Unknown, fault.CodeUnknown
 }
 
-// classify returns a failure with its class. The message has the cloud's own text without the values that must not be shown.
+// classify returns the error for a failed call, with its class. The message has the cloud's own text without the values that
+// must not be shown.
 func classify(c Call, err error, creds *Credentials) error {
 	if err == nil {
 		return nil
@@ -133,8 +134,8 @@ func refused(err error) (gophercloud.ErrUnexpectedResponseCode, bool) {
 	return resp, ok
 }
 
-// UnknownOutcome reports whether a create that failed with err may have succeeded in the cloud. A create whose token was refused
-// and could not be renewed has not.
+// UnknownOutcome reports whether a create that failed with err may have succeeded in the cloud. A create has not succeeded when
+// its token was refused and could not be renewed.
 func UnknownOutcome(err error) bool {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if errors.As(err, &again) {

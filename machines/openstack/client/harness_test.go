@@ -43,7 +43,7 @@ func (c *testCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// session returns a session at the cloud, which is the configured one.
+// session returns a session at the test cloud, which is the client's configured cloud.
 func (c *testCloud) session(t *testing.T) *Session {
 	t.Helper()
 	return newTestSession(t, Options{Configured: c.URL + "/v3"}, c.URL+"/v3")

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// retryLease is how soon to retry when the lease was too old: it is renewed every few seconds.
+// retryLease is the time until a call is retried after the lease was too old. The lease is renewed every few seconds.
 const retryLease = time.Second
 
 // leased checks the age of the lease just before a request is sent, because the request may have waited in a queue, or the process
@@ -21,8 +21,8 @@ type leased struct {
 	clock clock.PassiveClock
 }
 
-// RoundTrip refuses a request that would change a resource while the lease is too old. Its outcome is certain, since it was not
-// sent: the caller need not look for a resource.
+// RoundTrip refuses a request that would change a resource while the lease is too old. The outcome of the request is certain,
+// because it was not sent: the caller need not look for a resource.
 func (l leased) RoundTrip(req *http.Request) (*http.Response, error) {
 	if changes(req) && !l.lease.Fresh(l.clock.Now()) {
 		err := fault.New(fault.RateLimited, fault.CodeRateLimited, "%s %s is not sent: drover's lease was not renewed in time", req.Method, req.URL.Path)

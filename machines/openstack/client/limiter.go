@@ -55,7 +55,7 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	return e
 }
 
-// sweep removes the queues, and the limiters with what they have learned, that were last used before that time.
+// sweep removes the queues and the limiters that were last used before the given time, with what they have learned.
 func (l *limits) sweep(before time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,7 +79,7 @@ type endpointLimiter struct {
 	clock   clock.WithDelayedExecution
 	wake    func(types.NamespacedName)
 	service Service
-	// lastUsed is when a request was last about to be sent. It is guarded by limits.mu.
+	// lastUsed is the last time at which a request was about to be sent. It is guarded by limits.mu.
 	lastUsed time.Time
 
 	mu     sync.Mutex
@@ -99,8 +99,8 @@ type request struct {
 
 // acquire returns when the request may be sent; the caller must call release afterwards. It returns RateLimited with the time after
 // which to retry: with the code RateLimited while the endpoint is paused, or WaitingForTurn while the request's turn has not come.
-// For a Machine it returns this at once, keeps the Machine's position in the queue and wakes the Machine later; other callers wait
-// for up to patience.
+// For a Machine it returns the error immediately, keeps the Machine's position in the queue and wakes the Machine later; other
+// callers wait for up to patience.
 func (e *endpointLimiter) acquire(ctx context.Context, kind requestKind, by caller) (*request, error) {
 	e.mu.Lock()
 	now := e.clock.Now()
@@ -177,7 +177,7 @@ type result struct {
 	unsent bool
 	// answered is true when the endpoint answered, except with an answer that it is unavailable.
 	answered bool
-	// rest is how long the endpoint asked to be left alone.
+	// rest is the pause that the endpoint asked for.
 	rest time.Duration
 }
 

@@ -91,7 +91,7 @@ func member(group, name string) caller {
 	return caller{group: group, machine: MachineRef{UID: types.UID(name), Key: types.NamespacedName{Name: name}}}
 }
 
-// ask makes one attempt.
+// ask makes one attempt to send a request.
 func (f *fleet) ask(by caller) (*request, error) {
 	f.mu.Lock()
 	f.passes++
@@ -99,7 +99,8 @@ func (f *fleet) ask(by caller) (*request, error) {
 	return f.acquire(context.Background(), posts, by)
 }
 
-// through makes one request of a Machine, which retries whenever it is woken, and returns how long that took.
+// through makes one request for a Machine, retries it whenever the Machine is woken, and returns the time until the
+// request was answered.
 func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	began := time.Now()
 	for {
@@ -128,7 +129,7 @@ func (f *fleet) waiters() int {
 // waits reports whether the error asks a Machine to wait for its turn.
 func waits(err error) bool { return err != nil && fault.Of(err).Code == fault.CodeWaitingForTurn }
 
-// fill takes all places of the kind, and returns their requests.
+// fill makes requests until all slots are taken, and returns the requests.
 func (f *fleet) fill(t *testing.T) []*request {
 	t.Helper()
 	var all []*request

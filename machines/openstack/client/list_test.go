@@ -21,7 +21,7 @@ func TestListsWithoutEnd(t *testing.T) {
 			var pages atomic.Int64
 			c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				// A client that does not stop reading comes to an end as well.
+				// The pages end at some point, so that the test also ends when the client never stops reading.
 				next := ""
 				if pages.Add(1) < 100 {
 					next = fmt.Sprintf(`{"rel":"next","href":"http://x/servers?marker=%d"}`, pages.Load())

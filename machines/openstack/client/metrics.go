@@ -63,7 +63,7 @@ func (m *metrics) count(s Service, verb, code, group string, now time.Time) {
 	m.requests.WithLabelValues(labels[:]...).Inc()
 }
 
-// sweep removes the counters of groups that were last counted before that time and do not exist any more.
+// sweep removes the counters of groups that do not exist any more and were last counted before the given time.
 func (m *metrics) sweep(before time.Time, living func(group string) bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,37 +12,39 @@ import (
 )
 
 const (
-	// grace is how long a place is reserved for a Machine that was woken. Its reconcile begins within milliseconds unless all
-	// workers are busy.
+	// grace is how long a slot is reserved for a Machine that was woken. The Machine's reconcile begins within milliseconds unless
+	// all workers are busy.
 	grace = 250 * time.Millisecond
-	// mostMissed limits how many missed calls in a row count, and thereby how many Machines are woken for one place.
+	// mostMissed is the maximum number of consecutive missed calls that are counted. It thereby limits how many Machines are woken
+	// for one slot.
 	mostMissed = 6
-	// askAgain is when a Machine retries that was never woken, which happens only through a bug.
+	// askAgain is the time after which a Machine retries even if it was never woken, which happens only through a bug.
 	askAgain = 30 * time.Second
-	// forgetAfter is when a woken Machine that did not retry is removed: it does not need the request any more.
+	// forgetAfter is the time after which a woken Machine that did not retry is removed from the queue, because it does not need
+	// the request any more.
 	forgetAfter = 2 * askAgain
 )
 
 // queue holds the requests of one kind at one endpoint: those in flight, and those that wait for their turn. Its fields are guarded
 // by endpointLimiter.mu.
 //
-// A Machine occupies no worker while it waits: it is parked. When its turn comes, the queue wakes (calls) it and reserves a place
-// for the time of grace. After that it calls the next Machine too, and the first of them to arrive gets the place. So the endpoint
-// is never idle for longer than grace while requests wait, and a Machine that does not arrive, for example because it is being
-// deleted, does not block the others.
+// A Machine occupies no worker while it waits: it is parked. When its turn comes, the queue calls the Machine, that is, wakes it,
+// and reserves a slot for it during the time of grace. After that time the queue calls the next Machine too, and the first called
+// Machine to arrive gets the slot. So the endpoint is never idle for longer than grace while requests wait. A Machine that does not
+// arrive, for example because it is being deleted, does not block the others.
 type queue struct {
-	// lastUsed is when a request of the kind was last about to be sent, or has ended.
+	// lastUsed is the last time at which a request of the kind was about to be sent, or ended.
 	lastUsed    time.Time
 	concurrency *lim.Concurrency
 	inFlight    int
 	line        lim.FairQueue[*waiter]
-	// parked holds the Machines that wait and those that were called, by UID.
+	// parked holds, by UID, the Machines that wait and the Machines that were called.
 	parked map[types.UID]*waiter
-	// called holds the waiters that were called and have not arrived, in the order of the calls; expected counts those within their
-	// time of grace.
+	// called holds the waiters that were called and have not arrived, in the order of the calls. expected is the number of called
+	// waiters whose time of grace has not ended.
 	called   []*waiter
 	expected int
-	// missed counts the consecutive times of grace that ended before the Machine arrived.
+	// missed is the number of consecutive calls whose time of grace ended before the Machine arrived.
 	missed int
 	// timer runs tick at the time due. It is nil when there is nothing to do at a later time.
 	timer clock.Timer
@@ -73,7 +75,7 @@ func (e *endpointLimiter) queue(kind requestKind) *queue {
 	return q
 }
 
-// sweep removes the empty queues that were last used before that time, and returns the number of queues left. Unlike the other
+// sweep removes the empty queues that were last used before the given time, and returns the number of queues left. Unlike the other
 // methods it acquires mu itself.
 func (e *endpointLimiter) sweep(before time.Time) (left int) {
 	e.mu.Lock()
@@ -90,7 +92,7 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	called, free := w != nil && w.called(), false
 	switch {
 	case called || q.missed > 0:
-		// While called Machines do not arrive, because the workers are busy, the Machine that is here gets the place.
+		// While called Machines do not arrive, because the workers are busy, the Machine that has arrived gets the slot.
 		free = e.fits(q, q.inFlight, 0, now)
 	case w == nil && q.line.Len() == 0:
 		free = e.fits(q, q.inFlight+q.expected, q.expected, now)
@@ -117,17 +119,17 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	return nil
 }
 
-// fits reports whether one more request may be sent in addition to those in flight and to a number of others that are about to be
-// sent: the concurrency limit allows it, and its turn under the endpoint's rate limit comes soon.
+// fits reports whether one more request may be sent, in addition to the inFlight requests in flight and to a number of others that
+// are about to be sent. The concurrency limit must allow the request, and its turn under the endpoint's rate limit must come soon.
 func (e *endpointLimiter) fits(q *queue, inFlight, others int, now time.Time) bool {
 	return inFlight < q.concurrency.Limit() && (inFlight == 0 || e.rate.Ahead(now, others) <= paceAhead)
 }
 
-// occupied returns the number of places that are taken or reserved. After several missed calls in a row, more Machines are called
-// for one place: 1, 1, 2, 4 and so on.
+// occupied returns the number of slots that are taken or reserved. After several missed calls in a row, more Machines are called
+// for one slot: 1, 1, 2, 4 and so on.
 func (q *queue) occupied() int { return q.inFlight + q.expected>>max(q.missed-1, 0) }
 
-// fill sends requests, and calls Machines, while there are free places.
+// fill sends requests, and calls Machines, while there are free slots.
 func (e *endpointLimiter) fill(q *queue, now time.Time) {
 	for e.rate.Paused(now) == 0 && e.fits(q, q.occupied(), q.expected, now) {
 		w, ok := q.line.Pop()
@@ -147,7 +149,7 @@ func (e *endpointLimiter) fill(q *queue, now time.Time) {
 	e.schedule(q, now)
 }
 
-// begin takes a place and a turn under the endpoint's rate limit.
+// begin takes one of the queue's slots for requests in flight, and reserves a turn under the endpoint's rate limit.
 func (e *endpointLimiter) begin(q *queue, now time.Time) *request {
 	q.inFlight++
 	turn := e.rate.Reserve(now)
@@ -253,7 +255,7 @@ func (q *queue) drop(w *waiter) {
 	}
 }
 
-// uncall undoes a call, if there was one.
+// uncall undoes the call of a waiter, if it was called.
 func (q *queue) uncall(w *waiter) {
 	if !w.called() {
 		return

@@ -70,7 +70,8 @@ type Call struct {
 	Version Version
 	// Machine is the Machine whose reconcile ends when the call has to wait for its turn. If it is zero, the call itself waits.
 	Machine MachineRef
-	// Pages is true when the responses are pages of a list, which may be larger than others: up to 64 MiB instead of 4.
+	// Pages is true when the responses are pages of a list, which may be larger than other responses: up to 64 MiB instead of 4
+	// MiB.
 	Pages bool
 }
 

@@ -40,7 +40,7 @@ var versionPath = map[Service]string{Network: "v2.0/", Image: "v2/"}
 // computePath is added to a compute URL without a version. Catalogs may have v2 or v2.1, and some add the project to it.
 const computePath = "v2.1/"
 
-// chooseEndpoints selects one URL per service. Without a region, the catalog must have only one.
+// chooseEndpoints selects one URL per service. When the credentials name no region, the catalog must have only one.
 func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
 	region, err := chooseRegion(t.Catalog, c.Region)
 	if err != nil {
@@ -76,7 +76,8 @@ func (e *catalogEntry) address(region, availability string) string {
 	return ""
 }
 
-// chooseRegion checks that the wanted region exists, or returns the only one that Nova has.
+// chooseRegion returns want if Nova has that region, or if the catalog shows no region of Nova. If want is empty, it returns the
+// only region that Nova has.
 func chooseRegion(catalog []catalogEntry, want string) (string, error) {
 	var regions []string
 	for _, entry := range catalog {
@@ -130,8 +131,8 @@ type inDomain struct {
 	Domain Named `json:"domain"`
 }
 
-// stamp is a time in Keystone's format. For a token that expires with its application credential the zone is missing (seen in Zed);
-// the time is UTC.
+// stamp is a time in Keystone's format. The zone is missing (seen in Zed) for a token that expires with its application credential;
+// the time is then in UTC.
 type stamp struct{ time.Time }
 
 // UnmarshalJSON parses a time with or without a zone.

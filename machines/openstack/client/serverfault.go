@@ -6,8 +6,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Nova sends only a text, and no code, for why a server went to ERROR. Such texts are matched only in this table; each row names
-// the release in which it was seen. A text that matches no row is Unknown and is shown unchanged.
+// Nova reports only a text, and no code, for the reason why a server is in ERROR. Such texts are matched only in this table; each
+// row names the release in which the text was seen. A text that matches no row is Unknown and is shown unchanged.
 var serverFaults = []struct {
 	text  *regexp.Regexp
 	class fault.Class

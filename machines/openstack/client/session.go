@@ -19,7 +19,7 @@ import (
 const (
 	// callTimeout is the deadline of every call.
 	callTimeout = 60 * time.Second
-	// SignInAgain is how long a refused sign-in is not retried, so that a wrong password does not lock the user out.
+	// SignInAgain is the time until a refused sign-in is retried. Without this delay, a wrong password could lock the user out.
 	SignInAgain = 30 * time.Second
 	// tokenUse is the part of a token's lifetime after which it is renewed.
 	tokenUse = 0.9
@@ -41,7 +41,7 @@ type Session struct {
 	// no sign-in before retryAt.
 	failed  error
 	retryAt time.Time
-	// refused is true when the current token is refused as well, so that no call can be made before retryAt.
+	// refused is true when the cloud also refuses the current token, so that no call can be made before retryAt.
 	refused bool
 	// moved is set while Keystone's tokens are for another project than the scope's. No call is made while it is set.
 	moved error
@@ -58,7 +58,7 @@ func newSession(creds Credentials, client http.Client, v *versions, c clock.Cloc
 }
 
 // Scope signs in if the session has not done so yet, and returns the result from memory afterwards. Concurrent callers share one
-// sign-in, and a refusal is returned for SignInAgain without another attempt.
+// sign-in. After a refusal, Scope returns the same error for the time SignInAgain without another attempt.
 func (s *Session) Scope(ctx context.Context) (*Scope, error) {
 	s.mu.Lock()
 	scope, refusal := s.scope, s.lastFailure()
@@ -100,7 +100,7 @@ func (s *Session) Known() (*Scope, error) {
 	return s.scope, nil
 }
 
-// lastFailure returns why the last sign-in failed; nil when it succeeded. When Keystone asked to be left alone, the error has the
+// lastFailure returns why the last sign-in failed; nil when it succeeded. When Keystone asked for a pause, the error has the
 // remaining time. mu must be held.
 func (s *Session) lastFailure() error {
 	e := fault.Of(s.failed)
@@ -132,8 +132,8 @@ func (s *Session) signIn(ctx context.Context) (*Scope, error) {
 	return scope, nil
 }
 
-// signedIn records the result of a sign-in, and when the next one may be tried. When the request was not sent at all, because its
-// queue was long, the next one may be tried as soon as there is a turn.
+// signedIn records the result of a sign-in, and when the next sign-in may be tried. When the request was not sent at all, because
+// its queue was long, the next sign-in may be tried as soon as its turn comes.
 func (s *Session) signedIn(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +175,8 @@ func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, 
 	return scope, classify(s.signingIn(), err, &s.creds)
 }
 
-// reauthenticate gets a new token. After a failure it returns the same error for SignInAgain, as Scope does; no other caller asks
-// for a token with these credentials until then.
+// reauthenticate gets a new token. After a failure it returns the same error for the time SignInAgain, as Scope does. Until then,
+// no caller asks for a token with these credentials.
 func (s *Session) reauthenticate(ctx context.Context) error {
 	s.mu.Lock()
 	failed, waiting := s.lastFailure(), s.clock.Now().Before(s.retryAt)
@@ -189,9 +189,9 @@ func (s *Session) reauthenticate(ctx context.Context) error {
 	return err
 }
 
-// replaceToken gets a new token and uses it if it is for the project of the scope. A project's name may refer to another project
-// now, which has none of the resources of the first one. A token for another project is not used, and no call is made until a
-// renewal returns a token for the right project.
+// replaceToken gets a new token and uses it if it is for the project of the scope. The name of the project may refer to another
+// project now, which has none of the resources of the first project. A token for another project is not used, and no call is made
+// until a renewal returns a token for the right project.
 func (s *Session) replaceToken(ctx context.Context) error {
 	started := s.clock.Now()
 	fresh := &gophercloud.ProviderClient{
@@ -267,7 +267,7 @@ func authOptions(c *Credentials) gophercloud.AuthOptions {
 	return o
 }
 
-// domain returns either the ID or the name of a domain, because Keystone refuses both together.
+// domain returns either the ID or the name of a domain, because Keystone refuses a request with both.
 func domain(ownID, ownName, sharedID, sharedName string) (id, name string) {
 	switch {
 	case ownID != "":
@@ -301,8 +301,8 @@ func (s *Session) storeToken(t *token, started time.Time) {
 	s.renewAt = started.Add(time.Duration(float64(life) * tokenUse))
 }
 
-// renew gets a new token before the current one expires, or when the last new one was for another project. When that fails, the
-// current one stays in use for as long as the cloud accepts it.
+// renew gets a new token before the current token expires, or when the last new token was for another project. When the renewal
+// fails, the current token stays in use for as long as the cloud accepts it.
 func (s *Session) renew(ctx context.Context) {
 	s.mu.Lock()
 	now, old := s.clock.Now(), s.token

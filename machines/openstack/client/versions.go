@@ -17,8 +17,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Version is a row of the table of compute microversions: the version that a call wants, the least version that it needs, and what
-// is lost below the wanted one. Versions have the form 2.x; empty is the base version 2.1, for which no version header is sent.
+// Version is a row of the table of compute microversions: the version that a call wants, the least version that it needs, and what is
+// lost below the wanted version. Versions have the form 2.x; empty means the base version 2.1, for which no version header is sent.
 type Version struct {
 	wanted, least string
 	lost          string
@@ -36,7 +36,7 @@ var (
 // CreateFeatures are the features of a create request that need a microversion.
 type CreateFeatures struct {
 	Tags, VolumeType bool
-	// Raised is the least microversion that the provider spec asks for (computeAPIVersion); empty: any.
+	// Raised is the least microversion that the provider spec asks for (computeAPIVersion); empty means any.
 	Raised string
 }
 
@@ -58,8 +58,8 @@ func CreateVersion(f CreateFeatures) Version {
 // WithoutLoss reports whether a microversion supports all that the call wants.
 func (v Version) WithoutLoss(microversion string) bool { return minor(microversion) >= minor(v.wanted) }
 
-// settle returns the version to send to an endpoint that supports versions up to newest: the wanted one, or else the least. It
-// returns Invalid when the endpoint does not even support the least.
+// settle returns the version to send to an endpoint that supports versions up to newest: the wanted version, or else the least one.
+// It returns Invalid when the endpoint does not even support the least version.
 func (v Version) settle(newest string) (string, error) {
 	switch {
 	case minor(v.wanted) <= minor(newest):
@@ -90,7 +90,7 @@ func minor(version string) int {
 	return n
 }
 
-// hiddenFor is how long drover does not ask again an endpoint that refuses to show its version document: the refusal may have come
+// hiddenFor is the time until drover asks again for a version document that an endpoint refused to show. The refusal may have come
 // from a proxy.
 const hiddenFor = time.Minute
 
@@ -102,8 +102,8 @@ type versions struct {
 	newest map[string]shown
 }
 
-// shown is what an endpoint has shown of its microversions, and when; newest is empty when it refused to show any. lastUsed is when
-// the entry was last needed.
+// shown is what an endpoint has shown of its microversions, and when; newest is empty when the endpoint refused to show any. lastUsed
+// is when the entry was last needed.
 type shown struct {
 	newest       string
 	at, lastUsed time.Time
@@ -133,15 +133,15 @@ func (v *versions) remember(endpoint, newest string) {
 	v.newest[endpoint] = shown{newest, now, now}
 }
 
-// sweep removes the entries that were last used before that time.
+// sweep removes the entries that were last used before the given time.
 func (v *versions) sweep(before time.Time) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	maps.DeleteFunc(v.newest, func(_ string, s shown) bool { return s.lastUsed.Before(before) })
 }
 
-// lookUp returns the newest microversion of an endpoint, which it asks once. An endpoint that refuses to show its version document is
-// treated as if it supported only the base version, and is asked again after hiddenFor.
+// lookUp returns the newest microversion of an endpoint, and asks each endpoint only once. An endpoint that refuses to show its
+// version document is treated as if it supported only the base version, and is asked again after hiddenFor.
 func (v *versions) lookUp(ctx context.Context, client *gophercloud.ServiceClient) (string, error) {
 	if newest, ok := v.known(client.Endpoint); ok {
 		return newest, nil

@@ -41,7 +41,7 @@ func (p *Project) ForgetPort(machine types.UID, n int, id string) {
 	p.known.Addresses.ForgetPort(machine, n, id)
 }
 
-// DoubtPorts has the Machine's ports looked up before they are used again.
+// DoubtPorts marks the Machine's ports as doubtful. drover then looks each of the ports up before it uses that port again.
 func (p *Project) DoubtPorts(machine types.UID) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,17 +69,17 @@ func (p *Project) ForgetFloatingIP(machine types.UID) {
 	p.known.Addresses.ForgetFloatingIP(machine)
 }
 
-// OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone. It does when
-// it has the Machine's owner tag. Without an owner tag it does when it was on the Machine's own server, either because the
-// inventory has seen it there, or because the Machine's record has it (recorded), which only drover can write. A floating IP that
-// is now on another port is not the Machine's any more.
+// OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone. A floating
+// IP with an owner tag belongs to the Machine in the tag. A floating IP without an owner tag belongs to the Machine if the
+// inventory has seen it on the Machine's own server, unless it is on another port now. If it is on no port now, it also belongs to
+// the Machine when recorded is true: the Machine's record, which only drover can write, has the floating IP.
 func (p *Project) OwnsFloatingIP(m *Machine, ip *FloatingIPRow, recorded bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.known.OwnsFloatingIP(m, ip, recorded)
 }
 
-// Owned returns the number of the Machine's known ports, and whether a floating IP of it is known.
+// Owned returns the number of the Machine's known ports, and reports whether a floating IP of the Machine is known.
 func (p *Project) Owned(machine types.UID) (ports int, floatingIP bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,7 +87,7 @@ func (p *Project) Owned(machine types.UID) (ports int, floatingIP bool) {
 	return len(p.known.Addresses.Ports(machine)), floatingIP
 }
 
-// HasAddresses reports whether ports or floating IPs of the Machine are known, or one of its creates is in doubt.
+// HasAddresses reports whether ports or floating IPs of the Machine are known, or a create for the Machine is in doubt.
 func (p *Project) HasAddresses(machine types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

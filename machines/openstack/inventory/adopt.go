@@ -21,7 +21,7 @@ import (
 const adoptions = 25
 
 // Adopt makes the Machine the owner of the server that an operator allows it to take over. When that is not permitted, it sets
-// m.Refusal. The server is tagged with the next list. It returns Transient while it is not known whether the server has another
+// m.Refusal. drover writes the tags after the next list. It returns Transient while it is not known whether the server has another
 // owner.
 func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 	p.mu.Lock()
@@ -73,7 +73,7 @@ func (p *Project) existence(ctx context.Context, uid types.UID) owner.Existence 
 
 // tagServers writes both tags onto servers of a Machine that lack one. Servers of machine-controller have no cluster ID, and
 // adopted servers have another Machine's UID. The collector considers only servers with both tags. The ports and the floating IP of
-// an adopted server are tagged before it, since they are found by the server's old tag.
+// an adopted server are tagged before the server itself, because drover finds them by the server's old tag.
 func (p *Project) tagServers(ctx context.Context, s *client.Session) {
 	for _, u := range p.untagged() {
 		if err := p.adoptAddresses(ctx, s, u); err != nil {
@@ -115,7 +115,7 @@ func (p *Project) adoptAddresses(ctx context.Context, s *client.Session, u serve
 	return nil
 }
 
-// adoptPort writes the owner tags of a port and of its floating IP, the floating IP's first.
+// adoptPort writes the owner tag first onto the floating IP of a port, and then onto the port.
 func (p *Project) adoptPort(ctx context.Context, s *client.Session, a known.AdoptedPort) error {
 	if a.FloatingIP != nil {
 		if err := calls.TagFloatingIP(ctx, s, *a.FloatingIP, a.FloatingIPTag); err != nil {

@@ -40,7 +40,8 @@ func (p *Project) Collect(ctx context.Context, r cloud.Resource) error {
 	return nil
 }
 
-// check looks the resource up. It returns its kind, and an error unless it may be deleted. The error is NotFound when it is gone.
+// check looks the resource up and returns its kind. It returns an error when the resource must not be deleted. The error is
+// NotFound when the resource is gone.
 func (p *Project) check(ctx context.Context, s *client.Session, r cloud.Resource) (owner.Kind, error) {
 	switch r.Kind {
 	case cloud.ResourceServer:
@@ -133,7 +134,7 @@ func (p *Project) checkUnused(ctx context.Context, s *client.Session, r cloud.Re
 }
 
 // ProveAbsent reports whether a server of any Machine is proven not to exist in the project: it is missing from the complete lists,
-// and a GET by its ID answers 404. It returns an error, with the reason, when this cannot be decided.
+// and a GET by its ID answers 404. It returns an error, with the reason, when it cannot decide this.
 func (p *Project) ProveAbsent(ctx context.Context, serverID string) (bool, error) {
 	p.mu.Lock()
 	s, doubt, held, lacks := p.session, p.known.Doubt(), p.known.Guard.Reason(), p.known.Lacks(serverID)

@@ -14,9 +14,9 @@ import (
 )
 
 // firstLook looks up, after a start, every server of this project that a Machine names and that the first complete list lacks.
-// Until this is done no loss is accepted, so that a restart does not restart the count of losses. When there are too many, the
-// mass-deletion guard holds them all and none is looked up. The stored state of the previous leader is read first. It reports
-// whether this call completed the first look.
+// drover accepts no loss before the first look is complete, so that a restart does not restart the count of losses. When too
+// many servers are missing, the mass-deletion guard holds them all and firstLook looks none of them up. firstLook begins by
+// reading the state that the previous leader stored. It reports whether this call completed the first look.
 func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	due := p.known.IsFirstLookDue()

@@ -29,7 +29,7 @@ func (m machine) when(is bool) types.UID {
 	return ""
 }
 
-// newProject returns a project, at noon, with this Machine registered; it makes no call.
+// newProject returns a project whose clock shows noon and in which this Machine is registered. It makes no call.
 func newProject(t *testing.T, m Machine) *Project {
 	t.Helper()
 	return New(Options{

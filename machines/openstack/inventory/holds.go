@@ -63,7 +63,8 @@ func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 	return p.known.Guard.Stored(h)
 }
 
-// acceptLosses checks for an operator's confirmation when the guard holds servers, and logs it. It reports whether there is one.
+// acceptLosses looks for an operator's confirmation while the guard holds servers, and accepts the losses that were confirmed. It
+// logs the confirmation, and reports whether there is one.
 func (p *Project) acceptLosses(ctx context.Context) bool {
 	p.mu.Lock()
 	reason := p.known.Guard.Reason()

@@ -8,8 +8,8 @@ import (
 )
 
 // BeginMaking protects the ports and floating IPs of a Machine from being released until end is called. The caller creates a
-// resource for the Machine, and calls end once it has recorded the answer. It returns Transient while one of them is being
-// released.
+// resource for the Machine, and calls end once it has recorded the answer. BeginMaking returns Transient while a port or floating
+// IP of the Machine is being released.
 func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -23,8 +23,9 @@ func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
 	}, nil
 }
 
-// MayMake returns nil when the resource with that tag may be created: no earlier create of it is in doubt, and no unknown server
-// uses the port for a server. Otherwise it returns Transient. It ends the doubt about a create that is resolved by now.
+// MayMake returns nil when the resource with that tag may be created: no earlier create of the resource is in doubt and, if the
+// resource is a server, none of the Machine's ports is bound to an unknown server. Otherwise it returns Transient. It ends the
+// doubt about a create that is resolved by now.
 func (p *Project) MayMake(tag OwnerTag) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -32,7 +33,8 @@ func (p *Project) MayMake(tag OwnerTag) error {
 }
 
 // Attempted records that a create failed. When err does not show whether the resource was created, the create is in doubt until a
-// list shows the resource or enough time has passed. A server create in doubt also makes its ports unusable for another server.
+// list shows the resource or enough time has passed. A server create in doubt also makes the Machine's ports unusable for another
+// server.
 func (p *Project) Attempted(tag OwnerTag, err error) {
 	if !client.UnknownOutcome(err) {
 		return
@@ -57,8 +59,8 @@ func (p *Project) OpenAttempts(machine types.UID) []OwnerTag {
 	return p.known.Creates.Of(machine)
 }
 
-// ReserveQuota reserves quota for the Machine's missing resources. When there is none, it returns the Quota error that another
-// Machine got from the cloud.
+// ReserveQuota reserves quota for the Machine's missing resources. When there is not enough quota, it returns the Quota error
+// that another Machine got from the cloud.
 func (p *Project) ReserveQuota(machine types.UID, want Amounts) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +74,7 @@ func (p *Project) UseQuota(machine types.UID, part Amounts) {
 	p.known.Quota.Use(machine, part)
 }
 
-// QuotaRefused records the error of a create that needed this quota. Errors of other classes than Quota are ignored.
+// QuotaRefused records the error of a create that needed the quota want. Errors of other classes than Quota are ignored.
 func (p *Project) QuotaRefused(machine types.UID, err error, want Amounts) {
 	e := fault.Of(err)
 	if e.Class != fault.Quota {

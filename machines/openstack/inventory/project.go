@@ -25,11 +25,12 @@ type Options struct {
 	ClusterID string
 	// Machines has the Machines for which Cloud.Instance was called.
 	Machines owner.Machines
-	// Reader lists all Machines. nil: only those in Machines are known.
+	// Reader lists all Machines. nil means that only the Machines in the field Machines are known.
 	Reader ctrlclient.Reader
-	// Holds stores what the mass-deletion guard holds, across restarts. nil: in memory only.
+	// Holds stores what the mass-deletion guard holds, across restarts. nil means that this is kept in memory only.
 	Holds Holds
-	// Collect reports whether an operator has confirmed the loss of many servers at once. nil: a loss cannot be confirmed.
+	// Collect reports whether an operator has confirmed the loss of many servers at the same time. nil means that a loss cannot
+	// be confirmed.
 	Collect func(ctx context.Context) (bool, error)
 	// Changed is called with the changes after each list.
 	Changed func(ctx context.Context, p *Project, c Change)
@@ -95,7 +96,7 @@ func (p *Project) Use(s *client.Session) {
 	p.session = s
 }
 
-// Replace switches from credentials that are not used any more to others.
+// Replace switches from the session old, whose credentials are not used any more, to the session by.
 func (p *Project) Replace(old, by *client.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,7 +20,8 @@ func (p *Project) Run(ctx context.Context) {
 	}
 }
 
-// wait waits for period, or until servers.FastPeriod after the first kick, or servers.BuildPeriod after the first create.
+// wait waits for period. It returns earlier when servers.FastPeriod has passed after the first kick, or servers.BuildPeriod after
+// the first create.
 func (p *Project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
 	sooner := func(period time.Duration) {
@@ -50,7 +51,7 @@ func (p *Project) wait(ctx context.Context, period time.Duration) {
 	}
 }
 
-// poll runs one round of lists, and returns the time until the next.
+// poll runs one round of lists, and returns the time until the next round.
 func (p *Project) poll(ctx context.Context) time.Duration {
 	p.mu.Lock()
 	s, round := p.session, p.known.Round(p.clock.Now())
@@ -74,7 +75,7 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 	return next
 }
 
-// ask makes the lists of a round. When the ports and floating IPs cannot be listed again, the known ones stay.
+// ask requests the lists of a round. When the ports and floating IPs cannot be listed again, the known ports and floating IPs stay.
 func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round) (known.Answers, error) {
 	a := known.Answers{Round: round}
 	if round.Addresses {
@@ -129,8 +130,8 @@ func (p *Project) apply(ctx context.Context, a known.Answers) (time.Duration, Ch
 	return next, news
 }
 
-// listsFailed records a failed list, and returns the time until the next try. It replaces refused credentials by others. When lists
-// have failed for long, it has the Machines reconciled, so that their status shows it.
+// listsFailed records a failed list, and returns the time until the next try. It replaces refused credentials with others. When
+// lists have failed for a long time, it triggers a reconcile of the Machines, so that their status shows the failure.
 func (p *Project) listsFailed(ctx context.Context, s *client.Session, err error) time.Duration {
 	if other := p.other(p, s); other != nil && fault.Is(err, fault.Auth) {
 		p.Use(other)

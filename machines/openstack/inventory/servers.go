@@ -25,8 +25,8 @@ func (p *Project) ServerOf(m *Machine) *cloud.Server {
 	return p.known.ServerOf(m)
 }
 
-// HasServer reports whether a server of the Machine is known, or was known and is gone: the one with that ID or, when serverID is
-// empty, any.
+// HasServer reports whether a server of the Machine is known, or was known and is gone. It considers only the server serverID or,
+// when serverID is empty, any server.
 func (p *Project) HasServer(machine types.UID, serverID string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -65,8 +65,8 @@ func (p *Project) Prove(ctx context.Context, do calls.Do, m *Machine, serverID s
 	return err
 }
 
-// Deletable returns the Machine's servers whose deletion may be requested now: each at most once per back-off (30 s, doubling to 5
-// min). With failedOnly it returns only those in ERROR or without their ports.
+// Deletable returns the Machine's servers whose deletion may be requested now. The deletion of each server may be requested once
+// per back-off (30 s, doubling to 5 min). With failedOnly it returns only servers in ERROR or without their ports.
 func (p *Project) Deletable(machine types.UID, failedOnly bool) []Deletion {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -87,8 +87,8 @@ func (p *Project) IsLossHeld(machine types.UID) bool {
 	return p.known.IsLossHeld(machine)
 }
 
-// GoneServers returns the IDs of the Machine's former servers, and the IDs of the volumes that were seen on them and are deleted
-// with them. It does not return a server that only the Machine names.
+// GoneServers returns the IDs of the Machine's former servers, and the IDs of the volumes that were seen on these servers and are
+// deleted together with their server. It does not return a server that only the Machine names.
 func (p *Project) GoneServers(machine types.UID) (servers []string, volumes map[string]bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -63,7 +63,7 @@ func (p *Project) lookAtUnjoined(ctx context.Context, s *client.Session) {
 	}
 }
 
-// removeDuplicates deletes the late servers of creates with an unknown outcome whose Machine has another server.
+// removeDuplicates deletes servers that a create with an unknown outcome produced late, when their Machine has another server.
 func (p *Project) removeDuplicates(ctx context.Context, s *client.Session) {
 	p.mu.Lock()
 	ids := p.known.Duplicates(p.clock.Now())

@@ -8,20 +8,22 @@ import (
 
 const (
 	// firstLimit is the limit before anything was measured. An endpoint that works on one call at a time shows a short queue at
-	// this limit, and a faster one is found one step sooner than from a limit of 1.
+	// this limit. For a faster endpoint, the best limit is found one step sooner than from a limit of 1.
 	firstLimit = 4
 	// firstSamples and leastSamples are the minimum number of answers in a window, before and after the first sign of a queue. A
-	// window has more when more requests are in flight.
+	// window has more answers when more requests are in flight.
 	firstSamples, leastSamples = 3, 10
 	// mostSamples is the maximum size of a window.
 	mostSamples = 64
 	// slack is the part of the limit that may queue at the endpoint. It is at least one request, so that the endpoint is never
 	// idle, and large enough that the noise of real latencies is not mistaken for a queue.
 	slack = 0.3
-	// lookSamples is how many answers measure the unloaded latency, which is the one at lookRank of the sorted answers. A value
-	// that is too high lets a few more requests queue; one that is too low keeps the endpoint from being used fully.
+	// lookSamples is the number of answers that measure the unloaded latency. The measured value is the latency at lookRank of the
+	// sorted answers. A value that is too high lets a few more requests queue; a value that is too low keeps the endpoint from
+	// being used fully.
 	lookSamples, lookRank = 5, 3
-	// sink is the weight of a window that is faster than the unloaded latency, because a few answers may be faster by chance.
+	// sink is the weight of a window that is faster than the unloaded latency. It is small, because a few answers may be faster by
+	// chance.
 	sink = 0.125
 	// noQueue is the part of the limit that the endpoint must process concurrently for the limit to be doubled. The rest allows for
 	// the noise of a few real latencies.
@@ -33,8 +35,9 @@ const (
 )
 
 // Concurrency finds the best concurrency for one kind of request: the number in flight beyond which an endpoint only gets slower
-// (CAPI-17). It compares the latency under load with the unloaded one; the difference is queueing. The unloaded latency is first
-// that of the first request, and is later measured at intervals by sending fewer requests. Use NewConcurrency to create one.
+// (CAPI-17). It compares the latency under load with the unloaded latency; the difference is queueing. At first, the unloaded
+// latency is the latency of the first request. Later it is measured at intervals by sending fewer requests. Use NewConcurrency to
+// create one.
 type Concurrency struct {
 	limit float64
 	most  int

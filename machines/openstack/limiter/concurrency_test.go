@@ -11,12 +11,13 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// backend answers requests one after another on a number of workers: latency grows with the requests in flight beyond them.
+// backend answers requests on a number of workers, each of which processes one request at a time. The latency grows with the
+// number of requests in flight beyond the number of workers.
 type backend struct {
 	workers int
 	service time.Duration
 	busy    []time.Time
-	// noise is a random factor of the service time; nil: none.
+	// noise is a random factor of the service time; nil when there is none.
 	noise func() float64
 }
 
@@ -65,8 +66,8 @@ func (f *flights) Pop() any {
 	return last
 }
 
-// press keeps limit() requests in flight for that long. It returns the number of answers, and the median latency of the second
-// half.
+// press keeps limit() requests in flight for the time lasts. It returns the number of answers, and the median latency of the
+// second half.
 func press(b *backend, limit func() int, done func(now time.Time, f flight), lasts time.Duration) (answered int, median time.Duration) {
 	var all flights
 	var late []time.Duration
@@ -111,7 +112,7 @@ func TestConcurrencyFindsTheBestLimit(t *testing.T) {
 	}
 }
 
-// finish returns how long a number of requests take from a cold start.
+// finish returns how long the given number of requests takes from a cold start.
 func finish(b *backend, requests int) time.Duration {
 	c := NewConcurrency(64)
 	var all flights

@@ -2,8 +2,8 @@ package limiter
 
 import "slices"
 
-// FairQueue is a queue with one line per group. The groups take turns, so that a group with many requests does not delay one with
-// few (CAPI-24). The zero value is empty.
+// FairQueue is a queue with one line per group. The groups take turns, so that a group with many requests does not delay a group
+// with few requests (CAPI-24). The zero value is empty.
 type FairQueue[T comparable] struct {
 	lines  map[string][]T
 	turns  []string
@@ -16,8 +16,8 @@ func (q *FairQueue[T]) Len() int { return q.length }
 // Push adds an item at the end of its group's line.
 func (q *FairQueue[T]) Push(group string, item T) { q.insert(group, len(q.lines[group]), item) }
 
-// PushFront adds an item at the head of its group's line and makes it that group's turn. It is for items that had a turn already
-// and could not use it.
+// PushFront adds an item at the head of its group's line and gives that group the next turn. It is for items that had a turn
+// already and could not use it.
 func (q *FairQueue[T]) PushFront(group string, item T) {
 	q.insert(group, 0, item)
 	q.endTurn(group)

@@ -3,14 +3,15 @@ package limiter
 import "time"
 
 const (
-	// enough is the number of answers per second between two refusals that is needed for an estimate. The refusals must not be
-	// further apart than recent. Fewer answers reflect how much was sent rather than how much the endpoint accepts.
+	// enough is the minimum number of answers per second, between two refusals, for an estimate. The refusals must not be further
+	// apart than recent. Fewer answers reflect how much was sent rather than how much the endpoint accepts.
 	enough = 2
 	recent = 30 * time.Second
-	// above is the factor by which the estimate is exceeded. After a refusal the pause lets the endpoint's tokens accumulate, and
-	// the excess uses them up. On average the rate is the endpoint's own.
+	// above is the factor by which drover sends faster than the estimated rate. The endpoint gains tokens during the pause after a
+	// refusal, and the extra requests use these tokens up. On average the rate is the endpoint's own.
 	above = 1.02
-	// rise is the growth per request that had to wait for its turn; boldRise applies when nothing has been refused for calm.
+	// rise is the factor by which the rate grows for each request that had to wait for its turn; boldRise applies when nothing has
+	// been refused for the time calm.
 	rise     = 1.0005
 	boldRise = 1.01
 	calm     = time.Minute
@@ -46,7 +47,7 @@ func (r *Rate) Reserve(now time.Time) time.Time {
 	return turn
 }
 
-// Ahead returns how far from now the turn of a request is that is sent after that number of others.
+// Ahead returns the time from now until the turn of a request, when the given number of other requests is sent before it.
 func (r *Rate) Ahead(now time.Time, others int) time.Duration {
 	if r.perSecond == 0 {
 		return 0

@@ -23,10 +23,10 @@ func (Provider) IDPrefix(providerID string) string {
 	return providerid.Scheme + id.Region + "/"
 }
 
-// KubeletIDPrefix returns the prefix that the kubelet of a new Node writes before its server's ID. It is the form of most existing
-// Nodes. Without Nodes it is the form with a region if Provider.Region is set, else the one without. The region is that of the
-// Machine's spec, else the only one in the Nodes' provider IDs. The result is empty when the region is not known: then the
-// cloud-controller-manager sets the provider ID.
+// KubeletIDPrefix returns the prefix that the kubelet of a new Node writes before its server's ID. It has the form that most
+// existing Nodes have. Without Nodes it has the form with a region if Provider.Region is set, and otherwise the form without one.
+// The region is taken from the Machine's spec, or else it is the only region in the Nodes' provider IDs. The result is empty when
+// the region is not known: then the cloud-controller-manager sets the provider ID.
 func (o Provider) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string {
 	var regional []string
 	with, without := 0, existing[withoutRegion]

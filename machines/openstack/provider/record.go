@@ -36,9 +36,9 @@ type Record struct {
 
 // MergeInto returns status.providerStatus with the record merged into it.
 //
-// A record without a server changes project and region only. Any other replaces what is stored, with two exceptions. A recorded
-// volume stays, since only Release decides that it is gone. Ports and floating IP stay while no others are known, because they are
-// listed rarely.
+// A record without a server changes project and region only. Any other record replaces what is stored, with two exceptions. A
+// stored volume stays, because only Release decides that it is gone. The stored ports and floating IP stay while no other ports or
+// floating IP are known, because these are listed rarely.
 func (r *Record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	old, readable := read(stored)
 	now := *r
@@ -79,7 +79,8 @@ func read(stored *runtime.RawExtension) (r Record, readable bool) {
 	return r, true
 }
 
-// Remembered parses the Machine's record. Any content other than project and region means that a server was created once.
+// Remembered parses the Machine's record. Any content other than project and region means that a server was created for the
+// Machine at some time.
 func (Provider) Remembered(m *v1alpha1.Machine) cloud.Remembered {
 	stored := m.Status.ProviderStatus
 	if stored == nil {

@@ -5,15 +5,15 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Access holds the credentials of a provider spec and where they came from. The zero value has none.
+// Access holds the credentials of a provider spec and where they came from. The zero value has no credentials.
 type Access struct {
 	Credentials *client.Credentials
-	// Origin names the field or key that the secret was read from; empty: errors do not name it.
+	// Origin names the field or key that the secret was read from; empty means that errors do not name it.
 	Origin string
 	// Wanted is what the spec requires of the configured cloud's user.
 	Wanted Identity
 
-	// endpoint is Keystone's URL, and endpointField the field that it was read from.
+	// endpoint is Keystone's URL. endpointField is the field from which it was read.
 	endpoint      found
 	endpointField string
 }
@@ -46,7 +46,8 @@ func (a *Access) Refuse() Refusal {
 }
 
 // WithOrigin adds the origin of the secret to the message of a refused sign-in; it returns other errors unchanged. The origin is
-// added here because all Machines with the same credentials share one sign-in, and each may have them from another object.
+// added here because all Machines with the same credentials share one sign-in, but each Machine may have read the credentials from
+// another object.
 func (a *Access) WithOrigin(err error) error {
 	e := fault.Of(err)
 	if e == nil || e.Code != fault.CodeUnauthorized || a.Origin == "" {

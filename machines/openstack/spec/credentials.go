@@ -137,7 +137,8 @@ func (r *credentialReader) signIn() {
 	}
 }
 
-// highest returns the index of the value from the highest layer, the first of equals; -1 when none is set.
+// highest returns the index of the value from the highest layer; -1 when no value is set. Of several values from that layer it returns
+// the first.
 func highest(all ...found) int {
 	best := -1
 	for i, f := range all {
@@ -148,7 +149,7 @@ func highest(all ...found) int {
 	return best
 }
 
-// project reads the project for the token; an application credential and a token have their own.
+// project reads the project for the token. An application credential and a token have their own project.
 func (r *credentialReader) project() {
 	r.projectFrom = -1
 	if r.c.Method() == client.ByApplicationCredential || r.c.Method() == client.ByToken {

@@ -16,7 +16,7 @@ type Identity struct {
 }
 
 // ofConfigured sets the credentials to those of the configured cloud, except for the region, and returns the identity that the spec
-// names. The two are compared after the sign-in, when names and IDs are known.
+// names. This identity is compared with the user's after the sign-in, when names and IDs are known.
 func (r *credentialReader) ofConfigured() Identity {
 	last := len(r.list) - 1
 	own := *r.rules.configured

@@ -17,7 +17,7 @@ type layer struct {
 	// source is the object and the path of the document in it, for messages.
 	source string
 	fields map[string]json.RawMessage
-	// namespace is that of the object; empty for the configured cloud.
+	// namespace is the namespace of the object; empty for the configured cloud.
 	namespace string
 	// secret is the Secret whose keys are the fields; nil when the layer is a document.
 	secret *reference
@@ -64,7 +64,8 @@ func readLayer(source string, raw []byte) (layer, error) {
 	return layer{source: source, fields: fields}, nil
 }
 
-// configuredCloud is the source name of the lowest layer, which has what neither Machine, class nor Cluster have.
+// configuredCloud is the source name of the lowest layer. drover reads from it what neither the Machine nor its class nor its
+// Cluster sets.
 const configuredCloud = "the configured cloud (clouds.yaml or OS_* variables)"
 
 // configuredLayer returns the credentials of the configured cloud as the lowest layer of a provider spec.
@@ -99,7 +100,8 @@ type layers struct {
 	origin *provenance
 }
 
-// resolve returns the text of a value and its reference; nil for a value in a document, which messages may show.
+// resolve returns the text of a value and its reference. The reference is nil for a value in a document, which messages may
+// show.
 func (ls layers) resolve(ctx context.Context, i int, field string, v value) (string, *reference, error) {
 	text, err := v.resolve(ctx, ls.get)
 	ref := ls.list[i].reference(field, v.ref)

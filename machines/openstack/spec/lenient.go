@@ -13,7 +13,7 @@ import (
 // Name is the cloudProvider of the provider specs of this package.
 const Name = "openstack"
 
-// checkProvider refuses the document of another cloud before its keys are read, since each of them would be an unknown one. The
+// checkProvider refuses the document of another cloud before its keys are read, because each of the keys would be unknown. The
 // cloudProvider of a higher source takes precedence. A Machine with an OpenStack server is accepted, because its resources must
 // still be deleted.
 func (s *Sources) checkProvider(path string, raw []byte) error {

@@ -17,7 +17,7 @@ import (
 type objects struct {
 	// reader may be nil: then no object can be read.
 	reader ctrlclient.Reader
-	// namespace is the Machine's: references may point only to it and to the allowed namespaces.
+	// namespace is the Machine's namespace. References may point only into this namespace and into the allowed namespaces.
 	namespace string
 	allowed   []string
 	// account is drover's ServiceAccount, as namespace:name, for errors.

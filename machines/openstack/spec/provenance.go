@@ -9,10 +9,10 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// provenance records which values of a provider spec came from a Secret or ConfigMap. Messages show their references instead of
-// them.
+// provenance records which values of a provider spec came from a Secret or ConfigMap. Messages show the reference instead of such
+// a value.
 type provenance struct {
-	// references has the reference of each field whose value came from one.
+	// references has the reference of each field whose value came from a reference.
 	references map[string]*reference
 	// shown has the values, each with the text that messages show instead.
 	shown map[string]string
@@ -33,7 +33,7 @@ func (p *provenance) add(field, text string, ref *reference) {
 }
 
 // conceal returns err without the values that came from a Secret or ConfigMap. When the cloud has no resource with the name in one
-// of the fields, conceal replaces the whole text, because it may suggest names similar to the value.
+// of the fields, conceal replaces the whole text of err, because that text may suggest names similar to the value.
 func (p *provenance) conceal(err error, fields ...string) error {
 	e := fault.Of(err)
 	if e == nil || len(p.shown) == 0 {

@@ -86,7 +86,8 @@ func (s *Spec) readDisk(ctx context.Context, ls layers) error {
 	return nil
 }
 
-// readTags reads a map (server metadata) or a list (k=v: metadata, plain: a Nova tag). It returns an error for a reserved key.
+// readTags reads a map (server metadata) or a list. In a list, an item k=v is metadata, and any other item is a Nova tag. It
+// returns an error for a reserved key.
 func (s *Spec) readTags(ctx context.Context, ls layers, reserved []string) error {
 	for i, l := range ls.list {
 		raw := l.fields["tags"]

@@ -14,7 +14,7 @@ import (
 
 // Options configure a Reader.
 type Options struct {
-	// Objects reads Clusters, MachineClasses, Secrets and ConfigMaps. nil: a provider spec may refer to none of them.
+	// Objects reads Clusters, MachineClasses, Secrets and ConfigMaps. nil means that provider specs cannot refer to such objects.
 	Objects ctrlclient.Reader
 	// Configured holds the credentials of the configured cloud, the lowest source, until Configure is called; may be empty.
 	Configured client.Credentials

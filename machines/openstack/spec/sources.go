@@ -203,8 +203,8 @@ func (s *Sources) secretLayer(ctx context.Context, path, namespace string, ref *
 	return nil
 }
 
-// cluster adds the Cluster that the label names, or the only one of the namespace. Without a label it adds nothing when there are
-// several or none.
+// cluster adds the Cluster that the label names, or the only Cluster of the namespace. Without a label it adds nothing when the
+// namespace has several Clusters or none.
 func (s *Sources) cluster(ctx context.Context, name string, labels map[string]string) error {
 	if s.objects.reader == nil {
 		return nil

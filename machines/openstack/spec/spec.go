@@ -36,7 +36,7 @@ type Spec struct {
 	// ComputeAPIVersion raises the microversion of compute calls; it never lowers it.
 	ComputeAPIVersion string
 
-	// origin has the values that messages must not show; nil: none.
+	// origin has the values that messages must not show; nil when there are none.
 	origin *provenance
 	// source is the highest source of the spec, which errors name.
 	source string
@@ -67,7 +67,7 @@ func (s *Spec) FieldError(field string, err error) error {
 	return layer{source: s.source}.wrong(field, s.Conceal(err, fields...))
 }
 
-// Conceal returns err without the values of the spec that came from a Secret or ConfigMap. When err is that the cloud has no
+// Conceal returns err without the values of the spec that came from a Secret or ConfigMap. When err means that the cloud has no
 // resource with the name in one of the given fields, Conceal replaces the whole text.
 func (s *Spec) Conceal(err error, fields ...string) error {
 	if s.origin == nil {

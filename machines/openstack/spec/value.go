@@ -65,8 +65,8 @@ func (m *missingReference) Error() string {
 func (v value) unset() bool { return v.text == "" && v.ref == nil }
 
 // parseValue parses a string or reference: a plain scalar, {value}, {secretKeyRef} or {configMapKeyRef}. A Secret takes precedence
-// over a ConfigMap, and a ConfigMap over a value. A reference needs namespace, name and key; an incomplete one without a value is
-// an error. null and "" are unset.
+// over a ConfigMap, and a ConfigMap over a value. A reference needs namespace, name and key; an incomplete reference without a
+// value is an error. null and "" are unset.
 func parseValue(raw json.RawMessage) (value, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -122,7 +122,7 @@ func parseReference(raw json.RawMessage) (value, error) {
 type dereference func(ctx context.Context, ref *reference) (string, error)
 
 // resolve returns the value's text; empty when it is unset. It removes line breaks at the end, because a Secret that was created
-// from a file has one.
+// from a file often ends with a line break.
 func (v value) resolve(ctx context.Context, get dereference) (string, error) {
 	text := v.text
 	if v.ref != nil {

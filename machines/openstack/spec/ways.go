@@ -24,7 +24,7 @@ type absentField struct {
 	cause error
 }
 
-// way returns the way to sign in: the first one of the highest layer that has any. When a reference of that layer does not exist,
+// way returns the way to sign in: the first way of the highest layer that has any. When a reference of that layer does not exist,
 // it returns the first complete way of the same layer. It never uses a lower layer instead, so that a deleted Secret cannot move a
 // Machine into the project of the configured cloud. It returns false when there is no way.
 func (r *credentialReader) way() (way, bool) {
@@ -49,8 +49,8 @@ func (r *credentialReader) way() (way, bool) {
 	return all[0], true
 }
 
-// ways returns the ways of signing in that have a user, those of the highest layer first; within a layer application credential,
-// password, token.
+// ways returns the ways of signing in that have a user, beginning with those of the highest layer. Within a layer the order is
+// application credential, password, token.
 func (r *credentialReader) ways() []way {
 	id, name, secret := r.text("applicationCredentialID"), r.text("applicationCredentialName"), r.text("applicationCredentialSecret")
 	user, password, token := r.text("username"), r.text("password"), r.text("tokenId")

@@ -16,9 +16,9 @@ type Lists struct {
 	FloatingIPs []FloatingIPRow
 }
 
-// DoubtUnlisted handles ports and floating IPs that were known before that time and are missing from the lists. Absence does
-// not prove that one is gone: a port of a registered Machine is looked up before it is used again. Those of other Machines are
-// removed.
+// DoubtUnlisted handles ports and floating IPs that were known before the given time and are missing from the lists. A missing
+// port of a registered Machine becomes doubtful, because absence does not prove that the port is gone: drover looks the port up
+// before it uses the port again. Missing ports and floating IPs of other Machines are removed.
 func (s *Store) DoubtUnlisted(l Lists, before time.Time, isRegistered func(types.UID) bool) {
 	listed := make(map[string]bool, len(l.Ports)+len(l.FloatingIPs))
 	for i := range l.Ports {
@@ -68,17 +68,19 @@ func (s *Store) SeeUntagged(l Lists, cluster owner.Cluster) {
 	}
 }
 
-// Duplicate is a second port or floating IP with the owner tag of a known one: a create of the previous leader was carried out
-// late. Nothing uses it. It is collected when its Machine is gone.
+// Duplicate is a port or floating IP whose owner tag is also on another port or floating IP that drover already knew. It exists
+// when a create of the previous leader was carried out late. Nothing uses it. It is collected when its Machine is gone.
 type Duplicate struct {
 	Tag owner.Tag
-	// On is the server that a port is bound to, or the port that a floating IP is on; empty: none.
+	// On is the server that a port is bound to, or the port that a floating IP is on; empty when there is none.
 	On string
-	// Since is when drover first saw it, on drover's clock. Created is Neutron's creation time; zero when there is none.
+	// Since is when drover first saw the duplicate, on drover's clock. Created is Neutron's creation time; zero when there is
+	// none.
 	Since, Created time.Time
 }
 
-// SeeDuplicates records the listed ports and floating IPs of this cluster that have the owner tag of another known one.
+// SeeDuplicates records each listed port or floating IP of this cluster whose owner tag is also on another port or floating IP
+// that drover already knows.
 func (s *Store) SeeDuplicates(l Lists, cluster owner.Cluster, now time.Time) {
 	before := s.duplicates
 	s.duplicates = map[string]Duplicate{}
@@ -103,8 +105,9 @@ func (s *Store) SeeDuplicates(l Lists, cluster owner.Cluster, now time.Time) {
 	}
 }
 
-// Duplicates returns the ports and floating IPs that have the owner tag of another known one, by ID, unsorted.
+// Duplicates returns the recorded duplicates by their IDs, unsorted.
 func (s *Store) Duplicates() iter.Seq2[string, Duplicate] { return maps.All(s.duplicates) }
 
-// PlaceOf returns where a floating IP without an owner tag of this cluster was last seen on a server; zero: nowhere.
+// PlaceOf returns where a floating IP without an owner tag of this cluster was last seen on a server; zero when it was never seen
+// on one.
 func (s *Store) PlaceOf(floatingIP string) Place { return s.untagged[floatingIP] }

@@ -8,11 +8,11 @@ import (
 // Port is a port with a Machine's owner tag.
 type Port struct {
 	ID, NetworkID string
-	// ServerID is the server that the port is bound to, as far as a list has shown; empty: none.
+	// ServerID is the server that the port is bound to, as far as a list has shown; empty when there is none.
 	ServerID  string
 	Addresses []string
-	// Doubtful is true when an answer of the cloud suggests that the port does not exist any more. It is looked up before it is
-	// used.
+	// Doubtful is true when an answer of the cloud suggests that the port does not exist any more. drover looks the port up
+	// before it uses the port.
 	Doubtful bool
 	// NamedByCreate is true when a server create with an unknown outcome may name the port: the answer to the create was lost, or
 	// another process created the port and may have created a server on it before it died. drover uses the port for no other
@@ -25,9 +25,10 @@ type Port struct {
 // FloatingIP is a floating IP with a Machine's owner tag.
 type FloatingIP struct {
 	ID, Address string
-	// PortID is the port that it is on; empty: none.
+	// PortID is the port that the floating IP is on; empty when there is none.
 	PortID string
-	// Since is when drover first saw it, on drover's clock. Created is Neutron's creation time; zero when there is none.
+	// Since is when drover first saw the floating IP, on drover's clock. Created is Neutron's creation time; zero when there is
+	// none.
 	Since, Created time.Time
 }
 

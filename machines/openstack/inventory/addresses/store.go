@@ -17,7 +17,7 @@ type Store struct {
 	floating map[types.UID]FloatingIP
 	// untagged has the floating IPs without an owner tag of this cluster that were seen on a server, by ID.
 	untagged map[string]Place
-	// duplicates has those with the owner tag of another known one, by ID.
+	// duplicates has, by ID, the ports and floating IPs whose owner tag is also on another known port or floating IP.
 	duplicates map[string]Duplicate
 }
 
@@ -26,8 +26,9 @@ func New() *Store {
 	return &Store{ports: map[types.UID]map[int]Port{}, floating: map[types.UID]FloatingIP{}, untagged: map[string]Place{}, duplicates: map[string]Duplicate{}}
 }
 
-// SetPort stores a port. Of two ports with the same tag, for example after a late create of the previous leader, the known one
-// stays, unless only the other one is bound to a server. The other is collected when the Machine is gone.
+// SetPort stores a port. A known port with the same tag stays instead, unless it is doubtful or only the new port is bound to a
+// server. Two ports have the same tag, for example, after a late create of the previous leader. The port that is not stored is
+// collected when the Machine is gone.
 func (s *Store) SetPort(tag owner.Tag, port Port, now time.Time) {
 	port.Since = now
 	switch old, ok := s.ports[tag.Machine][tag.N]; {
@@ -65,7 +66,7 @@ func (s *Store) ForgetPort(machine types.UID, n int, id string) {
 // ForgetFloatingIP removes the floating IP of a Machine.
 func (s *Store) ForgetFloatingIP(machine types.UID) { delete(s.floating, machine) }
 
-// Forget removes a deleted port or floating IP, whatever its Machine.
+// Forget removes a deleted port or floating IP of any Machine.
 func (s *Store) Forget(id string) {
 	for machine, all := range s.ports {
 		for n := range all {
@@ -121,7 +122,7 @@ func (s *Store) AllPorts() iter.Seq2[types.UID, map[int]Port] { return maps.All(
 // AllFloatingIPs returns the Machines with a floating IP, each with its floating IP, unsorted.
 func (s *Store) AllFloatingIPs() iter.Seq2[types.UID, FloatingIP] { return maps.All(s.floating) }
 
-// DoubtPorts has the Machine's ports looked up before they are used again.
+// DoubtPorts marks the Machine's ports as doubtful. drover then looks each of the ports up before it uses that port again.
 func (s *Store) DoubtPorts(machine types.UID) {
 	s.change(machine, func(p *Port) { p.Doubtful = true })
 }
@@ -131,8 +132,8 @@ func (s *Store) SetNamedByCreate(machine types.UID) {
 	s.change(machine, func(p *Port) { p.NamedByCreate = true })
 }
 
-// Bind records the bindings of the Machine's ports, given as the server of each port ID. It returns the IDs of the ports that are
-// not bound to serverID, in the order of their numbers.
+// Bind records the bindings of the Machine's ports; servers maps each port ID to the server of the port. It returns the IDs of
+// the ports that are not bound to serverID, in the order of their numbers.
 func (s *Store) Bind(machine types.UID, servers map[string]string, serverID string) (others []string) {
 	s.change(machine, func(p *Port) { p.ServerID = servers[p.ID] })
 	for _, n := range slices.Sorted(maps.Keys(s.ports[machine])) {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// portsAtOnce is the maximum number of ports in one list request: their IDs are part of its URL.
+// portsAtOnce is the maximum number of ports in one list request, because the URL of the request contains their IDs.
 const portsAtOnce = 100
 
 // portFields are the fields of addresses.PortRow.

@@ -21,12 +21,14 @@ import (
 const (
 	// pageSize is Nova's maximum page size.
 	pageSize = 1000
-	// restarts is how often a list is restarted because the server that a page starts after has vanished.
+	// restarts is the maximum number of times that a list is restarted because the server after which a page starts does not exist
+	// any more.
 	restarts = 3
 )
 
-// ListServers reads all pages of one list: of all servers when full is set, else of those that changed since shortly before a time
-// of the cloud's clock. It returns the rows, and the cloud's time at the start of the list. A page that fails fails the list.
+// ListServers reads all pages of one list. When full is set, this is the list of all servers; otherwise it is the list of the
+// servers that changed since shortly before since, a time on the cloud's clock. ListServers returns the rows, and the cloud's time
+// at the start of the list. When one page fails, the list fails.
 func ListServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]servers.Row, time.Time, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if !full {
@@ -45,7 +47,7 @@ func ListServers(ctx context.Context, s *client.Session, since time.Time, full b
 	return nil, time.Time{}, err
 }
 
-// serverPages reads the pages of one list; with an error it returns the rows of the pages before it.
+// serverPages reads the pages of one list. When a page fails, it returns the error and the rows of the pages before that page.
 func serverPages(ctx context.Context, s *client.Session, query url.Values) (rows []servers.Row, date time.Time, err error) {
 	ctx = client.ForList(ctx)
 	for range client.MaxPages {

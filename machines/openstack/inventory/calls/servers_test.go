@@ -19,7 +19,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 // idPrefix extends a single hexadecimal digit to an ID.
 const idPrefix = "00000000-0000-4000-8000-00000000000"
 
-// pagedCloud answers a list in pages of one server; failures are the first answers for a marker.
+// pagedCloud answers a list in pages of one server; failures holds the first answers for a marker.
 type pagedCloud struct {
 	ids      []string
 	failures map[string][]int
@@ -75,7 +75,7 @@ func TestListServersReadsAllPages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures map[string][]int
 		asked    string
-		class    fault.Class // empty: none
+		class    fault.Class // empty means no error
 	}{
 		"returns one list with the cloud's time (CAPI-31, CAPI-35)": {nil, ",a,b", ""},
 		"restarts when a marker has vanished":                       {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},

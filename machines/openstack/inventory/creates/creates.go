@@ -20,10 +20,10 @@ import (
 const (
 	SettleTime  = 2 * time.Minute
 	settleLists = 2
-	// SecondLookAfter is how long after the start inherited creates are resolved by a second look. The previous leader sends
-	// nothing once this process has the lease. By the second look the cloud has usually finished what was in progress, and the port
-	// of a server that is missing from the lists is bound to it. A create that arrives even later names a port that drover has
-	// replaced.
+	// SecondLookAfter is the time from the start to the second look, which resolves inherited creates. The previous leader sends
+	// nothing once this process has the lease. By the time of the second look the cloud has usually finished what was in progress.
+	// If a server is still missing from the lists then, its port is already bound to it. A create that arrives even later names a
+	// port that drover has replaced.
 	SecondLookAfter = 3 * time.Second
 )
 
@@ -32,7 +32,7 @@ type InDoubt struct{ byTag map[owner.Tag]create }
 
 // create is a create with an unknown outcome.
 type create struct {
-	// ended is when the call ended; fulls is the number of complete lists before that.
+	// ended is when the call ended; fulls is the number of complete lists before the call ended.
 	ended time.Time
 	fulls int
 	// inherited is true when the previous leader may have sent the create and died before the answer. A second look resolves it.
@@ -96,7 +96,7 @@ func (d *InDoubt) Settle(tag owner.Tag, now time.Time, fulls int) (reason string
 	return fmt.Sprintf(words, c.ended.UTC().Format("15:04:05"), tag.Kind)
 }
 
-// SettleIf removes the creates that have failed by now, of Machines for which over returns true.
+// SettleIf removes the creates that have failed by now and whose Machine satisfies over.
 func (d *InDoubt) SettleIf(over func(machine types.UID) bool, now time.Time, fulls int) {
 	maps.DeleteFunc(d.byTag, func(tag owner.Tag, c create) bool { return over(tag.Machine) && c.settled(now, fulls) })
 }
@@ -134,8 +134,8 @@ func (d *InDoubt) Inherited() (machines []types.UID) {
 	return machines
 }
 
-// UntilSecondLook returns the time until the second look at inherited creates, which is not positive when it is due, and reports
-// whether there are inherited creates.
+// UntilSecondLook returns the time until the second look at inherited creates; zero or negative means that the second look is due.
+// any reports whether there are inherited creates.
 func (d *InDoubt) UntilSecondLook(now time.Time) (left time.Duration, any bool) {
 	for _, c := range d.byTag {
 		if c.inherited {

@@ -9,8 +9,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// ownedByOther returns the reason why the server that the Machine names, or must adopt, exists and has another owner; empty when it
-// does not.
+// ownedByOther checks the server that the Machine names or must adopt. When this server exists and has another owner, ownedByOther
+// returns the reason for that judgement; otherwise it returns an empty string.
 func (p *Project) ownedByOther(m *owner.Machine) string {
 	for _, id := range []string{m.Adopts, m.ServerID} {
 		k := p.Servers.ByID(id)
@@ -26,7 +26,7 @@ func (p *Project) ownedByOther(m *owner.Machine) string {
 	return ""
 }
 
-// had returns the ID of a gone server that was the Machine's; if the Machine names one of them, that one.
+// had returns the ID of a gone server that was the Machine's. If there are several, it prefers the server that the Machine names.
 func had(m *owner.Machine, gone []*servers.Known) string {
 	last := ""
 	for _, k := range gone {
@@ -38,7 +38,7 @@ func had(m *owner.Machine, gone []*servers.Known) string {
 }
 
 // absent decides, for a Machine without a living server, whether its server is proven gone. If not, unknown is the reason why
-// nothing is known of it. gone are the Machine's tombstones.
+// nothing is known of the server. gone are the Machine's tombstones.
 func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, unknown string) {
 	unrecorded := m.Recorded == owner.Site{}
 	switch {
@@ -60,7 +60,7 @@ func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, 
 }
 
 // adopteeMissing reports whether an operator allows the Machine to adopt a server that does not exist and never was the Machine's.
-// A Machine that is being deleted does not wait for it.
+// It returns false for a Machine that is being deleted, which does not wait for such a server.
 func (p *Project) adopteeMissing(m *owner.Machine) bool {
 	if m.Adopts == "" || m.Leaving {
 		return false

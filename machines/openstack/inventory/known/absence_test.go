@@ -14,7 +14,7 @@ func TestFactsOfAnAbsentServer(t *testing.T) {
 	here, elsewhere := owner.Site{Project: "p", Region: "r"}, owner.Site{Project: "p2", Region: "r"}
 	for name, tc := range map[string]struct {
 		machine owner.Machine
-		// then is what happens after the first lists, which show the server when listed is true.
+		// listed is true when the first lists show the server. then is what happens after the first lists.
 		listed  bool
 		then    func(*Project, *owner.Machine)
 		gone    bool

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Adoptee returns the tags of the server that the Machine must adopt, and reports whether there is one that exists and is not the
+// Adoptee returns the tags of the server that the Machine must adopt, and reports whether this server exists and is not the
 // Machine's yet.
 func (p *Project) Adoptee(m *owner.Machine) (owner.ServerTags, bool) {
 	k := p.Servers.ByID(m.Adopts)
@@ -18,8 +18,8 @@ func (p *Project) Adoptee(m *owner.Machine) (owner.ServerTags, bool) {
 	return k.Tags(), true
 }
 
-// Untagged returns up to limit servers of a Machine that lack one of their two tags, and reports whether there are more. It records
-// that tagging them was attempted.
+// Untagged returns up to limit servers of Machines that lack one of their two tags, and reports whether there are more. It records
+// that tagging these servers was attempted.
 func (p *Project) Untagged(limit int, now time.Time) ([]servers.Untagged, bool) {
 	return p.Servers.Untagged(limit, now, p.isRegistered)
 }
@@ -34,7 +34,8 @@ type AdoptedPort struct {
 	FloatingIPTag owner.Tag
 }
 
-// AdoptedPorts returns the ports of a server that is being adopted, unsorted; none when its tags name its Machine already.
+// AdoptedPorts returns the ports of a server that is being adopted, unsorted. It returns none when the server's tags already name
+// its Machine.
 func (p *Project) AdoptedPorts(u servers.Untagged) (adopted []AdoptedPort) {
 	if u.Was == "" || u.Was == u.Machine {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// Deletable returns the Machine's servers whose deletion may be requested now: each at most once per back-off (30 s, doubling to 5
-// min). With failedOnly it returns only those in ERROR or without their ports.
+// Deletable returns the Machine's servers whose deletion may be requested now. The deletion of each server may be requested once
+// per back-off (30 s, doubling to 5 min). With failedOnly it returns only servers in ERROR or without their ports.
 func (p *Project) Deletable(machine types.UID, failedOnly bool, now time.Time) (due []servers.Deletion) {
 	living, _ := p.Servers.OfMachine(machine)
 	for _, k := range living {
@@ -42,8 +42,8 @@ func (p *Project) IsLossHeld(machine types.UID) bool {
 	return slices.ContainsFunc(gone, func(k *servers.Known) bool { return p.Guard.Holds(k.ID) })
 }
 
-// GoneServers returns the IDs of the Machine's former servers, and the IDs of the volumes that were seen on them and are deleted
-// with them. It does not return a server that only the Machine names.
+// GoneServers returns the IDs of the Machine's former servers, and the IDs of the volumes that were seen on these servers and are
+// deleted together with their server. It does not return a server that only the Machine names.
 func (p *Project) GoneServers(machine types.UID) (ids []string, volumes map[string]bool) {
 	volumes = map[string]bool{}
 	_, gone := p.Servers.OfMachine(machine)
@@ -59,15 +59,15 @@ func (p *Project) GoneServers(machine types.UID) (ids []string, volumes map[stri
 	return ids, volumes
 }
 
-// OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone. It does when
-// it has the Machine's owner tag. Without an owner tag it does when it was on the Machine's own server, either because the
-// inventory has seen it there, or because the Machine's record has it (recorded), which only drover can write. A floating IP that
-// is now on another port is not the Machine's any more.
+// OwnsFloatingIP reports whether a floating IP that was just looked up belongs to the Machine, whose servers are gone. A floating
+// IP with an owner tag belongs to the Machine in the tag. A floating IP without an owner tag belongs to the Machine if the
+// inventory has seen it on the Machine's own server, unless it is on another port now. If it is on no port now, it also belongs to
+// the Machine when recorded is true: the Machine's record, which only drover can write, has the floating IP.
 func (p *Project) OwnsFloatingIP(m *owner.Machine, ip *addresses.FloatingIPRow, recorded bool) bool {
 	return p.cluster.JudgeAddress(m, owner.FloatingIPKind, ip.Description, p.wasOnOwn(m.UID, ip, recorded)) == owner.Mine
 }
 
-// wasOnOwn reports whether a floating IP was on the Machine's own server.
+// wasOnOwn reports whether a floating IP was on the Machine's own server and is not on another port now.
 func (p *Project) wasOnOwn(machine types.UID, ip *addresses.FloatingIPRow, recorded bool) bool {
 	_, gone := p.Servers.OfMachine(machine)
 	seen := p.Addresses.PlaceOf(ip.ID)

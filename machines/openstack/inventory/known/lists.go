@@ -19,12 +19,14 @@ const AddressPeriod = 15 * time.Minute
 // Round describes one round of lists.
 type Round struct {
 	Started time.Time
-	// Full is true when all servers are listed; otherwise those that changed since Since, on the cloud's clock.
+	// Full is true when all servers are listed. Otherwise only the servers that changed since Since, on the cloud's clock, are
+	// listed.
 	Full  bool
 	Since time.Time
 	// Addresses is true when ports and floating IPs are listed; First is true when they have never been listed.
 	Addresses, First bool
-	// SecondLook are the IDs of the ports to look up, because inherited creates of servers may name them.
+	// SecondLook is true when the second look is due. Ports are the IDs of the ports to look up then, because inherited creates
+	// of servers may name these ports.
 	SecondLook bool
 	Ports      []string
 }
@@ -49,7 +51,8 @@ func (p *Project) Round(now time.Time) Round {
 type Answers struct {
 	Round
 	Rows []servers.Row
-	// Date is the cloud's time at the start of the list of servers; zero when it is not known. Now is when its last page arrived.
+	// Date is the cloud's time at the start of the list of servers; zero when it is not known. Now is when the last page of the
+	// list arrived.
 	Date, Now time.Time
 	// Looked is true when the second look was completed.
 	Looked bool
@@ -59,8 +62,8 @@ type Answers struct {
 type Change struct {
 	// All is true when every Machine of the project is affected.
 	All bool
-	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of the servers that changed: a Machine may
-	// name one of them.
+	// Machines are the UIDs of the Machines whose server changed. Servers are the IDs of the servers that changed, because a
+	// Machine may name one of these servers.
 	Machines []types.UID
 	Servers  []string
 }
@@ -102,12 +105,12 @@ func (p *Project) untilNext(now time.Time) time.Duration {
 	return next
 }
 
-// OutdatedAfter is how long lists fail before the Machines' status shows it.
+// OutdatedAfter is how long lists must have failed before the Machines' status shows it.
 const OutdatedAfter = 2 * time.Minute
 
 // Failure describes the consequences of failed lists.
 type Failure struct {
-	// Next is the time until the next try, which grows.
+	// Next is the time until the next try. It grows with each failure.
 	Next time.Duration
 	// First is true for the first failure in a row. Outdated is true when lists have now failed for OutdatedAfter, so that the
 	// Machines' status shows it from now on.
@@ -131,8 +134,9 @@ func (p *Project) Failed(err error, now time.Time) Failure {
 	return f
 }
 
-// ApplyAddresses stores the ports and floating IPs with an owner tag of this cluster: at the start, so that finding the existing
-// ones after a restart costs no call per Machine, and later for the collector. Known ones that are not listed become doubtful.
+// ApplyAddresses stores the ports and floating IPs with an owner tag of this cluster. It is called at the start, so that drover
+// finds existing ports and floating IPs after a restart without a call per Machine, and later for the collector. A known port of
+// a registered Machine that is not listed becomes doubtful.
 func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 	p.Addresses.DoubtUnlisted(l, started.Add(-creates.SettleTime), p.isRegistered)
 	p.listedAddresses = started

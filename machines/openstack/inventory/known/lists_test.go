@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// list applies the lists of a round at that time: of addresses when they are due, and of these servers.
+// list applies the lists of one round at the time at: l when the addresses are due, and rows as the list of servers.
 func (p *Project) list(at time.Time, l addresses.Lists, rows ...servers.Row) (Round, Change) {
 	r := p.Round(at)
 	if r.Addresses {
@@ -55,7 +55,7 @@ func TestInheritedCreates(t *testing.T) {
 	l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String()}}}
 	serverTag := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
-		began   time.Duration // how long before the first list
+		began   time.Duration // time from Began to the first list
 		machine owner.Machine
 		rows    []servers.Row
 		want    bool

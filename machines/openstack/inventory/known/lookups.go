@@ -29,8 +29,8 @@ func (p *Project) InDoubt(m *owner.Machine) (serverID string, required bool) {
 //   - the server that spec.providerID names, when no list has shown it or it was missing from the last complete list;
 //   - the server that one of the Machine's ports is bound to, when the Machine has no other server.
 //
-// It returns no server that the mass-deletion guard holds. Before the first look of this process is complete it returns none at all,
-// because that look covers the servers that are missing from the first list.
+// It returns no server that the mass-deletion guard holds. It returns no server at all before the first look of this process is
+// complete, because the first look covers the servers that are missing from the first list.
 func (p *Project) doubtful(m *owner.Machine, living []*servers.Known) string {
 	id := ""
 	for _, k := range living {
@@ -76,8 +76,8 @@ func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row
 // IsFirstLookDue reports whether the servers that Machines name must still be compared with the first complete list.
 func (p *Project) IsFirstLookDue() bool { return !p.Guard.IsReady() && p.fulls > 0 }
 
-// Unlisted returns those of the servers in named (each with its Machine) that are not known or are missing. When there are too
-// many, the mass-deletion guard holds them and none is returned.
+// Unlisted returns the servers in named that are not known or are missing; named maps the ID of each server to its Machine. When
+// there are too many such servers, the mass-deletion guard holds them and Unlisted returns none.
 func (p *Project) Unlisted(named map[string]types.UID, now time.Time) (ids []string) {
 	for id, machine := range named {
 		p.Servers.Expect(id, machine, now)
@@ -92,8 +92,8 @@ func (p *Project) Unlisted(named map[string]types.UID, now time.Time) (ids []str
 	return ids
 }
 
-// FirstLooked records the answer to a GET of a server that a Machine names. Only a 404 is a loss; without an answer the server
-// stays missing, which the guard counts too.
+// FirstLooked records the answer to a GET of a server that a Machine names. Only a 404 is a loss. Without an answer the server stays
+// missing, and the guard counts missing servers too.
 func (p *Project) FirstLooked(machine types.UID, serverID string, found *servers.Row, err error, now time.Time) {
 	switch {
 	case err == nil:

@@ -15,8 +15,8 @@ func (p *Project) serverTag(machine types.UID) owner.Tag {
 	return p.cluster.Tag(owner.ServerKind, machine, 0)
 }
 
-// Attempted records a create with an unknown outcome: it is in doubt until a list shows its resource or enough time has passed. A
-// server create in doubt also makes its ports unusable for another server.
+// Attempted records a create with an unknown outcome. The create is in doubt until a list shows its resource or enough time has
+// passed. A server create in doubt also makes the Machine's ports unusable for another server.
 func (p *Project) Attempted(tag owner.Tag, now time.Time) {
 	p.Creates.Add(tag, now, p.fulls)
 	if tag.Kind == owner.ServerKind {
@@ -24,8 +24,9 @@ func (p *Project) Attempted(tag owner.Tag, now time.Time) {
 	}
 }
 
-// MayMake returns nil when the resource with that tag may be created: no earlier create of it is in doubt, and no unknown server
-// uses the port for a server. Otherwise it returns Transient. It ends the doubt about a create that is resolved by now.
+// MayMake returns nil when the resource with that tag may be created: no earlier create of the resource is in doubt and, if the
+// resource is a server, none of the Machine's ports is bound to an unknown server. Otherwise it returns Transient. It ends the
+// doubt about a create that is resolved by now.
 func (p *Project) MayMake(tag owner.Tag, now time.Time) error {
 	if reason := p.Creates.Settle(tag, now, p.fulls); reason != "" {
 		return unsettled("%s", reason)
@@ -37,7 +38,8 @@ func (p *Project) MayMake(tag owner.Tag, now time.Time) error {
 	return unsettled("server %s already uses the port; drover looks the server up", bound)
 }
 
-// boundServer returns the ID of the server that one of the Machine's ports is bound to and that no list has shown; empty: none.
+// boundServer returns the ID of the server that one of the Machine's ports is bound to and that no list has shown; empty when
+// there is none.
 func (p *Project) boundServer(machine types.UID) string {
 	for _, port := range p.Addresses.Ports(machine) {
 		if port.ServerID != "" && p.Servers.ByID(port.ServerID) == nil {
@@ -52,8 +54,8 @@ func (p *Project) AddServer(machine types.UID, serverID, name string, now time.T
 	p.Servers.Merge(servers.Row{ID: serverID, Name: name, Status: servers.StatusBuild, Metadata: p.cluster.Metadata(machine)}, now)
 }
 
-// SetPort stores a port. If this process has a create for the port in doubt, that create made the port, and no server create names
-// it.
+// SetPort stores a port. If a create of the port by this process is in doubt, that create made the port, and no server create
+// names the port.
 func (p *Project) SetPort(tag owner.Tag, port addresses.Port, now time.Time) {
 	if p.Creates.Has(tag) {
 		port.NamedByCreate = false

@@ -22,14 +22,14 @@ type Options struct {
 	Site owner.Site
 	// Machines has the Machines for which Cloud.Instance was called.
 	Machines owner.Machines
-	// Began is when this process started to list. The previous leader makes no calls after it.
+	// Began is when this process started to list. The previous leader makes no calls after that time.
 	Began time.Time
-	// Stores is true when the state of the mass-deletion guard is stored: then no loss is accepted before that.
+	// Stores is true when the state of the mass-deletion guard is stored. A loss is then accepted only after it has been stored.
 	Stores bool
 }
 
-// Project is what is known of one project. Methods that concern one part only are those of the exported fields; methods of Project
-// concern several parts.
+// Project is what is known of one project. A method that concerns only one part belongs to the type of that part, which is an
+// exported field; the methods of Project concern several parts.
 type Project struct {
 	Servers   *servers.Cache
 	Addresses *addresses.Store
@@ -48,10 +48,10 @@ type Project struct {
 	stamp              time.Time
 	lastFull, lastList time.Time
 	fulls              int
-	// listedAddresses is when ports and floating IPs were last listed; zero: never.
+	// listedAddresses is when ports and floating IPs were last listed; zero when they never were.
 	listedAddresses time.Time
-	// failures counts failed lists in a row, failure is the last error, and failingSince is when they began. outdated is true when
-	// they have failed for so long that the Machines' status shows it.
+	// failures is the number of consecutive failed lists, failure is the last error, and failingSince is when the first of these
+	// lists failed. outdated is true when lists have failed for so long that the Machines' status shows it.
 	failures     int
 	failure      error
 	failingSince time.Time
@@ -64,9 +64,9 @@ type use int
 const (
 	// unused means that there is no such call.
 	unused use = iota
-	// making means that a resource is created for the Machine, which may use them.
+	// making means that a resource is being created for the Machine. That resource may use the ports and floating IPs.
 	making
-	// releasing means that one of them is deleted.
+	// releasing means that one of the ports and floating IPs is being deleted.
 	releasing
 )
 
@@ -102,7 +102,7 @@ func (p *Project) isRegistered(uid types.UID) bool {
 }
 
 // isOurs reports whether a server is one of this cluster: it has the cluster's ID, or belongs to a registered Machine (servers of
-// machine-controller have no cluster ID), or such a Machine expects it.
+// machine-controller have no cluster ID), or a registered Machine expects it.
 func (p *Project) isOurs(k *servers.Known) bool {
 	uid := k.Machine()
 	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.isRegistered(uid))
@@ -111,7 +111,7 @@ func (p *Project) isOurs(k *servers.Known) bool {
 // CountLosses counts the losses. It reports whether the mass-deletion guard has a new state to store.
 func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
 
-// failedQuotas records the quotas that caused servers of this cluster, among these IDs, to go to ERROR.
+// failedQuotas records the exhausted quotas because of which servers of this cluster, among ids, are in ERROR.
 func (p *Project) failedQuotas(ids []string, now time.Time) {
 	for _, id := range ids {
 		k := p.Servers.ByID(id)

@@ -16,8 +16,8 @@ type Retained struct {
 }
 
 // Retained returns up to limit ports and floating IPs to release, after a quota has been exhausted for two steps of the back-off
-// (CAPI-22): other Machines may need them, and the next attempt creates them again. Floating IPs come first. Those of Machines that
-// are not idle are not released.
+// (CAPI-22): other Machines may need them, and the next attempt creates them again. Floating IPs come first. It returns no port or
+// floating IP of a Machine that is not idle.
 func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	if !p.Quota.Exhausted(now) {
 		return nil
@@ -38,8 +38,8 @@ func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	return found
 }
 
-// BeginRelease reports whether a retained port or floating IP may be deleted now: it is still the known one, and its Machine does
-// not need it. If so, nothing is created for the Machine until EndRelease.
+// BeginRelease reports whether a retained port or floating IP may be deleted now: its tag still refers to the same ID, and its
+// Machine does not need it. If so, nothing is created for the Machine until EndRelease.
 func (p *Project) BeginRelease(r Retained) bool {
 	ip, _ := p.Addresses.FloatingIP(r.Tag.Machine)
 	id := ip.ID
@@ -65,8 +65,8 @@ func (p *Project) EndRelease(r Retained, released bool) {
 	}
 }
 
-// BeginMaking protects the ports and floating IPs of a Machine from being released until EndMaking. It returns Transient while one
-// of them is being released.
+// BeginMaking protects the ports and floating IPs of a Machine from being released until EndMaking. It returns Transient while a
+// port or floating IP of the Machine is being released.
 func (p *Project) BeginMaking(machine types.UID) error {
 	if p.uses[machine] == releasing {
 		return unsettled("a port or floating IP that was retained for the server is being released")
@@ -78,7 +78,8 @@ func (p *Project) BeginMaking(machine types.UID) error {
 // EndMaking ends the protection of BeginMaking.
 func (p *Project) EndMaking(machine types.UID) { delete(p.uses, machine) }
 
-// isIdle reports whether a Machine has no server, and no resource of it is being created, is in doubt or has reserved quota.
+// isIdle reports whether a Machine is registered, neither has nor names a server, and has no reserved quota, no create in doubt
+// and no call in progress that uses its ports and floating IPs.
 func (p *Project) isIdle(machine types.UID) bool {
 	living, _ := p.Servers.OfMachine(machine)
 	m, known := p.machines.Get(machine)

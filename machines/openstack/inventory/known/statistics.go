@@ -4,7 +4,7 @@ import "time"
 
 // Statistics are numbers of a project, for metrics.
 type Statistics struct {
-	// Listed is false before the first successful list of servers; Age is the time since the start of the last one.
+	// Listed is false before the first successful list of servers. Age is the time since the start of the last successful list.
 	Listed bool
 	Age    time.Duration
 	// Servers is the number of known servers of this cluster; Stuck is the number of those that still exist 10 minutes after their

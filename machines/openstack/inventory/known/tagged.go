@@ -69,7 +69,8 @@ func (p *Project) existing(serverID string) string {
 	return serverID
 }
 
-// Doubt returns, for users, why the known resources of the project are not complete or not current; empty when they are both.
+// Doubt returns, for users, why the known resources of the project are not complete or not current; empty when they are complete
+// and current.
 func (p *Project) Doubt() string {
 	switch {
 	case p.failure != nil:

@@ -17,9 +17,9 @@ type Unjoined struct {
 	Server  string
 }
 
-// Unjoined returns the servers whose ports must be looked up now, and the IDs of their Machines' ports, sorted. These are servers
-// that have been ACTIVE for servers.DetachedAfter without becoming a node, once for each server, and those that have a duplicate to
-// delete.
+// Unjoined returns the servers whose ports must be looked up now, and the IDs of their Machines' ports, sorted. Each server is
+// returned once when it has been ACTIVE for servers.DetachedAfter without becoming a node. A server that has a duplicate to delete
+// is returned, too.
 func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 	for uid := range p.Servers.Machines() {
 		if m, known := p.machines.Get(uid); !known || m.Joined || m.Leaving {
@@ -68,7 +68,7 @@ func (p *Project) Detach(due []Unjoined, rows []addresses.PortRow, now time.Time
 }
 
 // Duplicates returns the servers that must be deleted now because a create with an unknown outcome succeeded late, when its Machine
-// had another server. The server that the Machine names stays.
+// already had another server. It does not return the server that the Machine names.
 func (p *Project) Duplicates(now time.Time) (ids []string) {
 	for uid := range p.Servers.Machines() {
 		if !p.Servers.HasSeveral(uid) {

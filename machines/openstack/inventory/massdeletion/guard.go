@@ -39,8 +39,8 @@ func (h Held) equal(other Held) bool {
 type Guard struct {
 	// held has the IDs of the servers whose loss is not accepted.
 	held map[string]bool
-	// lost has the unrequested losses within the window, with the time at which each was found. stored has those of them that are
-	// stored for the next leader. stores is true when there is a store.
+	// lost has the unrequested losses within the window, with the time at which each loss was found. stored has the losses in lost
+	// that are stored for the next leader. stores is true when there is a store.
 	lost   map[string]time.Time
 	stored map[string]bool
 	stores bool
@@ -53,13 +53,14 @@ type Guard struct {
 	loaded, ready bool
 }
 
-// New returns a guard that holds nothing. With stores its state is stored, and no loss is accepted before that.
+// New returns a guard that holds nothing. If stores is true, the guard's state is stored, and a loss is accepted only after it has
+// been stored.
 func New(stores bool) *Guard {
 	return &Guard{held: map[string]bool{}, lost: map[string]time.Time{}, stored: map[string]bool{}, stores: stores}
 }
 
-// Count counts the losses. It holds them when there are too many, and releases servers that came back. mine reports whether a
-// server is one of this cluster. Count reports whether there is a new state to store.
+// Count counts the losses. It holds the losses when there are too many, and releases servers that exist again. mine reports
+// whether a server is one of this cluster. Count reports whether there is a new state to store.
 func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Known) bool) bool {
 	before := g.state()
 	lost, known := losses(now, all.All(), mine)
@@ -84,8 +85,8 @@ func (g *Guard) state() Held {
 	return Held{Servers: slices.Sorted(maps.Keys(g.held)), Lost: maps.Clone(g.lost)}
 }
 
-// losses returns the servers of this cluster that are gone or missing although drover did not request it, and the number of all
-// servers of this cluster including them. A server that is gone counts for the duration of the window.
+// losses returns the servers of this cluster that are gone or missing although drover did not request their deletion, and the
+// number of all servers of this cluster including the lost ones. A server that is gone counts for the duration of the window.
 func losses(now time.Time, all iter.Seq[*servers.Known], mine func(*servers.Known) bool) (lost []string, known int) {
 	for k := range all {
 		if !mine(k) {
@@ -103,8 +104,8 @@ func losses(now time.Time, all iter.Seq[*servers.Known], mine func(*servers.Know
 	return lost, known
 }
 
-// updateLost adds the new losses, and removes those that are older than the window or were none. It returns the number of losses
-// that only the previous leader has seen.
+// updateLost adds the new losses, and removes those that are older than the window or turned out not to be losses. It returns the
+// number of losses that only the previous leader has seen.
 func (g *Guard) updateLost(now time.Time, lost []string, all *servers.Cache) (unknown int) {
 	current := make(map[string]bool, len(lost))
 	for _, id := range lost {
@@ -125,8 +126,8 @@ func (g *Guard) updateLost(now time.Time, lost []string, all *servers.Cache) (un
 	return unknown
 }
 
-// Believes reports whether all of these servers count as gone. An unrequested loss counts after it was counted together with all
-// others and was stored for the next leader.
+// Believes reports whether all of these servers count as gone. An unrequested loss counts as gone only after the guard has counted
+// it together with all other losses and it was stored for the next leader.
 func (g *Guard) Believes(gone []*servers.Known) bool {
 	for _, k := range gone {
 		_, lost := g.lost[k.ID]
@@ -145,7 +146,7 @@ func (g *Guard) Holds(id string) bool { return g.held[id] }
 // Held returns the number of servers that the guard holds.
 func (g *Guard) Held() int { return len(g.held) }
 
-// Reason describes, for users, what the guard holds; empty: nothing.
+// Reason describes, for users, what the guard holds; empty when it holds nothing.
 func (g *Guard) Reason() string {
 	if len(g.held) == 0 {
 		return ""

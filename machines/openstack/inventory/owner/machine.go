@@ -20,16 +20,16 @@ type Machine struct {
 	ServerName string
 	// ServerID is the ID of the server in spec.providerID; empty when there is none. It shows where to look and proves nothing.
 	ServerID string
-	// Adopts is the ID of the server that an operator allows the Machine to take over; empty: none, or the annotation is not
-	// guarded.
+	// Adopts is the ID of the server that an operator allows the Machine to take over; empty when there is none or when the
+	// annotation is not guarded.
 	Adopts string
-	// Refusal is why the server in Adopts may not be adopted; empty when it may. Project.Adopt sets it.
+	// Refusal is the reason why the server in Adopts may not be adopted; empty when it may be adopted. Project.Adopt sets it.
 	Refusal string
-	// FloatingIPID is the ID of the floating IP in an annotation of machine-controller; empty: none.
+	// FloatingIPID is the ID of the floating IP in an annotation of machine-controller; empty when there is none.
 	FloatingIPID string
 	// Recorded is where the Machine's server was last seen; zero when that is not recorded.
 	Recorded Site
-	// Leaving is true while the Machine is being deleted, and Joined once it has a Node.
+	// Leaving is true while the Machine is being deleted. Joined is true once it has a Node.
 	Leaving, Joined bool
 }
 

@@ -27,26 +27,27 @@ const (
 // ServerTags are the fields of a server that show its owner.
 type ServerTags struct {
 	ID, Name string
-	// Machine is the UID in the server's machine-uid, and Cluster the ID in its drover-cluster-id; either may be empty.
+	// Machine is the UID in the server's metadata machine-uid. Cluster is the ID in its metadata drover-cluster-id. Either may be
+	// empty.
 	Machine types.UID
 	Cluster string
 }
 
-// Existence is whether the Machine in a server's tags exists.
+// Existence states whether the Machine in a server's tags exists.
 type Existence int
 
 const (
 	// ExistenceUnknown means that the look-up failed.
 	ExistenceUnknown Existence = iota
-	// Exists means that there is such a Machine.
+	// Exists means that the Machine exists.
 	Exists
-	// ExistsNot means that there is none.
+	// ExistsNot means that the Machine does not exist.
 	ExistsNot
 )
 
 // MachineOf returns the UID of the Machine in a server's tags. It is empty when there is none, or when the tags have another
-// cluster's ID: then the server is never ours, even when a Machine of ours has the same UID, as in a cluster that was restored from
-// the other's backup.
+// cluster's ID. A server with another cluster's ID never belongs to this cluster, even when a Machine of this cluster has the same
+// UID, as in a cluster that was restored from the other cluster's backup.
 func (c Cluster) MachineOf(t ServerTags) types.UID {
 	if t.Cluster != "" && t.Cluster != string(c) {
 		return ""
@@ -54,8 +55,8 @@ func (c Cluster) MachineOf(t ServerTags) types.UID {
 	return t.Machine
 }
 
-// JudgeServer decides whether a server belongs to a Machine. owner is whether the Machine in the server's tag exists. The reason is
-// for users; it is empty when the server is the Machine's or adoptable.
+// JudgeServer decides whether a server belongs to a Machine. owner states whether the Machine in the server's tag exists. The
+// reason is for users; it is empty when the server is the Machine's or adoptable.
 func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict, string) {
 	switch {
 	case t.Cluster != "" && t.Cluster != string(c):
@@ -76,8 +77,8 @@ func (c Cluster) JudgeServer(m *Machine, t ServerTags, owner Existence) (Verdict
 	return Adoptable, ""
 }
 
-// JudgeAddress decides whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the inventory
-// has seen it on the Machine's own server, because floating IPs of machine-controller have no owner tag.
+// JudgeAddress decides whether a port or a floating IP belongs to a Machine, by its description. onOwn is true when the address is
+// known to have been on the Machine's own server. It is needed because floating IPs of machine-controller have no owner tag.
 func (c Cluster) JudgeAddress(m *Machine, k Kind, description string, onOwn bool) Verdict {
 	tag, tagged := parse(k, description)
 	switch {

@@ -41,16 +41,17 @@ func (r reservation) isOver(now time.Time) bool { return now.Sub(r.at) > 2*Perio
 // watch follows one service's quota from the first refusal until no create has been refused for a period.
 type watch struct {
 	refusal *fault.Error
-	// since is the first refusal after there was free quota; due is the time of the next look.
+	// since is the time of the first refusal after there was free quota; due is the time of the next look.
 	since, due time.Time
 	// room is the free quota, as far as it is known; zero before the first look.
 	room  Amounts
 	known bool
 	// doubts is the number of refusals since the last look although room was sufficient.
 	doubts int
-	// probe is true when the limits cannot be read; one create may try.
+	// probe is true when the limits cannot be read, so that one create may be tried.
 	probe bool
-	// blocked is true when a Machine was turned away since the last look; least is the smallest amount that one of them wanted.
+	// blocked is true when a Machine was refused a reservation since the last look; least is the smallest amount that such a
+	// Machine wanted.
 	blocked bool
 	least   Amounts
 }
@@ -60,7 +61,7 @@ func New(soon time.Duration) *Book {
 	return &Book{soon: soon, watches: map[client.Service]*watch{}, reserved: map[types.UID]reservation{}}
 }
 
-// Raised returns when free quota was last seen again after a quota had been exhausted; zero: never.
+// Raised returns when free quota was last seen again after a quota had been exhausted; zero when this has not happened.
 func (b *Book) Raised() time.Time { return b.raised }
 
 // Watched returns the number of services with an exhausted quota that is watched.
@@ -149,11 +150,12 @@ func (b *Book) Use(machine types.UID, part Amounts) {
 	}
 }
 
-// mostDoubts is how many refusals that contradict the last look are taken to have a cause in their own Machine, such as a full
-// server group. After more of them the look counts as outdated.
+// mostDoubts is the number of refusals contradicting the last look that are attributed to the refused Machine itself, for example
+// to its full server group. After more such refusals the result of the look counts as outdated.
 const mostDoubts = 3
 
-// Failed records that a Machine's server went to ERROR because a quota was exceeded. For volumes Nova finds that out late.
+// Failed records that a Machine's server went to ERROR because a quota was exceeded. Nova finds out late that a quota for volumes
+// is exceeded.
 func (b *Book) Failed(machine types.UID, err *fault.Error, now time.Time) {
 	want := Amounts{}
 	for _, n := range counted[ownerOf(err.Code)] {
@@ -162,7 +164,8 @@ func (b *Book) Failed(machine types.UID, err *fault.Error, now time.Time) {
 	b.Refused(machine, err, want, now)
 }
 
-// Refused records a Quota error of a create that wanted this much. From now on there is no free quota until a look finds some.
+// Refused records a Quota error of a create that needed the quota want. From now on there is no free quota until a look finds
+// some.
 func (b *Book) Refused(machine types.UID, err *fault.Error, want Amounts, now time.Time) {
 	s := ownerOf(err.Code)
 	w, ok := b.watches[s]
@@ -203,8 +206,8 @@ func (b *Book) Looked(s client.Service, free Amounts, now time.Time) bool {
 	return b.reopen(s, w, w.hasRoom(counted[s], w.least, Amounts{}), now)
 }
 
-// Unreadable records that the limits cannot be read: then one create per period may try. It reports whether a Machine that was
-// turned away may try.
+// Unreadable records that the limits cannot be read. Then one create per period may be tried. Unreadable reports whether a
+// Machine that was turned away may try again.
 func (b *Book) Unreadable(s client.Service, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {
@@ -248,7 +251,7 @@ func (b *Book) NextLook(now time.Time, period time.Duration) time.Duration {
 	return min(period, next.Sub(now))
 }
 
-// due returns the services whose limits must be looked at now, and the time of the next look; zero: none.
+// due returns the services whose limits must be looked at now, and the time of the next look; zero when there is none.
 func (b *Book) due(now time.Time) (services []client.Service, next time.Time) {
 	for s, w := range b.watches {
 		if !w.due.After(now) {

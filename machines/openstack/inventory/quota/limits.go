@@ -11,7 +11,7 @@ import (
 // unlimited represents a quota without a limit.
 const unlimited = 1 << 40
 
-// Read makes one GET for what the project may still use of a service.
+// Read makes one GET and returns the quota of a service that the project has left.
 func Read(ctx context.Context, s *client.Session, of client.Service) (Amounts, error) {
 	free := Amounts{}
 	for n := range free {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// TagAgain is how long to wait before tags that could not be written are tried again.
+// TagAgain is how long drover waits before it tries again to write tags that could not be written.
 const TagAgain = 10 * time.Minute
 
 // Adopt records that a Machine adopts a server whose tags name another Machine. It returns false when the tags have changed
@@ -24,8 +24,8 @@ func (c *Cache) Adopt(id string, from, to types.UID) bool {
 	return true
 }
 
-// Untagged is a server of a Machine that lacks one of its two tags. Was is the Machine in its machine-uid; it is another Machine
-// when the server is being adopted.
+// Untagged is a server of a Machine that lacks one of its two tags. Was is the Machine in the server's machine-uid; while the
+// server is being adopted, this is another Machine.
 type Untagged struct {
 	ID           string
 	Machine, Was types.UID

@@ -46,7 +46,7 @@ type List struct {
 const (
 	// tombstoneAge is the minimum time for which drover remembers that a server is gone.
 	tombstoneAge = time.Hour
-	// missingAge is how long a server is remembered that is missing from complete lists and that no Machine needs.
+	// missingAge is how long drover remembers a server that is missing from complete lists and that no Machine needs.
 	missingAge = 30 * time.Minute
 )
 
@@ -98,8 +98,8 @@ func (c *Cache) revive(r *Row, l List) {
 	k.Gone, k.goneByGet, k.Missing, k.missingSince = false, false, true, l.Now
 }
 
-// Merge merges one row, and reports whether it has anything new. A row that is older than the known one only proves that the server
-// existed.
+// Merge merges one row, and reports whether the row contains anything new. A row that is older than the known row only proves that
+// the server existed.
 func (c *Cache) Merge(r Row, now time.Time) bool {
 	k, ok := c.byID[r.ID]
 	if !ok {
@@ -161,8 +161,9 @@ func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 	k.Wanted = c.endWanted(k)
 }
 
-// endWanted reports whether drover, or the deletion of its Machine, wants the server to be deleted. A server that never became a
-// node and is in ERROR is not a loss either: drover replaces it, and may have requested that before a restart.
+// endWanted reports whether the deletion of the server is wanted: by drover, or because its Machine is being deleted. The loss of a
+// server that never became a node and is in ERROR does not count either: drover replaces such a server, and may have requested its
+// deletion before a restart.
 func (c *Cache) endWanted(k *Known) bool {
 	return !k.asked.IsZero() || k.Failed() || c.hooks.Leaving(k)
 }
@@ -195,7 +196,7 @@ func (c *Cache) All() iter.Seq[*Known] { return maps.Values(c.byID) }
 // Machines returns the Machines that have or name a known server, living or gone.
 func (c *Cache) Machines() iter.Seq[types.UID] { return maps.Keys(c.byMachine) }
 
-// IndexedUnder returns the servers that belong to a Machine or that it expects, living and gone, unsorted.
+// IndexedUnder returns the servers that belong to a Machine or that the Machine expects, living and gone, unsorted.
 func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
 	return func(yield func(*Known) bool) {
 		for id := range c.byMachine[machine] {
@@ -206,8 +207,8 @@ func (c *Cache) IndexedUnder(machine types.UID) iter.Seq[*Known] {
 	}
 }
 
-// OfMachine returns the servers of a Machine, living and gone. gone includes those that the Machine only names and that the cloud
-// has never shown. Other servers that it names are not its own.
+// OfMachine returns the servers of a Machine, living and gone. gone includes servers that the Machine only names and that the cloud
+// has never shown. Any other server that the Machine only names is not its own.
 func (c *Cache) OfMachine(uid types.UID) (living, gone []*Known) {
 	for k := range c.IndexedUnder(uid) {
 		switch {
@@ -226,7 +227,7 @@ func (c *Cache) HasOf(machine types.UID) bool {
 	return len(living)+len(gone) > 0
 }
 
-// Has reports whether a server of the Machine is or was known: the one with that ID or, when id is empty, any.
+// Has reports whether a server of the Machine is or was known: the server id or, when id is empty, any server.
 func (c *Cache) Has(machine types.UID, id string) bool {
 	for k := range c.IndexedUnder(machine) {
 		if (id == "" || id == k.ID) && k.BelongsTo(machine) {
@@ -249,8 +250,8 @@ func (c *Cache) MachinesOf(ids []string) (machines []types.UID) {
 	return machines
 }
 
-// Choose returns one of several servers of a Machine: the one that the Machine names, else the oldest that has not failed, else the
-// oldest; nil when there are none.
+// Choose returns one of several servers of a Machine: the server that the Machine names, else the oldest server that has not
+// failed, else the oldest; nil when there are none.
 func Choose(all []*Known, serverID string) *Known {
 	if len(all) == 0 {
 		return nil

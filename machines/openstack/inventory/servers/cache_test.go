@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// at returns a row that was updated that many seconds after noon.
+// at returns a row that was updated the given number of seconds after noon.
 func at(id, status string, second int) Row {
 	return Row{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{owner.MetadataMachineUID: "uid-" + id}}
 }

@@ -3,8 +3,8 @@ package servers
 import "time"
 
 const (
-	// forceAfter is the number of plain delete requests: from the fourth one on (3.5 min after the first), drover sends a forced
-	// delete, which Nova carries out whatever the server's state.
+	// forceAfter is the number of plain delete requests. From the fourth request on (3.5 min after the first), drover sends a
+	// forced delete, which Nova carries out whatever the server's state is.
 	forceAfter = 3
 	// stuckAfter is how long a deletion may take before it counts as stuck (CAPI-44).
 	stuckAfter = 10 * time.Minute

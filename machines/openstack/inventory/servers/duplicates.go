@@ -15,9 +15,10 @@ const (
 	DetachedAfter = 2 * time.Minute
 )
 
-// Duplicates returns the servers of the Machine that must be deleted now, in addition to the one that the Machine names. A server
-// is a duplicate when it exists, has both tags, and has been known long enough; its deletion waits for its back-off. There are none
-// unless the named server is also the Machine's own and works, because otherwise it is undecidable which one is the duplicate.
+// Duplicates returns the servers of the Machine that must be deleted now, in addition to the server that the Machine names. A
+// server is a duplicate when it exists, has both tags, and has been known long enough; its deletion waits for its back-off. There
+// are no duplicates unless the named server is also the Machine's own and works, because otherwise drover cannot decide which
+// server is the duplicate.
 func (c *Cache) Duplicates(machine types.UID, serverID string, now time.Time) (named *Known, duplicates []*Known) {
 	named = c.byID[serverID]
 	if named == nil || !named.BelongsTo(machine) || !named.Present() || named.Status != StatusActive {
@@ -31,8 +32,8 @@ func (c *Cache) Duplicates(machine types.UID, serverID string, now time.Time) (n
 	return named, duplicates
 }
 
-// HasPortsBeside reports whether the server was seen on its Machine's ports after another server of the Machine had appeared: of
-// two servers that were created on one port, the one that works may have lost it.
+// HasPortsBeside reports whether the server was seen on its Machine's ports after another server of the Machine had appeared. When
+// two servers were created on one port, the server that works may have lost the port.
 func (k *Known) HasPortsBeside(other *Known) bool {
 	return k.Detached == "" && !k.portsLooked.Before(other.Since.Add(DuplicateAge))
 }

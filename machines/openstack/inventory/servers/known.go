@@ -25,15 +25,15 @@ type Known struct {
 	Missing bool
 	// Since is when drover first learned of the server.
 	Since time.Time
-	// Wanted is true when the server is gone or missing because drover, or the deletion of its Machine, wanted it. Accepted is true
-	// when an operator has confirmed the loss.
+	// Wanted is true when the server is gone or missing because drover wanted this, or because its Machine was being deleted.
+	// Accepted is true when an operator has confirmed the loss.
 	Wanted, Accepted bool
 	// Detached is the message that the server has lost its Machine's ports; empty when it has not, as far as is known.
 	Detached string
 
-	// tagged is the Machine in the server's tags; empty: none of this cluster. adopter is the Machine that adopts the server, until
-	// its tags are written; empty: none. expected is the Machine that names the server while the cloud has shown no row of it,
-	// which does not prove that the server is that Machine's.
+	// tagged is the Machine in the server's tags; empty when they name no Machine of this cluster. adopter is the Machine that
+	// adopts the server, until the server's tags are written; empty when there is none. expected is the Machine that names the
+	// server while the cloud has shown no row of the server, which does not prove that the server is that Machine's.
 	tagged, adopter, expected types.UID
 	// missingSince is when the server became missing; zero while it is not.
 	missingSince time.Time
@@ -41,22 +41,23 @@ type Known struct {
 	goneByGet bool
 	// fluxSince is when the server last began to change; zero when it does not change.
 	fluxSince time.Time
-	// firstAsked and asked are when the deletion was first and last requested, and times is how often.
+	// firstAsked and asked are the times of the first and the last request to delete the server, and times is the number of these
+	// requests.
 	firstAsked, asked time.Time
 	times             int
 	// taggedAt is when drover last tried to write the tags.
 	taggedAt time.Time
 	// explained is true when the server is in ERROR and was looked up by its ID for the reason.
 	explained bool
-	// activeSince is when the server was first seen ACTIVE; zero while it is not. portsLooked is when the ports of its Machine were
-	// last looked up because it had not become a node; zero: never.
+	// activeSince is when the server was first seen ACTIVE; zero while it is not ACTIVE. portsLooked is when the ports of its
+	// Machine were last looked up because the server had not become a node; zero when they never were.
 	activeSince, portsLooked time.Time
 }
 
-// Machine returns the Machine that the server is indexed under: its owner, else the one that expects it.
+// Machine returns the Machine that the server is indexed under: the server's owner, or else the Machine that expects the server.
 func (k *Known) Machine() types.UID { return cmp.Or(k.adopter, k.tagged, k.expected) }
 
-// BelongsTo reports whether the server is, or was, the Machine's, as the cloud has shown.
+// BelongsTo reports whether the cloud has shown that the server is, or was, the Machine's.
 func (k *Known) BelongsTo(machine types.UID) bool {
 	return machine != "" && cmp.Or(k.adopter, k.tagged) == machine
 }
@@ -74,12 +75,12 @@ func (k *Known) Present() bool { return !k.Gone && !k.Missing }
 func (k *Known) Failed() bool { return k.Status == StatusError || k.Detached != "" }
 
 // Unexplained reports whether the server is in ERROR and no list has shown the reason. Nova's lists show the fault only for servers
-// in the database of its API; in the usual installation those without a host are not (seen in Zed).
+// in the database of its API. In the usual installation, servers without a host are not in that database (seen in Zed).
 func (k *Known) Unexplained() bool {
 	return k.Status == StatusError && k.Fault.Message == "" && !k.explained
 }
 
-// Explain records that the server was looked up by its ID, whose answer has the reason of an ERROR.
+// Explain records that the server was looked up by its ID. The answer has the reason of an ERROR.
 func (k *Known) Explain() { k.explained = k.Status == StatusError }
 
 // DetachedFault returns the reason why a server that has lost its ports counts as failed.

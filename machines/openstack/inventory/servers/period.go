@@ -5,17 +5,17 @@ import "time"
 // The periods of the lists of servers.
 const (
 	// FastPeriod is the period while a server of this cluster is being deleted or a create is in doubt, because a Machine waits for
-	// the result. BuildPeriod is the period while servers are only being built, which is less urgent, because a Node that registers
-	// is noticed at once. RestPeriod is the period otherwise.
+	// the result. BuildPeriod is the period while servers are only being built, which is less urgent, because drover notices a Node
+	// that registers without a list. RestPeriod is the period otherwise.
 	FastPeriod  = 2 * time.Second
 	BuildPeriod = 5 * time.Second
 	RestPeriod  = time.Minute
-	// longFlux is how long a server may change before it counts as stuck, for which drover does not list more often.
+	// longFlux is how long a server may change before it counts as stuck. drover does not list more often for a stuck server.
 	longFlux = 10 * time.Minute
 	// FullPeriod is the time between complete lists; unsettledFullPeriod is the time while a create is in doubt.
 	FullPeriod          = 10 * time.Minute
 	unsettledFullPeriod = 30 * time.Second
-	// Overlap is how far a list of changes reaches back before the last one, on the cloud's clock, because a change that Nova
+	// Overlap is how far a list of changes reaches back before the last list, on the cloud's clock, because a change that Nova
 	// writes during a list has an older time.
 	Overlap = time.Minute
 )
@@ -34,7 +34,7 @@ func (c *Cache) Period(now time.Time, unsettled bool, mine func(*Known) bool) ti
 	return next
 }
 
-// changing returns since when the server is expected to change; zero when it is not.
+// changing returns the time since which the server is expected to change; zero when it is not expected to change.
 func (k *Known) changing() time.Time {
 	if k.asked.After(k.fluxSince) {
 		return k.asked
@@ -42,7 +42,7 @@ func (k *Known) changing() time.Time {
 	return k.fluxSince
 }
 
-// period returns the time until the next look at a server that has been changing for that long.
+// period returns the time until the next look at a server that has been changing for the time flux.
 func (k *Known) period(flux time.Duration) time.Duration {
 	switch {
 	case flux >= longFlux:

@@ -35,7 +35,8 @@ type Row struct {
 // Volume is a volume that is attached to a server.
 type Volume struct {
 	ID string `json:"id"`
-	// EndsWithServer is true when Nova deletes the volume with the server: for the boot volume, but not for volumes attached later.
+	// EndsWithServer is true when Nova deletes the volume with the server. This is true for the boot volume, but not for volumes
+	// that were attached later.
 	EndsWithServer bool `json:"delete_on_termination"`
 }
 
@@ -63,8 +64,8 @@ const (
 	powerShutDown     = 4
 )
 
-// busyStatuses are the statuses of a server while an operation moves, changes or repairs it. Nova shows most of them instead of a
-// task of a server that is otherwise ACTIVE or SHUTOFF.
+// busyStatuses are the statuses of a server while an operation moves, changes or repairs it. For most of these operations Nova
+// shows the status instead of a task; the server is otherwise ACTIVE or SHUTOFF.
 var busyStatuses = []string{"RESIZE", "VERIFY_RESIZE", "REVERT_RESIZE", "MIGRATING", "RESCUE", "REBUILD", "PASSWORD", "REBOOT", "HARD_REBOOT"}
 
 // Tags returns the fields of the row that show the server's owner.
@@ -102,8 +103,9 @@ func (r *Row) Busy() string {
 	return r.TaskState
 }
 
-// NodeAddresses returns the server's addresses, sorted and without duplicates: as InternalIP those of its networks and internal, as
-// ExternalIP the floating ones and external, and its name. It leaves out what is not an IP address.
+// NodeAddresses returns the server's addresses, sorted and without duplicates, and its name. The addresses on its networks and
+// internal have the type InternalIP; its floating IPs and external have the type ExternalIP. It leaves out addresses that are not
+// IP addresses.
 func (r *Row) NodeAddresses(internal []string, external string) []corev1.NodeAddress {
 	seen := map[corev1.NodeAddress]bool{}
 	add := func(kind corev1.NodeAddressType, text string) {
