@@ -117,8 +117,8 @@ func (w *world) testReplaced() {
 	}
 }
 
-// drains sets an annotation of that name on a Machine; after the Machine is deleted, its drain continues until the annotation
-// is empty.
+// drains sets a Machine's annotation test/drains to value. The drain of the deleted Machine continues until the annotation is
+// empty.
 func (w *world) drains(name, value string) {
 	w.Helper()
 	m := &v1alpha1.Machine{}
