@@ -14,22 +14,22 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// probeTimeout is how long one Machine may be the half-open probe before another may.
+// probeTimeout is how long one Machine may be the half-open probe before another Machine may become it.
 const probeTimeout = 5 * time.Minute
 
-// keepUnused is how long a group stays in memory after its last use. By then its waits are over, and everything else is in its
-// status.
+// keepUnused is how long a group stays in memory after its last use. By then its waits have ended, and all other data is in
+// the status of its holder.
 const keepUnused = 40 * time.Minute
 
-// Groups holds, for each group, its capacity back-offs and the outcomes of its joins, as in the group's status, and which
-// Machine is the half-open probe. A group is identified by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet,
-// or a *v1alpha1.Machine without an owner. Groups reads the holder's status at the first use of a group; the caller writes it
-// after each change ([Groups.Status]). The probe is lost when the process ends. Groups is safe for concurrent use.
+// Groups holds the capacity back-offs and the join outcomes of each group, as in the group's status, and the Machine that is
+// the group's half-open probe. A group is identified by its holder: a *v1alpha1.MachineDeployment, a *v1alpha1.MachineSet, or
+// a *v1alpha1.Machine without an owner. Groups reads the holder's status at the first use of a group; the caller writes the
+// status after each change ([Groups.Status]). The probe is lost when the process ends. Groups is safe for concurrent use.
 type Groups struct {
 	mu     sync.Mutex
 	groups map[types.UID]*group
 	wake   func(types.NamespacedName)
-	// now is the time that the last caller passed.
+	// now is the time that the last caller passed to the store.
 	now time.Time
 }
 
@@ -37,12 +37,12 @@ type group struct {
 	backoffs []v1alpha1.GroupBackoff
 	joins    []v1alpha1.JoinOutcome
 	lastUsed time.Time
-	// stored is the holder's status as this process last read or wrote it. The informer cache may show an older one.
+	// stored is the holder's status as this process last read or wrote it. The informer cache may show an older status.
 	stored Status
-	// probe is the Machine that tries to create a server for the whole group, until probeEnds.
+	// probe is the Machine that tries to create a server for the whole group. It stays the probe until probeEnds.
 	probe     types.UID
 	probeEnds time.Time
-	// ordered holds, by Machine, when a server was ordered while the group had back-offs.
+	// ordered holds, for each Machine, when the cloud accepted a create request while the group had back-offs.
 	ordered map[types.UID]time.Time
 	waiting map[types.NamespacedName]bool
 }
@@ -67,27 +67,27 @@ func statusIn(holder metav1.Object) Status {
 	return Status{}
 }
 
-// NewGroups returns an empty store. It calls wake for each Machine that was refused and may ask again; wake must not block, and
-// must not call the store.
+// NewGroups returns an empty store. When a Machine that was refused may ask again, the store calls wake for it. wake must not
+// block and must not call the store.
 func NewGroups(wake func(types.NamespacedName)) *Groups {
 	return &Groups{groups: map[types.UID]*group{}, wake: wake}
 }
 
-// Permission reports whether a Machine may ask the cloud for a server now.
+// Permission is the answer to the question whether a Machine may ask the cloud for a server now.
 type Permission struct {
 	// Allowed reports whether the Machine may ask.
 	Allowed bool
-	// Backoff is the group's back-off that applies to the Machine; nil when there is none.
+	// Backoff is the group's back-off that applies to the Machine; nil when no back-off applies.
 	Backoff *v1alpha1.GroupBackoff
-	// JoinsFail reports that joins keep failing, so that the group tries one server at a time.
+	// JoinsFail reports whether joins keep failing, so that the group tries one server at a time.
 	JoinsFail bool
-	// RetryAt is when to ask again; zero: when the store wakes the Machine.
+	// RetryAt is when the Machine may ask again. Zero means that the store wakes the Machine.
 	RetryAt time.Time
 }
 
-// Allow reports whether a Machine may create a server: always when the group has no back-off for its attempt. After a wait, or
-// while joins keep failing, Allow lets one Machine of the group through. quotaRaised is when the quota was last raised; zero
-// when it was not.
+// Allow reports whether a Machine may create a server. Every Machine may while no back-off applies to its attempt and joins
+// do not keep failing. After the wait of a back-off, or while joins keep failing, Allow lets one Machine of the group
+// through. quotaRaised is when the quota was last raised; zero means that it was not.
 func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -114,7 +114,7 @@ func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Ti
 	return p
 }
 
-// Failed records a failure of the cloud, and returns the group's back-off that results from it; nil when there is none.
+// Failed records a failure of the cloud, and returns the resulting back-off of the group; nil when the failure causes none.
 func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now time.Time) *v1alpha1.GroupBackoff {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +128,7 @@ func (s *Groups) Failed(holder metav1.Object, a Attempt, err *fault.Error, now t
 	return nil
 }
 
-// Ordered records that the cloud has accepted the order for a server.
+// Ordered records that the cloud has accepted the create request for a server.
 func (s *Groups) Ordered(holder metav1.Object, machine types.UID, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,8 +155,8 @@ func (s *Groups) Succeeded(holder metav1.Object, a Attempt, now time.Time) bool 
 	return changed
 }
 
-// Joined records whether a server has become a Node; nodes is how many Nodes the group has. It reports whether the recorded
-// outcomes changed.
+// Joined records whether a server has become a Node. nodes is the number of Nodes that the group has. Joined reports whether
+// the recorded outcomes changed.
 func (s *Groups) Joined(holder metav1.Object, machine types.UID, ok bool, nodes int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,14 +171,14 @@ func (s *Groups) Joined(holder metav1.Object, machine types.UID, ok bool, nodes 
 	return changed
 }
 
-// Release ends the probe of a Machine that failed for a reason of its own, so that another Machine may probe.
+// Release ends the probe of a Machine whose failure concerns only that Machine, so that another Machine may probe.
 func (s *Groups) Release(machine types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.releaseProbe(machine)
 }
 
-// Forget releases the probe of a Machine that is deleted, and drops what the store holds of it.
+// Forget releases the probe of a Machine that is deleted, and drops the store's data about the Machine.
 func (s *Groups) Forget(machine types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *Groups) Sweep(now time.Time) {
 	defer s.mu.Unlock()
 	s.now = now
 	maps.DeleteFunc(s.groups, func(_ types.UID, g *group) bool {
-		if g.lastUsed.IsZero() { // the first call that used it had no time
+		if g.lastUsed.IsZero() { // the first call that used this group passed no time
 			g.lastUsed = now
 		}
 		return now.Sub(g.lastUsed) > keepUnused
@@ -218,7 +218,7 @@ func (s *Groups) Written(holder metav1.Object, status Status) {
 	s.groupOf(holder).stored = status
 }
 
-// groupAt returns the group of a holder, and records the time. mu must be held for it and the methods below.
+// groupAt returns the group of a holder, and records the time. The caller must hold mu, as for the methods below.
 func (s *Groups) groupAt(now time.Time, holder metav1.Object) *group {
 	s.now = now
 	return s.groupOf(holder)

@@ -7,11 +7,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// maxJoins bounds the outcomes of joins in the status of a group, like the schema.
+// maxJoins bounds the join outcomes in the status of a group. The schema has the same bound.
 const maxJoins = 10
 
-// withJoin returns the outcomes with one added. While no join has failed it returns nothing, so that a healthy group costs no
-// write. The first failure is preceded by one successful join for each Node that the group has.
+// withJoin appends an outcome to recent. It returns nil until the first join fails, so that a healthy group costs no write.
+// Before the first failure it inserts one success for each Node that the group has.
 func withJoin(recent []v1alpha1.JoinOutcome, ok bool, nodes int) []v1alpha1.JoinOutcome {
 	outcome := v1alpha1.JoinFailed
 	if ok {
@@ -43,7 +43,7 @@ func failures(recent []v1alpha1.JoinOutcome) (n int) {
 	return n
 }
 
-// The letters in status.recentJoins.
+// The letters that stand for outcomes in status.recentJoins.
 const (
 	letterJoined = 'j'
 	letterFailed = 'f'
@@ -63,8 +63,8 @@ func lettersOf(recent []v1alpha1.JoinOutcome) string {
 }
 
 // outcomesIn returns the outcomes in the two fields of a status. This release writes both fields. A release without
-// status.joinOutcomes writes only the letters, so the letters are newer where the two differ. A later release that no longer
-// writes letters leaves them empty.
+// status.joinOutcomes writes only the letters, so the letters are newer if the two fields differ. A later release that no
+// longer writes the letters leaves them empty.
 func outcomesIn(letters string, typed []v1alpha1.JoinOutcome) []v1alpha1.JoinOutcome {
 	if letters == "" {
 		return typed

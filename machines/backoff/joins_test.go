@@ -40,7 +40,7 @@ func TestFailedJoinsSlowAGroupDown(t *testing.T) {
 	}
 }
 
-// oldWithJoin is withJoin of the release before status.joinOutcomes.
+// oldWithJoin is withJoin as it was in the release before status.joinOutcomes.
 func oldWithJoin(recent string, well bool, nodes int) string {
 	outcome := "f"
 	if well {
@@ -64,7 +64,7 @@ func oldWithJoin(recent string, well bool, nodes int) string {
 	return ""
 }
 
-// oldJoinsFail is joinsFail of the release before status.joinOutcomes.
+// oldJoinsFail is joinsFail as it was in the release before status.joinOutcomes.
 func oldJoinsFail(recent string) bool {
 	failed := 0
 	for _, c := range recent {
@@ -75,7 +75,7 @@ func oldJoinsFail(recent string) bool {
 	return failed > 0 && 2*failed >= len(recent)
 }
 
-// join is the outcome of one join, and the number of Nodes that the group has then.
+// join is the outcome of one join, and the number of Nodes that the group has at that time.
 type join struct {
 	ok    bool
 	nodes int

@@ -10,9 +10,9 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Machines holds the failures that concern one Machine alone, and delays its next attempt. The delay is that of the failure's
-// class, doubled with each further failure, until a server of the Machine has become ACTIVE. After a restart the delay is
-// computed from the time of the last failure in the Machine's status. Machines is safe for concurrent use.
+// Machines holds the failures that concern one Machine alone, and delays the Machine's next attempt. The delay depends on the
+// class of the failure, and doubles with each further failure until a server of the Machine becomes ACTIVE. After a restart
+// the delay is computed from the time of the last failure in the Machine's status. Machines is safe for concurrent use.
 type Machines struct {
 	mu      sync.Mutex
 	entries map[types.UID]entry
@@ -22,14 +22,15 @@ type entry struct {
 	class fault.Class
 	wait  time.Duration
 	until time.Time
-	// last is the failure; nil after a restart.
+	// last is the last failure; nil after a restart.
 	last *fault.Error
 }
 
 // NewMachines returns an empty store.
 func NewMachines() *Machines { return &Machines{entries: map[types.UID]entry{}} }
 
-// Failed records a failure and returns how long to wait. A wait of the same class that has not ended is not extended.
+// Failed records a failure and returns how long to wait. Another failure of the same class during a wait does not extend the
+// wait.
 func (s *Machines) Failed(machine types.UID, err *fault.Error, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -48,7 +49,7 @@ func (s *Machines) Failed(machine types.UID, err *fault.Error, now time.Time) ti
 	return e.until.Sub(now)
 }
 
-// Until returns when the Machine may try again; a time in the past means at once.
+// Until returns when the Machine may try again. A time in the past means that it may try immediately.
 func (s *Machines) Until(m *v1alpha1.Machine, now time.Time) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +72,8 @@ func (s *Machines) Until(m *v1alpha1.Machine, now time.Time) time.Time {
 	return e.until
 }
 
-// Unwritten returns the failure that the Machine waits for when its status does not show it: the write met a Conflict, and no
-// attempt follows before the wait ends. It returns nil when there is no such failure.
+// Unwritten returns the failure because of which the Machine waits, if the Machine's status does not show that failure;
+// otherwise nil. The status lacks it when the write met a Conflict, because no attempt writes it again before the wait ends.
 func (s *Machines) Unwritten(m *v1alpha1.Machine) *fault.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +83,7 @@ func (s *Machines) Unwritten(m *v1alpha1.Machine) *fault.Error {
 	return s.entries[m.UID].last
 }
 
-// Forget ends the Machine's wait: its server has become ACTIVE, or the Machine was deleted.
+// Forget ends the Machine's wait, because its server has become ACTIVE or the Machine was deleted.
 func (s *Machines) Forget(machine types.UID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

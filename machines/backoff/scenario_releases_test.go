@@ -26,7 +26,7 @@ type group struct {
 	key    client.ObjectKey
 }
 
-// newGroup starts a control plane with the CRDs of this release, and makes the deployment.
+// newGroup starts a control plane with the CRDs of this release, and creates the deployment.
 func newGroup(t *testing.T) *group {
 	cluster := kube.ForTest(t, kube.Options{})
 	scheme := runtime.NewScheme()
@@ -48,7 +48,7 @@ func newGroup(t *testing.T) *group {
 	if err := c.Create(t.Context(), d); err != nil {
 		t.Fatal(err)
 	}
-	// The deployment controller writes this field under its own name.
+	// The deployment controller writes this field under its own field manager.
 	d.Status.ObservedGeneration = d.Generation
 	if err := c.Status().Update(t.Context(), d, client.FieldOwner("drover-deployment")); err != nil {
 		t.Fatal(err)
@@ -86,8 +86,8 @@ func (g *group) expectStatus(letters string, outcomes ...v1alpha1.JoinOutcome) {
 	}
 }
 
-// define stores the CRD of MachineDeployments, with status.joinOutcomes or, like the release before, without. It returns once
-// the API server serves that CRD.
+// define stores the CRD of MachineDeployments, either with status.joinOutcomes or, as in the release before, without it. It
+// returns once the API server serves that CRD.
 func (g *group) define(withOutcomes bool) {
 	g.Helper()
 	objects, err := deploy.Objects("crds")

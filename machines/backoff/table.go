@@ -12,25 +12,27 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Attempt describes the server that a Machine asks the cloud for, as far as its failure concerns other Machines of the group.
+// Attempt describes the server that a Machine requests, as far as other Machines of the group are concerned by a failure to
+// create it.
 type Attempt struct {
 	// Machine is the name of the Machine, and UID its UID.
 	Machine types.NamespacedName
 	UID     types.UID
-	// Flavor and Zone are the placement in the provider spec; empty where it names none.
+	// Flavor and Zone are the placement in the provider spec; empty when the provider spec names none.
 	Flavor, Zone string
-	// Revision is the revision of the Machine's template; 0 where there is none.
+	// Revision is the revision of the Machine's template; 0 when there is no revision.
 	Revision int64
 	// Server is the ID of a server that the cloud created and then put into ERROR; empty when the cloud refused the request.
 	Server string
 }
 
 const (
-	// maxBackoffs bounds the entries of a group, like the schema.
+	// maxBackoffs bounds the entries of a group. The schema has the same bound.
 	maxBackoffs = 64
-	// maxMessage bounds the message of an entry, in bytes, like the schema.
+	// maxMessage bounds the message of an entry, in bytes. The schema has the same bound.
 	maxMessage = 1024
-	// rememberFor is how long after the end of its wait an entry still lengthens the wait after the next failure.
+	// rememberFor is how long an entry is remembered after its wait has ended. Until then it lengthens the wait after the
+	// next failure.
 	rememberFor = time.Hour
 )
 
@@ -47,9 +49,9 @@ func FailureFor(e *v1alpha1.GroupBackoff, machine string) *fault.Error {
 // lastFailure returns when the cloud last refused a request, rounded to seconds.
 func lastFailure(e *v1alpha1.GroupBackoff) time.Time { return e.Until.Add(-WaitOf(e)) }
 
-// activeFor returns the entry that applies to the attempt, even when its wait is over; nil when there is none. One failed
-// server alone blocks no Machine. A newer template does not wait for the failures of an older one, and raising the quota (at
-// quotaRaised; zero: it was not) ends earlier quota failures.
+// activeFor returns the entry that applies to the attempt, even when the entry's wait is over; nil when no entry applies. One
+// failed server alone blocks no Machine. A newer template does not wait because of failures of an older one. Raising the
+// quota ends earlier quota failures; quotaRaised is when that happened, and zero when it did not.
 func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *v1alpha1.GroupBackoff {
 	var longest *v1alpha1.GroupBackoff
 	for i := range list {
@@ -65,11 +67,12 @@ func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *
 	return longest
 }
 
-// withFailure returns the list with a failure added. Nothing changes while the wait of an earlier failure of the same kind
-// runs, because calls at the same moment are one attempt. Nothing changes either when the same failed server is seen again.
+// withFailure returns the list with a failure added. The list does not change while the wait after an earlier failure of the
+// same kind runs, because simultaneous calls are one attempt. It does not change either when the same failed server is seen
+// again.
 //
-// Failed servers for which the cloud named no cause that concerns all Machines are one kind, with class Unknown, whatever the
-// cause of each.
+// When servers failed and the cloud named no cause that concerns all Machines, their failures are of one kind, with class
+// Unknown, whatever the cause of each.
 func withFailure(list []v1alpha1.GroupBackoff, a Attempt, err *fault.Error, now time.Time) []v1alpha1.GroupBackoff {
 	e := firstFailure(a, err, now)
 	out := make([]v1alpha1.GroupBackoff, 0, len(list)+1)
@@ -109,15 +112,15 @@ func firstFailure(a Attempt, err *fault.Error, now time.Time) v1alpha1.GroupBack
 	return e
 }
 
-// covers reports whether an entry of the same kind already includes the failure: its wait still runs, or it was for the same
-// server.
+// covers reports whether an entry of the same kind already includes the failure, because the entry's wait still runs or the
+// entry was made for the same server.
 func covers(old *v1alpha1.GroupBackoff, a Attempt, now time.Time) bool {
 	waits := a.Revision <= old.Revision && old.Until.After(now) && WaitOf(old) > 0
 	return waits || a.Server != "" && a.Server == old.Server
 }
 
-// withSuccess returns the list without the entries that a server in ACTIVE disproves: failures from before it was ordered
-// (zero: unknown), and failures whose wait is over.
+// withSuccess returns the list without the entries that an ACTIVE server disproves: failures whose wait is over, and failures
+// from before the time ordered, when that server was requested. A zero ordered means that this time is not known.
 func withSuccess(list []v1alpha1.GroupBackoff, a Attempt, ordered, now time.Time) []v1alpha1.GroupBackoff {
 	return slices.DeleteFunc(slices.Clone(list), func(e v1alpha1.GroupBackoff) bool {
 		return e.Flavor == a.Flavor && e.Zone == a.Zone && a.Revision >= e.Revision &&

@@ -9,8 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Altered returns the fields of an object's spec that differ from the shipped manifest, as "spec.validations, spec.variables";
-// empty when none differs. An empty field equals an absent one, because API servers write some empty fields out.
+// Altered returns the fields of an object's spec that differ from the shipped manifest, for example "spec.validations,
+// spec.variables"; empty when no field differs. An empty field equals an absent one, because API servers store some fields as
+// empty.
 func Altered(shipped, stored *unstructured.Unstructured) string {
 	want, have := specOf(shipped), specOf(stored)
 	all := maps.Clone(want)
@@ -47,7 +48,7 @@ func withoutEmpty(value any) any {
 		}
 		return left
 	case []any:
-		// An entry keeps its index, even when it is empty: its position may have a meaning.
+		// An entry keeps its index even when it is empty, because its position may have a meaning.
 		left := make([]any, len(value))
 		for i, inner := range value {
 			left[i] = withoutEmpty(inner)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// Each row alters a stored object in a way that lets an author write a protected value.
+// Each row alters a stored object so that an author could write a protected value.
 func TestAlteredPoliciesAreNotInForce(t *testing.T) {
 	set := func(value any, path ...string) func(*unstructured.Unstructured) {
 		return func(o *unstructured.Unstructured) {

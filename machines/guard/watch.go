@@ -29,8 +29,8 @@ const ReasonNotInForce = "GuardPoliciesNotInForce"
 const (
 	// lookEvery is the time between two reads of the stored policies and bindings.
 	lookEvery = time.Minute
-	// takeUp is how long the policies must have been stored unchanged, because an API server enforces a policy only a moment
-	// after it was written.
+	// takeUp is how long the policies must have been stored unchanged before they count as in force, because an API server
+	// enforces a policy only a moment after the policy was written.
 	takeUp = 10 * time.Second
 	// goodFor is how long an answer is valid while reads fail.
 	goodFor = 3 * lookEvery
@@ -43,11 +43,12 @@ type Options struct {
 	// Reader reads from the API server and not from a cache. It reads policies and bindings by name, so that it needs only the
 	// verb get.
 	Reader client.Reader
-	// Shipped are manifests, among them those of the policies and bindings as they must be stored; all others are ignored.
+	// Shipped are drover's manifests. The policies and bindings among them must be stored as shipped; all other manifests are
+	// ignored.
 	Shipped []*unstructured.Unstructured
 	Events  events.EventRecorder
 	Clock   clock.WithTicker
-	// Registry registers the metric; nil: the metric is not registered.
+	// Registry registers the metric. nil means that the metric is not registered.
 	Registry prometheus.Registerer
 }
 
@@ -62,14 +63,14 @@ type Watch struct {
 type look struct {
 	// version identifies the stored objects, to compare two reads.
 	version string
-	// since is when this version was first seen, at when it was last seen.
+	// since is when this version was first seen; at is when it was last seen.
 	since, at time.Time
-	// why describes what is missing or altered; empty when nothing is.
+	// why describes what is missing or altered; empty when nothing is missing or altered.
 	why string
 }
 
-// New returns a Watch that reports false until [Watch.Start] has read the policies. Errors: Shipped lacks a policy or a
-// binding; the metric could not be registered.
+// New returns a Watch that reports false until [Watch.Start] has read the policies. It returns an error if Shipped lacks a
+// policy or a binding, or if the metric cannot be registered.
 func New(o Options) (*Watch, error) {
 	w := &Watch{Options: o, metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_guard_policies_in_force",
@@ -104,8 +105,8 @@ func find(all []*unstructured.Unstructured, kind, name string) *unstructured.Uns
 }
 
 // InForce reports whether the guard policies and their bindings have been stored as shipped for at least 10 s, as of the last
-// read. It makes no call. It returns false before the first read, and when the API server has not been reached for 3 minutes.
-// Values may still have been written before the policies were in force.
+// read. It makes no call. It returns false before the first read, and when the API server has not answered a read for 3
+// minutes. A protected value may still have been written before the policies were in force.
 func (w *Watch) InForce() bool {
 	l, now := w.last.Load(), w.Clock.Now()
 	return l.why == "" && l.at.Sub(l.since) >= takeUp && now.Sub(l.at) < goodFor

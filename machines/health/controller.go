@@ -21,16 +21,17 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// name is the name of the controller, the reporter of its Events and its field manager.
+// name is the name of the controller, which is also its field manager and the reporter of its Events.
 const name = "drover-health"
 
 const (
-	// pace is the least time between two rounds.
+	// pace is the minimum time between two rounds.
 	pace = time.Second
-	// longestRefused bounds the wait before the next attempt to delete a Machine whose deletion was refused. The first waits
-	// are twice retryFailed, four times retryFailed, and so on.
+	// longestRefused bounds the wait before drover tries again to delete a Machine whose deletion was refused. The first wait
+	// is twice retryFailed, the second four times retryFailed, and so on.
 	longestRefused = 10 * time.Minute
-	// retryLater is when to retry after a cache was behind, retryFailed after a write or a live read failed.
+	// retryLater is the wait before a retry when a cache was behind. retryFailed is the wait after a failed write or live
+	// read.
 	retryLater  = 2 * time.Second
 	retryFailed = 5 * time.Second
 )
@@ -40,17 +41,17 @@ type Options struct {
 	// Control is the cluster of the Machines, Target the cluster of their Nodes.
 	Control, Target cluster.Cluster
 	Clock           clock.PassiveClock
-	// Provider parses the physical hosts that Machines record.
+	// Provider parses the physical hosts that are recorded in Machines.
 	Provider cloud.Provider
-	// Lease is checked before each deletion. nil: the lease is always fresh.
+	// Lease is checked before each deletion. nil means that the lease is always fresh.
 	Lease cloud.Lease
-	// Trust, unless nil, returns why the caches may be out of date, such as an API server that does not answer, and since when
-	// they are up to date again. An empty reason means that they are up to date.
+	// Trust returns why the caches may be out of date, for example because an API server does not answer, and since when they
+	// are up to date again. An empty reason means that they are up to date. If Trust is nil, the caches are always trusted.
 	Trust func() (stale string, since time.Time)
-	// Controller is the value that the label machine.k8s.io/controller of a Machine must have. Other Machines are ignored.
+	// Controller is the required value of the label machine.k8s.io/controller of a Machine. Other Machines are ignored.
 	Controller string
 	Settings   verdict.Settings
-	// Registry registers the metrics; nil: they are not registered.
+	// Registry registers the metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
 }
 
@@ -58,7 +59,7 @@ type Options struct {
 type Reconciler struct {
 	options Options
 	control client.Client
-	// live reads Machines and their owners from the API server, liveNodes reads Nodes.
+	// live reads Machines and their owners from the API server; liveNodes reads Nodes.
 	live, liveNodes client.Reader
 	events          events.EventRecorder
 	records         records
@@ -66,22 +67,22 @@ type Reconciler struct {
 
 	// Only one round runs at a time, and only that round uses the fields below.
 
-	// began is when the first round of this process started, after it acquired the lease. last is when the last round started.
+	// began is when this process started its first round after it acquired the lease. last is when the last round started.
 	began, last time.Time
-	// known holds the Machines that rounds have seen.
+	// known remembers the Machines that earlier rounds have seen.
 	known verdict.Known
-	// noticed holds the unhealthy Machines.
+	// noticed holds the state of the unhealthy Machines.
 	noticed map[types.UID]notice
 }
 
-// notice is the state of an unhealthy Machine: when it was first seen to be unhealthy, when a brake last blocked it because too
-// many were unhealthy, how often its deletion was refused, and when the deletion is tried again.
+// notice is the state of an unhealthy Machine: when it was first seen to be unhealthy, when a brake because of too many
+// unhealthy Machines last blocked its replacement, how often its deletion was refused, and when the deletion is tried again.
 type notice struct {
 	first, held, again time.Time
 	refused            int
 }
 
-// New returns a Reconciler. Errors: the metrics could not be registered.
+// New returns a Reconciler. It returns an error if the metrics cannot be registered.
 func New(o Options) (*Reconciler, error) {
 	m, err := newMetrics(o.Registry)
 	if err != nil {
@@ -127,7 +128,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result
 	return ctrl.Result{RequeueAfter: max(pace, next.Sub(now))}, nil
 }
 
-// remember keeps the state of the unhealthy Machines, and drops that of all others.
+// remember keeps the state of the unhealthy Machines, and drops the state of all others.
 func (r *Reconciler) remember(plan *verdict.Plan) {
 	noticed := make(map[types.UID]notice, plan.Unhealthy)
 	for _, v := range plan.Verdicts {
@@ -148,8 +149,8 @@ func (r *Reconciler) remember(plan *verdict.Plan) {
 	r.noticed = noticed
 }
 
-// refused records that the deletion of a Machine was refused by a webhook or a policy. Others of its group are replaced first,
-// and the deletion is repeated with increasing waits.
+// refused records that a webhook or a policy refused the deletion of a Machine. Other Machines of its group are replaced
+// first, and the deletion is repeated with increasing waits.
 func (r *Reconciler) refused(machine types.UID) {
 	n := r.noticed[machine]
 	n.refused++
@@ -157,7 +158,8 @@ func (r *Reconciler) refused(machine types.UID) {
 	r.noticed[machine] = n
 }
 
-// carryOut replaces Machines, and writes conditions and records. It returns when to retry what failed; 0 when nothing failed.
+// carryOut replaces Machines, and writes conditions and records. It returns how long to wait before what failed is retried; 0
+// when nothing failed.
 func (r *Reconciler) carryOut(ctx context.Context, world *verdict.World, plan *verdict.Plan, objects map[*verdict.Group]client.Object) time.Duration {
 	if world.Stale != "" {
 		return 0
@@ -179,7 +181,7 @@ func (r *Reconciler) carryOut(ctx context.Context, world *verdict.World, plan *v
 
 // outcome collects the failures of a round.
 type outcome struct {
-	// later reports whether a cache was behind, or another client wrote at the same time; the next round reads the new state.
+	// later reports whether a cache was behind, or another client wrote at the same time. The next round reads the new state.
 	later  bool
 	failed []error
 }
@@ -199,5 +201,5 @@ func (r *Reconciler) leading() bool {
 	return r.options.Lease == nil || r.options.Lease.Fresh(r.options.Clock.Now())
 }
 
-// describe returns namespace and name of a Machine, for texts.
+// describe returns namespace and name of a Machine for messages.
 func describe(m *v1alpha1.Machine) string { return fmt.Sprintf("%s/%s", m.Namespace, m.Name) }

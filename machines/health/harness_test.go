@@ -24,8 +24,8 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// stores are informer stores with a client that reads them like controller-runtime's cache without copies. It accepts writes
-// and drops them.
+// stores are informer stores with a client. The client reads the stores as controller-runtime's cache does without copies,
+// and accepts writes and drops them.
 type stores struct {
 	client.Client
 	machines, nodes, sets, deployments cache.Indexer

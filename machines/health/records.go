@@ -21,14 +21,15 @@ type record struct {
 	Conditions         []metav1.Condition           `json:"conditions,omitempty"`
 }
 
-// records writes the records of groups, and remembers its writes: the caches show them a moment later, and clients that replace
-// a whole status drop them.
+// records writes the records of groups, and remembers what it wrote, because the caches show a write a moment later, and
+// clients that replace a whole status drop the record.
 type records struct {
 	writer patch.Writer
 	known  map[types.UID]record
 }
 
-// replacementsOf returns the current replacements of a group: those of the last write of this process, else the stored ones.
+// replacementsOf returns the current replacements of a group: the ones that this process last wrote, otherwise the stored
+// ones.
 func (r *records) replacementsOf(group types.UID, stored []v1alpha1.HealthReplacement) []v1alpha1.HealthReplacement {
 	if known, ok := r.known[group]; ok {
 		return known.HealthReplacements
@@ -36,7 +37,7 @@ func (r *records) replacementsOf(group types.UID, stored []v1alpha1.HealthReplac
 	return stored
 }
 
-// last returns the record that this process last wrote for a group, else the stored one.
+// last returns the record that this process last wrote for a group, otherwise the stored record.
 func (r *records) last(group client.Object) record {
 	if known, ok := r.known[group.GetUID()]; ok {
 		return known
@@ -71,7 +72,7 @@ func ownCondition(all []metav1.Condition) []metav1.Condition {
 	return nil
 }
 
-// wanted returns the record that a group must have. had is its present record.
+// wanted returns the record that a group must have. had is the record that it has now.
 func wanted(p *verdict.GroupPlan, had record, now time.Time) record {
 	if p == nil {
 		return record{}
@@ -91,7 +92,7 @@ func wanted(p *verdict.GroupPlan, had record, now time.Time) record {
 	return want
 }
 
-// wholeSeconds returns the entries with the precision of the API server.
+// wholeSeconds returns the entries with their times cut to seconds, the precision of the API server.
 func wholeSeconds(entries []v1alpha1.HealthReplacement) []v1alpha1.HealthReplacement {
 	var out []v1alpha1.HealthReplacement
 	for _, e := range entries {

@@ -19,10 +19,10 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// mostPerPass is how many Machines a round deletes; the next round decides again.
+// mostPerPass is how many Machines a round deletes at most. The next round decides again.
 const mostPerPass = 20
 
-// errLater ends the work on a group when a live read differs from the caches.
+// errLater ends the work on a group because a live read differs from the caches.
 var errLater = errors.New("the caches are behind")
 
 // writeRecords updates the records of all groups, and replaces the Machines that are due.
@@ -50,7 +50,7 @@ func (r *Reconciler) writeRecords(ctx context.Context, world *verdict.World, pla
 	r.records.sweep(exist)
 }
 
-// byGroup sorts verdicts by group. order holds the groups, the one with the most urgent verdict first.
+// byGroup sorts verdicts by group. order lists the groups in the order of their most urgent verdicts.
 func byGroup(all []*verdict.Verdict) (due map[*verdict.Group][]*verdict.Verdict, order []*verdict.Group) {
 	due = map[*verdict.Group][]*verdict.Verdict{}
 	for _, v := range all {
@@ -88,7 +88,7 @@ type work struct {
 }
 
 // replaceIn replaces Machines of one group and returns how many it deleted. It records the replacements before the first
-// deletion, so that another leader continues with these Machines and starts with no others.
+// deletion, so that a new leader continues with the same Machines and starts no other replacement.
 func (r *Reconciler) replaceIn(ctx context.Context, w work, due []*verdict.Verdict, o *outcome) (deleted int) {
 	group, err := r.liveGroup(ctx, w.object)
 	if err != nil {
@@ -127,7 +127,7 @@ func (r *Reconciler) replaceIn(ctx context.Context, w work, due []*verdict.Verdi
 	return deleted
 }
 
-// isNew reports whether the group's record lacked the entry before.
+// isNew reports whether the entry was not in the group's record before.
 func isNew(e v1alpha1.HealthReplacement, g *verdict.Group) bool {
 	return !slices.ContainsFunc(g.Replacements, func(had v1alpha1.HealthReplacement) bool { return had.UID == e.UID })
 }
@@ -155,13 +155,13 @@ func (r *Reconciler) liveGroup(ctx context.Context, object client.Object) (*verd
 	return groupOf(live), nil
 }
 
-// confirmation is a Machine that is still due according to a live read.
+// confirmation is a Machine that, according to a live read, is still due.
 type confirmation struct {
 	verdict *verdict.Verdict
 	machine *v1alpha1.Machine
 }
 
-// confirm reads the Machine and its Node from the API servers. The error is errLater when the Machine is not due any more.
+// confirm reads the Machine and its Node from the API servers. It returns errLater if the Machine is not due any more.
 func (r *Reconciler) confirm(ctx context.Context, world *verdict.World, group *verdict.Group, v *verdict.Verdict) (*v1alpha1.Machine, error) {
 	var m v1alpha1.Machine
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(v.Machine.Machine), &m)
@@ -182,7 +182,7 @@ func (r *Reconciler) confirm(ctx context.Context, world *verdict.World, group *v
 	return &m, nil
 }
 
-// liveNode reads the Machine's Node from the API server; nil when there is none.
+// liveNode reads the Machine's Node from the API server; nil when the Node does not exist.
 func (r *Reconciler) liveNode(ctx context.Context, m *v1alpha1.Machine) (*corev1.Node, error) {
 	if m.Status.NodeRef == nil {
 		return nil, nil
@@ -198,7 +198,7 @@ func (r *Reconciler) liveNode(ctx context.Context, m *v1alpha1.Machine) (*corev1
 	return &node, nil
 }
 
-// remove deletes the Machine if it is still as it was read, and reports why.
+// remove deletes the Machine if it has not changed since it was read, and reports the reason for the deletion.
 func (r *Reconciler) remove(ctx context.Context, c confirmation, group client.Object) error {
 	m, v := c.machine, c.verdict
 	uid, version := m.UID, m.ResourceVersion

@@ -48,7 +48,7 @@ func (w *world) testNewLeader() {
 	w.report(corev1.ConditionTrue, names[0])
 }
 
-// refusing is a client for which the API server refuses the deletion of one Machine, as a webhook may.
+// refusing is a client for which the API server refuses to delete one Machine, as it does when a webhook denies the request.
 type refusing struct {
 	client.Client
 	machine string
@@ -86,7 +86,7 @@ func (w *world) testRefused() {
 	w.report(corev1.ConditionTrue, names[0])
 }
 
-// blind is a cached client that shows Nodes as not Ready although they are.
+// blind is a cached client that shows Nodes as not Ready although they are Ready.
 type blind struct {
 	client.Client
 	node string

@@ -117,7 +117,8 @@ func (w *world) testReplaced() {
 	}
 }
 
-// drains makes the drain of a deleted Machine continue until the annotation is empty.
+// drains sets a Machine's annotation test/drains to value. The drain of the deleted Machine continues until the annotation is
+// empty.
 func (w *world) drains(name, value string) {
 	w.Helper()
 	m := &v1alpha1.Machine{}
@@ -126,7 +127,7 @@ func (w *world) drains(name, value string) {
 	w.cached(name)
 }
 
-// cached waits until the cache shows condition Healthy of a Machine as it is stored.
+// cached waits until the cache shows the stored condition Healthy of a Machine.
 func (w *world) cached(name string) {
 	w.Helper()
 	w.eventually("the cache shows Machine "+name, func() (string, bool) {
@@ -138,7 +139,7 @@ func (w *world) cached(name string) {
 	})
 }
 
-// events waits until there are count Events with the note.
+// events waits until count Events have the given note.
 func (w *world) events(note string, count int) {
 	w.Helper()
 	w.eventually("Events say "+note, func() (string, bool) {

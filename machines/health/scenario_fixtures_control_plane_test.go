@@ -38,8 +38,8 @@ import (
 
 func init() { ctrl.SetLogger(logr.Discard()) }
 
-// world is a real control plane with the controllers of deployments and sets. An actor acts as Machine controller, cloud and
-// kubelets. A test starts each round of the health controller, with a clock of its own.
+// world is a real control plane with the controllers of deployments and sets. An actor plays the Machine controller, the
+// cloud and the kubelets. The test starts each round of the health controller, which has a clock of its own.
 type world struct {
 	*testing.T
 	client client.Client
@@ -154,7 +154,7 @@ func settings(timeout time.Duration) verdict.Settings {
 	return verdict.Settings{Timeout: timeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute}
 }
 
-// leader returns the controller of another process. change may replace its options.
+// leader returns the health controller of another process. change may change its options.
 func (w *world) leader(change func(*health.Options)) *health.Reconciler {
 	w.Helper()
 	o := health.Options{Control: w.mgr, Target: w.mgr, Clock: w.clock, Settings: settings(10 * time.Minute)}
@@ -181,7 +181,7 @@ func (w *world) must(err error) {
 	}
 }
 
-// later moves the clock, and runs a round.
+// later moves the clock and then runs a round.
 func (w *world) later(d time.Duration) ctrl.Result {
 	w.Helper()
 	w.clock.SetTime(w.clock.Now().Add(d))
@@ -221,7 +221,8 @@ func (w *world) group(name string, size int32) []string {
 	return w.settled(name, int(size))
 }
 
-// settled waits until the cache shows size Machines of a group that stay and are Running, and returns their names.
+// settled waits until the cache shows that size Machines of a group are Running and not being deleted, and returns their
+// names.
 func (w *world) settled(name string, size int) (names []string) {
 	w.Helper()
 	w.eventually(fmt.Sprintf("%s has %d Machines", name, size), func() (string, bool) {
@@ -246,7 +247,8 @@ func (w *world) machines(name string) []v1alpha1.Machine {
 	return list.Items
 }
 
-// report sets condition Ready of Nodes, with the time of the health controller's clock, and waits until the cache shows it.
+// report sets condition Ready of Nodes, with a transition at the time of the health controller's clock, and waits until the
+// cache shows it.
 func (w *world) report(status corev1.ConditionStatus, nodes ...string) {
 	w.Helper()
 	for _, name := range nodes {
@@ -275,7 +277,7 @@ func (w *world) healthy(name string) v1alpha1.MachineCondition {
 	return v1alpha1.MachineCondition{}
 }
 
-// leaving returns the names whose Machines are being deleted or gone.
+// leaving returns those of the names whose Machines are being deleted or are gone.
 func (w *world) leaving(names []string) (gone []string) {
 	w.Helper()
 	for _, name := range names {
@@ -289,7 +291,7 @@ func (w *world) leaving(names []string) (gone []string) {
 	return gone
 }
 
-// deployment returns a MachineDeployment as it is stored.
+// deployment returns a MachineDeployment from the API server.
 func (w *world) deployment(name string) *v1alpha1.MachineDeployment {
 	w.Helper()
 	d := &v1alpha1.MachineDeployment{}
@@ -297,7 +299,7 @@ func (w *world) deployment(name string) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// inStep waits until the cache shows a deployment as it is stored.
+// inStep waits until the cache shows a deployment as the API server has it.
 func (w *world) inStep(name string) {
 	w.Helper()
 	w.eventually("the cache shows MachineDeployment "+name, func() (string, bool) {

@@ -11,11 +11,11 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// mostShown is how many conditions a round writes; the next round writes the others.
+// mostShown is how many conditions a round writes at most. The next round writes the others.
 const mostShown = 100
 
-// showConditions writes condition Healthy of the Machines where it must change. A Machine that another client writes at the
-// same time is written in the next round.
+// showConditions writes condition Healthy of the Machines whose condition must change. If another client writes a Machine at
+// the same time, the next round writes that Machine.
 func (r *Reconciler) showConditions(ctx context.Context, plan *verdict.Plan, o *outcome) {
 	written := 0
 	for _, v := range plan.Verdicts {

@@ -14,13 +14,13 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// set is the data of a MachineSet that applies to its Machines.
+// set is the part of a MachineSet that concerns its Machines.
 type set struct {
 	group *verdict.Group
 	// aside reports whether the set or its deployment is paused or being deleted. outdated reports whether a rollout replaces
 	// its Machines.
 	aside, outdated bool
-	// object is the set or its deployment, whichever has the record of replacements in its status.
+	// object is the set or its deployment, whichever stores the record of replacements in its status.
 	object client.Object
 }
 
@@ -59,7 +59,7 @@ func (r *Reconciler) snapshot(ctx context.Context) (*verdict.World, map[*verdict
 	return w, objects, nil
 }
 
-// sets returns all MachineSets by UID, each with its group. It adds the Machines in lists of removals to listed.
+// sets returns all MachineSets by UID, each with its group. It adds to listed the Machines that lists of removals name.
 func (r *Reconciler) sets(ctx context.Context, listed map[types.UID]bool) (map[types.UID]*set, error) {
 	deployments, err := r.deployments(ctx, listed)
 	if err != nil {
@@ -108,8 +108,8 @@ func note(listed map[types.UID]bool, lists ...[]v1alpha1.Removal) {
 	}
 }
 
-// setOf returns a set with its group: its deployment, or itself when no deployment controls it. A set whose controller does not
-// exist is left aside, because nothing may create a successor.
+// setOf returns a set with its group: its deployment, or the set itself when no deployment controls it. A set whose
+// controlling deployment does not exist is ignored, because nothing may create a successor.
 func (r *Reconciler) setOf(s *v1alpha1.MachineSet, deployments map[types.UID]*deployment) *set {
 	aside := s.DeletionTimestamp != nil || v1alpha1.Paused(s.Annotations)
 	owner := metav1.GetControllerOfNoCopy(s)
@@ -126,7 +126,7 @@ func (r *Reconciler) setOf(s *v1alpha1.MachineSet, deployments map[types.UID]*de
 	return &set{group: d.group, object: d.MachineDeployment, aside: aside, outdated: outdated(d.MachineDeployment, s)}
 }
 
-// groupOf returns the group of a MachineDeployment, or of a MachineSet without one.
+// groupOf returns the group of a MachineDeployment, or of a MachineSet without a deployment.
 func groupOf(o client.Object) *verdict.Group {
 	g := &verdict.Group{Namespace: o.GetNamespace(), Name: o.GetName(), UID: o.GetUID(), Annotations: o.GetAnnotations()}
 	switch o := o.(type) {
@@ -140,7 +140,7 @@ func groupOf(o client.Object) *verdict.Group {
 	return g
 }
 
-// sizeOf returns the first size that is known.
+// sizeOf returns the first of the sizes that is not nil.
 func sizeOf(sizes ...*int32) int {
 	for _, n := range sizes {
 		if n != nil {
@@ -150,8 +150,8 @@ func sizeOf(sizes ...*int32) int {
 	return 0
 }
 
-// outdated reports whether a rollout is replacing the set's Machines. It replaces none while it is paused, was stopped by its
-// deadline, or waits until Machines are deleted by hand (OnDelete).
+// outdated reports whether a rollout is replacing the set's Machines. A rollout replaces no Machine while it is paused, after
+// its deadline has stopped it, or while it waits until Machines are deleted by hand (OnDelete).
 func outdated(d *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) bool {
 	revision := d.Annotations[v1alpha1.AnnotationRevision]
 	if revision == "" || s.Annotations[v1alpha1.AnnotationRevision] == revision || d.Spec.Paused {
@@ -164,7 +164,7 @@ func outdated(d *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) bool {
 	return progress == nil || progress.Status != metav1.ConditionFalse
 }
 
-// machines returns the Machines that drover looks after.
+// machines returns the Machines that drover manages.
 func (r *Reconciler) machines(ctx context.Context, sets map[types.UID]*set, listed map[types.UID]bool) ([]verdict.Machine, error) {
 	nodes, err := r.nodes(ctx)
 	if err != nil {

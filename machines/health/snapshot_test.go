@@ -18,7 +18,7 @@ func filled(t *testing.T) (s *stores, d *v1alpha1.MachineDeployment, set *v1alph
 	return s, s.deployments.List()[0].(*v1alpha1.MachineDeployment), s.sets.List()[0].(*v1alpha1.MachineSet)
 }
 
-// seen returns a Machine of the snapshot.
+// seen returns the Machine with the given name from a snapshot.
 func seen(t *testing.T, s *stores, name string) *verdict.Machine {
 	t.Helper()
 	r, _ := newPasses(t, s)

@@ -20,10 +20,10 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// pass is the only request: every round covers all Machines.
+// pass is the only request, because every round covers all Machines.
 var pass = ctrl.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
-// SetupWithManager adds the controller to the manager. A round follows each change that a verdict depends on, at most once a
+// SetupWithManager adds the controller to the manager. Each change that a verdict depends on starts a round, at most one per
 // second.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	control, target := r.options.Control.GetCache(), r.options.Target.GetCache()
@@ -37,7 +37,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// wakes returns a handler that starts a round after an object was added or deleted, or updated in a way that matters.
+// wakes returns a handler that starts a round after an object was added or deleted, and after an update for which matters
+// returns true.
 func wakes[T client.Object](matters func(before, after T) bool) handler.TypedEventHandler[T, ctrl.Request] {
 	type queue = workqueue.TypedRateLimitingInterface[ctrl.Request]
 	return handler.TypedFuncs[T, ctrl.Request]{
@@ -51,8 +52,8 @@ func wakes[T client.Object](matters func(before, after T) bool) handler.TypedEve
 	}
 }
 
-// nodeMatters reports whether a Node is another object, or has another zone, host, owner, or state of a condition that counts.
-// Other updates, such as heartbeats in conditions, do not matter.
+// nodeMatters reports whether a Node was replaced by another object, or its zone, host, owner or the state of a relevant
+// condition has changed. Other updates, such as heartbeats in conditions, do not matter.
 func (r *Reconciler) nodeMatters(before, after *corev1.Node) bool {
 	if before.UID != after.UID {
 		return true
@@ -65,7 +66,7 @@ func (r *Reconciler) nodeMatters(before, after *corev1.Node) bool {
 	return !slices.Equal(r.states(before), r.states(after))
 }
 
-// state is the part of a Node's condition that counts.
+// state is the part of a Node's condition that verdicts depend on.
 type state struct {
 	kind   corev1.NodeConditionType
 	status corev1.ConditionStatus
@@ -82,8 +83,8 @@ func (r *Reconciler) states(n *corev1.Node) (out []state) {
 	return out
 }
 
-// machineMatters reports whether the deletion of a Machine has begun, or it has another Node, owner or annotation, or another
-// state of its server, its Node or its own health.
+// machineMatters reports whether the deletion of a Machine has begun, whether its Node, owner or annotations have changed, or
+// whether the state of its server, its Node or its own health has changed.
 func machineMatters(before, after *v1alpha1.Machine) bool {
 	marks := func(m *v1alpha1.Machine) bool { return m.Status.NodeMarks != nil && m.Status.NodeMarks.Started }
 	return before.UID != after.UID || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || marks(before) != marks(after) ||
@@ -93,7 +94,7 @@ func machineMatters(before, after *v1alpha1.Machine) bool {
 		!slices.Equal(reasons(before), reasons(after))
 }
 
-// reasons returns the conditions that a verdict depends on, with status and reason.
+// reasons returns the status and the reason of each condition that a verdict depends on.
 func reasons(m *v1alpha1.Machine) (out []string) {
 	for i := range m.Status.Conditions {
 		c := &m.Status.Conditions[i]
@@ -105,13 +106,14 @@ func reasons(m *v1alpha1.Machine) (out []string) {
 	return out
 }
 
-// setMatters reports whether the spec, annotations or record of a set have changed, or its deletion has begun.
+// setMatters reports whether the spec, the annotations or the record of a set have changed, or its deletion has begun.
 func setMatters(before, after *v1alpha1.MachineSet) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !equality.Semantic.DeepEqual(stored(before), stored(after))
 }
 
-// deploymentMatters reports the same for a deployment.
+// deploymentMatters reports whether the spec, the annotations or the record of a deployment have changed, or its deletion has
+// begun.
 func deploymentMatters(before, after *v1alpha1.MachineDeployment) bool {
 	return before.UID != after.UID || before.Generation != after.Generation || !maps.Equal(before.Annotations, after.Annotations) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || !equality.Semantic.DeepEqual(stored(before), stored(after))

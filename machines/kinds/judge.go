@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Names of the definitions whose objects own Machines, directly or through a set, and of the definition of Machines.
+// Names of the CRDs whose objects own Machines, directly or through a set, and of the CRD of Machines.
 const (
 	machines    = "machines.cluster.k8s.io"
 	sets        = "machinesets.cluster.k8s.io"
@@ -20,19 +20,19 @@ const (
 // Names are the names of drover's CustomResourceDefinitions.
 var Names = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", deployments, machines, sets}
 
-// howToKeep ends every message. It names the documentation on keeping servers and Nodes.
+// howToKeep ends every message. It refers to the documentation on keeping servers and Nodes.
 const howToKeep = `To keep them, see "When a definition was deleted by mistake" in docs/operations.md`
 
-// definition holds the state of a CustomResourceDefinition that [judge] needs.
+// definition is the part of a CRD's state that [judge] needs.
 type definition struct {
 	name string
-	// missing reports whether it does not exist. deleting reports whether it is being deleted. allowed reports whether it has
-	// the annotation that allows its deletion.
+	// missing reports whether the CRD does not exist. deleting reports whether it is being deleted. allowed reports whether
+	// it has the annotation that allows its deletion.
 	missing, deleting, allowed bool
 	created                    metav1.Time
 }
 
-// definitionOf returns the state of a CustomResourceDefinition that exists.
+// definitionOf returns the state of a CRD that exists.
 func definitionOf(crd *metav1.PartialObjectMetadata) definition {
 	return definition{
 		name: crd.Name, deleting: crd.DeletionTimestamp != nil, created: crd.CreationTimestamp,
@@ -40,9 +40,10 @@ func definitionOf(crd *metav1.PartialObjectMetadata) definition {
 	}
 }
 
-// judge returns why no Machine may be drained or deleted; empty when Machines may. A definition that is being deleted must have
-// the annotation that allows its deletion. A missing definition cannot have it, and the garbage collector may still be deleting
-// the Machines that its objects owned; then the definition of Machines must have the annotation.
+// judge returns why no Machine may be drained or deleted; empty when Machines may be. A CRD that is being deleted must have
+// the annotation that allows its deletion. A missing CRD cannot have the annotation, and the garbage collector may still be
+// deleting the Machines that objects of that CRD owned. When a CRD is missing, the CRD of Machines must therefore have the
+// annotation.
 func judge(all []definition) string {
 	machinesAllowed := allows(all, machines)
 	var deleting, missing, ask []string
@@ -74,14 +75,14 @@ func withheld(why string, ask ...string) string {
 		why, strings.Join(slices.Compact(ask), " "), v1alpha1.AnnotationAllowDeletion, howToKeep)
 }
 
-// allows reports whether the definition of that name allows its deletion.
+// allows reports whether the CRD with the given name has the annotation that allows its deletion.
 func allows(all []definition, name string) bool {
 	return slices.ContainsFunc(all, func(d definition) bool { return d.name == name && d.allowed })
 }
 
-// recreatedOwner returns the definition of an owner kind that was created after the Machine: the Machine's owners were deleted
-// with the definition's predecessor. ok is false when there is none, when no set owns the Machine, or when the definition of
-// Machines allows their deletion.
+// recreatedOwner returns the CRD of sets or deployments if that CRD was created after the Machine. In that case the CRD was
+// deleted and created again, and the Machine's owners were deleted with the earlier CRD. ok is false when both CRDs are older
+// than the Machine, when no set owns the Machine, or when the CRD of Machines allows the deletion of Machines.
 func recreatedOwner(all []definition, m *v1alpha1.Machine) (since definition, ok bool) {
 	owner := metav1.GetControllerOf(m)
 	if owner == nil || owner.Kind != v1alpha1.MachineSetKind.Kind || allows(all, machines) {

@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// inPlace returns drover's definitions as they are after an installation, with the given changes.
+// inPlace returns the state of drover's CRDs after an installation, with the given changes.
 func inPlace(change map[string]func(*definition)) []definition {
 	var all []definition
 	for _, name := range Names {

@@ -19,17 +19,17 @@ import (
 
 // Reasons why the deletion of a Machine is blocked.
 const (
-	// ReasonBeingDeleted means that a definition of drover is being deleted or missing, or was missing, and no annotation
-	// allows the deletion of Machines.
+	// ReasonBeingDeleted means that one of drover's CRDs is being deleted, is missing, or was missing earlier, and that no
+	// annotation allows the deletion of Machines.
 	ReasonBeingDeleted = "KindBeingDeleted"
-	// ReasonUnknown means that the API server did not return the definitions.
+	// ReasonUnknown means that the state of the CRDs, or of the Machine's set, could not be read from the API server.
 	ReasonUnknown = "KindUnknown"
 )
 
 const (
 	// goodFor is how long an answer is reused for a Machine that does not need a fresh one.
 	goodFor = 5 * time.Second
-	// readTimeout bounds one read of all definitions.
+	// readTimeout bounds one read of all CRDs.
 	readTimeout = 10 * time.Second
 )
 
@@ -38,15 +38,14 @@ var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Vers
 
 // Options configure a [Keeper].
 type Options struct {
-	// Reader reads from the API server and not from a cache. It reads each definition by name, so that it needs only the verb
-	// get.
+	// Reader reads from the API server and not from a cache. It reads each CRD by name, so that it needs only the verb get.
 	Reader client.Reader
 	Clock  clock.PassiveClock
-	// Registry registers the metric; nil: the metric is not registered.
+	// Registry registers the metric. nil means that the metric is not registered.
 	Registry prometheus.Registerer
 }
 
-// Keeper decides whether Machines may be drained and deleted, by the state of drover's CustomResourceDefinitions.
+// Keeper decides from the state of drover's CRDs whether Machines may be drained and deleted.
 type Keeper struct {
 	Options
 	metric prometheus.Gauge
@@ -58,17 +57,17 @@ type Keeper struct {
 	last    result
 }
 
-// result is the outcome of one read of all definitions.
+// result is the outcome of one read of all CRDs.
 type result struct {
 	// number is the value of started when this read started.
 	number int64
 	at     time.Time
 	all    []definition
-	// reason and message explain why Machines may not be deleted; empty when they may.
+	// reason and message explain why Machines may not be deleted; empty when they may be.
 	reason, message string
 }
 
-// New returns a Keeper. Errors: the metric could not be registered.
+// New returns a Keeper. It returns an error if the metric cannot be registered.
 func New(o Options) (*Keeper, error) {
 	k := &Keeper{Options: o, reading: make(chan struct{}, 1), metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_deletions_withheld",
@@ -83,12 +82,12 @@ func New(o Options) (*Keeper, error) {
 }
 
 // Withheld returns why the deletion of a Machine must wait, as the reason and the message of a condition; both are empty when
-// it may go on. begun reports that the deletion was allowed to begin before.
+// the deletion may go on. begun reports whether the deletion was allowed to begin earlier.
 //
-// When a definition is deleted, its Machines get their deletion timestamp after the definition has its own. So an answer that
-// the API server gives after the Machine's deletion was seen must show the deletion of the definition, and a deletion begins
-// only after such an answer. A deletion that has begun, and one that is blocked, may use an answer that is up to 5 s old. Many
-// Machines that ask at once share one read.
+// When a CRD is deleted, it gets its deletion timestamp before its Machines get theirs. So a read that starts after the
+// Machine's deletion was seen also shows that the CRD is being deleted, and a deletion begins only after such a read. For a
+// deletion that has begun, or that is blocked, Withheld may use a result that is up to 5 s old. Many simultaneous calls share
+// one read.
 func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (reason, message string) {
 	seen, err := k.check(ctx, begun)
 	if err != nil {
@@ -104,8 +103,8 @@ func (k *Keeper) Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) 
 	return k.orphaned(ctx, m, since)
 }
 
-// orphaned blocks the deletion unless the Machine still has its set. A Machine without its set was deleted by the garbage
-// collector, perhaps only because the set was deleted with its definition.
+// orphaned blocks the deletion unless the Machine still has its set. Without the set, the garbage collector has deleted the
+// Machine, perhaps only because the set was deleted with its CRD.
 func (k *Keeper) orphaned(ctx context.Context, m *v1alpha1.Machine, since definition) (reason, message string) {
 	owner := metav1.GetControllerOf(m)
 	set := &metav1.PartialObjectMetadata{}
@@ -122,7 +121,7 @@ func (k *Keeper) orphaned(ctx context.Context, m *v1alpha1.Machine, since defini
 		owner.Name, since.name, since.created.UTC().Format(time.RFC3339)), machines)
 }
 
-// check returns the last result if it is recent enough, else that of a new read.
+// check returns the last result if it is recent enough; otherwise it reads the CRDs and returns the new result.
 func (k *Keeper) check(ctx context.Context, begun bool) (result, error) {
 	asked := k.started.Load()
 	select {
@@ -152,7 +151,7 @@ func (k *Keeper) check(ctx context.Context, begun bool) (result, error) {
 	return next, nil
 }
 
-// read reads all definitions from the API server, one by one.
+// read reads all CRDs from the API server, one by one.
 func (k *Keeper) read(ctx context.Context) ([]definition, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

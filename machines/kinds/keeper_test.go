@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// server answers reads of metadata after a millisecond, with the state at the time of the request.
+// server is an API server that answers reads of metadata after a millisecond, with the state at the time of the request.
 type server struct {
 	mu      sync.Mutex
 	objects map[string]*metav1.PartialObjectMetadata
@@ -64,7 +64,7 @@ func (s *server) List(context.Context, client.ObjectList, ...client.ListOption) 
 	return errors.New("listing definitions is not allowed")
 }
 
-// change changes the definition with the given name.
+// change changes the CRD with the given name.
 func (s *server) change(name string, change func(*metav1.PartialObjectMetadata)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -94,7 +94,7 @@ func keeper(t *testing.T, s *server) *Keeper {
 	return k
 }
 
-// bare returns a Machine without an owner, created now.
+// bare returns a Machine without an owner. The Machine is created now.
 func bare() *v1alpha1.Machine {
 	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", CreationTimestamp: metav1.Now()}}
 }
@@ -104,7 +104,7 @@ func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
-			// Earlier calls keep reads running while the definition is deleted.
+			// Earlier calls keep reads running while the CRD is deleted.
 			var all sync.WaitGroup
 			for range 5 {
 				all.Go(func() { k.Withheld(t.Context(), bare(), false) })

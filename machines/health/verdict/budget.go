@@ -12,11 +12,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// makeTime is how long set and cloud may take from the deletion of a Machine until its successor has a server.
+// makeTime bounds the time from the deletion of a Machine until its successor has a server, which depends on the set
+// controller and the cloud.
 const makeTime = 2 * time.Minute
 
-// timeoutOf returns how long the Machine may be unhealthy; 0 means without limit. Annotations that cannot be parsed are
-// ignored.
+// timeoutOf returns how long the Machine may be unhealthy. 0 means that there is no limit. Annotations that cannot be parsed
+// are ignored.
 func (s *Settings) timeoutOf(m *Machine) time.Duration {
 	if d, ok := readTimeout(m.Annotations); ok {
 		return d
@@ -41,7 +42,7 @@ func readTimeout(annotations map[string]string) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
-// mostOf returns how many Machines of the group may be replaced at once, at least one.
+// mostOf returns how many Machines of the group may be replaced at the same time; at least one.
 func (s *Settings) mostOf(g *Group) int {
 	for _, value := range []intstr.IntOrString{intstr.Parse(g.Annotations[v1alpha1.AnnotationHealthMaxReplacing]), s.MaxReplacing} {
 		if n, err := Most(value, g.Size); err == nil {
@@ -51,8 +52,8 @@ func (s *Settings) mostOf(g *Group) int {
 	return 1
 }
 
-// Most resolves a number, or a percentage of a size: rounded up, from one to [v1alpha1.MaxHealthReplacements]. It returns an
-// error when the value is neither.
+// Most resolves a number, or a percentage of a size. The result is rounded up, and is at least one and at most
+// [v1alpha1.MaxHealthReplacements]. Most returns an error when the value is neither a number nor a percentage.
 func Most(value intstr.IntOrString, size int) (int, error) {
 	n, err := intstr.GetScaledValueFromIntOrPercent(&value, size, true)
 	if err != nil {
@@ -70,16 +71,16 @@ func (s *Settings) joinOf(g *Group) time.Duration {
 	return s.Join
 }
 
-// whereabouts describes a Machine with an entry in a record, as the snapshot shows it.
+// whereabouts is the state, in the snapshot, of a Machine that has an entry in a record.
 type whereabouts struct {
-	verdict *Verdict // nil: it is healthy, or being deleted
+	verdict *Verdict // nil: the Machine is healthy, or being deleted
 	leaving bool
 }
 
-// running returns the entries of a group that still count. An entry ends when its Machine has recovered, when the Machine is
-// gone and no successor is expected any more, and in any case when the time for a successor is over: one stuck Machine must not
-// block the repair of all others. The start of an entry in the future, from the clock of an earlier leader, is moved to the
-// present.
+// running returns the entries of a group that have not ended. An entry ends when its Machine has recovered, or when the
+// Machine is gone and no further successor is expected. It ends in any case when the time for a successor is over, so that
+// one stuck Machine does not block the repair of all others. If the clock of an earlier leader made an entry start in the
+// future, the start is moved to the present.
 func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
 	coming := max(0, g.Size-j.up[g])
 	for i := len(g.Replacements) - 1; i >= 0; i-- {
@@ -109,7 +110,7 @@ func (j *judgement) running(g *Group) (entries []v1alpha1.HealthReplacement) {
 	return entries
 }
 
-// incident is the unit that the number of replacements of a group counts: one Machine, or all Machines of one failed host.
+// incident is the unit in which the replacements of a group are counted: one Machine, or all Machines of one failed host.
 type incident string
 
 func incidentOf(uid types.UID, host string) incident {
@@ -137,8 +138,8 @@ func newBudget(g *Group, most int, entries []v1alpha1.HealthReplacement) *budget
 	return b
 }
 
-// take reports whether the Machine may be replaced now, and records it. A Machine with an entry may be: a former leader started
-// its replacement. So may a Machine on a host whose Machines are being replaced.
+// take reports whether the Machine may be replaced now, and records the replacement. A Machine with an entry may always be
+// replaced, because a former leader started its replacement. So may a Machine on a host whose Machines are being replaced.
 func (b *budget) take(v *Verdict, hostFailed bool, now time.Time) bool {
 	if b.begun[v.Machine.UID] {
 		return true
@@ -156,7 +157,7 @@ func (b *budget) take(v *Verdict, hostFailed bool, now time.Time) bool {
 	return true
 }
 
-// text returns how many Machines of the group are replaced at once, as a phrase.
+// text returns how many Machines of the group are replaced at the same time, as a phrase.
 func (b *budget) text() string {
 	return b.group.String() + " replaces " + strconv.Itoa(b.most) + " at a time"
 }

@@ -36,10 +36,11 @@ var serverLives = map[string]bool{"ServerNotActive": true, "ServerError": true, 
 
 // Finding is the diagnosis of one Machine and its Node alone.
 type Finding struct {
-	// Counted reports whether the Machine is either healthy or unhealthy. Others are starting, being deleted, or exempt from
-	// repair.
+	// Counted reports whether the Machine is counted, as healthy or as unhealthy. A Machine is not counted while it is
+	// starting, being deleted, or exempt from repair.
 	Counted bool
-	// Unhealthy reports whether the Machine has a problem that Reason names and Trouble describes, since Since.
+	// Unhealthy reports whether the Machine has a problem. Reason names the problem, Trouble describes it, and Since is when
+	// it began.
 	Unhealthy bool
 	Reason    string
 	Trouble   string
@@ -64,7 +65,7 @@ func (w *World) look(m *Machine) Finding {
 	return f
 }
 
-// diagnose returns the diagnosis of the Node, whatever annotations say.
+// diagnose returns the diagnosis of the Node and ignores annotations.
 func (w *World) diagnose(m *Machine) Finding {
 	ref, server := m.Status.NodeRef, conditionOf(m.Machine, v1alpha1.ConditionServerReady)
 	f := Finding{started: hasStarted(m.Machine)}
@@ -87,8 +88,8 @@ func (w *World) diagnose(m *Machine) Finding {
 	return f
 }
 
-// diagnoseMissing diagnoses a Machine whose Node is missing. It is unhealthy when the Machine controller has looked for the
-// Node live, and as long as its server exists.
+// diagnoseMissing diagnoses a Machine whose Node is missing. The Machine is unhealthy if the Machine controller has not found
+// the Node by a live read either, and as long as the Machine's server exists.
 func (w *World) diagnoseMissing(m *Machine, server v1alpha1.MachineCondition, f *Finding) {
 	ready := conditionOf(m.Machine, v1alpha1.ConditionReady)
 	if ready.Reason != nodeMissing || server.Status != corev1.ConditionTrue && !serverLives[server.Reason] {
@@ -98,8 +99,8 @@ func (w *World) diagnoseMissing(m *Machine, server v1alpha1.MachineCondition, f 
 	f.add(reasonNodeMissing, fmt.Sprintf("its Node %s is missing although its server exists", m.Status.NodeRef.Name), w.since(m, ready.LastTransitionTime))
 }
 
-// diagnoseNode checks the conditions of the Node. The status Unknown counts as unhealthy. A condition that is absent does not,
-// except Ready.
+// diagnoseNode checks the conditions of the Node. A condition with status Unknown counts as unhealthy. An absent condition
+// does not, except Ready.
 func (w *World) diagnoseNode(m *Machine, f *Finding) {
 	reported := false
 	for i := range m.Node.Status.Conditions {
@@ -122,7 +123,7 @@ func (w *World) diagnoseNode(m *Machine, f *Finding) {
 	}
 }
 
-// add adds a problem. The oldest one is reported; of two equally old ones, the first.
+// add adds a problem. The oldest problem is reported; of two equally old problems, the first.
 func (f *Finding) add(reason, text string, since time.Time) {
 	if !f.Unhealthy || since.Before(f.Since) {
 		f.Reason, f.Since = reason, since
@@ -133,12 +134,13 @@ func (f *Finding) add(reason, text string, since time.Time) {
 	f.Unhealthy, f.Trouble = true, text
 }
 
-// The reason of a condition is shown only when it is one word, and cut to maxWord bytes: any kubelet can write it.
+// The reason of a condition is shown only if it is a single word, and is cut to maxWord bytes, because any kubelet can write
+// it.
 const maxWord = 64
 
 var word = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]*$`)
 
-// describe leaves out the message of the condition, because some kubelets change it every few seconds.
+// describe describes a condition without its message, because some kubelets change the message every few seconds.
 func describe(c *corev1.NodeCondition) string {
 	text := fmt.Sprintf("condition %s is %s", c.Type, c.Status)
 	if word.MatchString(c.Reason) {
@@ -147,8 +149,9 @@ func describe(c *corev1.NodeCondition) string {
 	return text
 }
 
-// since returns since when a problem counts: since the transition of the condition, but not before this process has seen that
-// the Machine is unhealthy, nor before the snapshots became trustworthy. A transition in the future is ignored.
+// since returns the time from which a problem counts: the transition of the condition, but no earlier than when this process
+// first saw that the Machine is unhealthy, and no earlier than when the snapshots became trustworthy. A transition in the
+// future is ignored.
 func (w *World) since(m *Machine, transition *metav1.Time) time.Time {
 	at := m.Noticed
 	if at.IsZero() {
@@ -172,7 +175,7 @@ func (s *Settings) watches(name corev1.NodeConditionType) bool {
 	return false
 }
 
-// hasStarted reports whether the Machine has a Node whose first start was completed.
+// hasStarted reports whether the Machine has a Node and its first start was completed.
 func hasStarted(m *v1alpha1.Machine) bool {
 	if m.Status.NodeRef == nil {
 		return false
@@ -187,7 +190,7 @@ func ofAnother(m *Machine) bool {
 	return owner != "" && owner != string(m.UID)
 }
 
-// conditionOf returns a condition of the Machine; an empty one when it has none of that type.
+// conditionOf returns a condition of the Machine; an empty condition when the Machine has none of that type.
 func conditionOf(m *v1alpha1.Machine, name string) v1alpha1.MachineCondition {
 	for i := range m.Status.Conditions {
 		if m.Status.Conditions[i].Type == name {

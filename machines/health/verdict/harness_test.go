@@ -33,7 +33,7 @@ func newScene() *scene {
 	return &scene{w}
 }
 
-// group adds a MachineDeployment with healthy Machines name-0, name-1 and so on, in the given zones by turns.
+// group adds a MachineDeployment with healthy Machines name-0, name-1 and so on. The Machines are in the given zones in turn.
 func (s *scene) group(name string, size int, zones ...string) *Group {
 	g := &Group{Kind: "MachineDeployment", Namespace: "default", Name: name, UID: types.UID("group-" + name), Annotations: map[string]string{}, Size: size}
 	s.Groups = append(s.Groups, g)
@@ -63,7 +63,7 @@ func newMachine(name string) Machine {
 	}}
 }
 
-// machine returns a Machine by its name.
+// machine returns the Machine with the given name.
 func (s *scene) machine(name string) *Machine {
 	i := slices.IndexFunc(s.Machines, func(m Machine) bool { return m.Name == name })
 	return &s.Machines[i]
@@ -81,7 +81,7 @@ func (s *scene) change(with func(*Machine), names ...string) {
 	}
 }
 
-// silent makes Nodes not Ready since age ago, as this process has seen all the time.
+// silent makes Nodes not Ready. They have been so for the given age, and this process has seen it all that time.
 func (s *scene) silent(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		setNode(m, corev1.NodeReady, corev1.ConditionUnknown, age)
@@ -117,7 +117,7 @@ func setMachine(m *Machine, name string, status corev1.ConditionStatus, reason s
 	m.Status.Conditions = append(m.Status.Conditions, c)
 }
 
-// gone removes Nodes, and lets the Machine controller find that out.
+// gone removes Nodes, and sets the Machines' conditions as the Machine controller does when it notices.
 func (s *scene) gone(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		m.Node, m.Noticed = nil, noon.Add(-age)
@@ -125,7 +125,7 @@ func (s *scene) gone(age time.Duration, names ...string) {
 	}, names...)
 }
 
-// began records a replacement of Machines that started age ago.
+// began records replacements of Machines that started the given age ago.
 func (s *scene) began(g *Group, age time.Duration, names ...string) {
 	for _, name := range names {
 		g.Replacements = append(g.Replacements, v1alpha1.HealthReplacement{Name: name, UID: types.UID("uid-" + name), Started: metav1.NewTime(noon.Add(-age))})
@@ -146,7 +146,7 @@ func replaced(p Plan) string {
 	return strings.Join(names, " ")
 }
 
-// verdictOf returns the verdict of a Machine; an empty one when there is none.
+// verdictOf returns the verdict of a Machine; an empty verdict when the plan has none.
 func verdictOf(p Plan, name string) Verdict {
 	for _, v := range p.Verdicts {
 		if v.Machine.Name == name {

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// settling is how long a Machine must be unhealthy before its condition is written: the restart of a kubelet costs no
-	// write.
+	// settling is how long a Machine must be unhealthy before its condition is written, so that the restart of a kubelet
+	// costs no write.
 	settling = 10 * time.Second
-	// again is when to judge again with unhealthy Machines if nothing changes.
+	// again is the interval after which unhealthy Machines are judged again if nothing changes.
 	again = time.Minute
-	// staleAgain is when to judge again after a stale snapshot.
+	// staleAgain is the interval after which Machines are judged again when the snapshot was stale.
 	staleAgain = 5 * time.Second
 )
 
@@ -30,8 +30,8 @@ type judgement struct {
 	shares   *shares
 	// troubled holds the verdicts of Machines that are unhealthy or whose replacement is requested.
 	troubled []*Verdict
-	// up counts, by group, the Machines whose first start is complete and that stay. Machines that a rollout replaces are left
-	// out: they would hide that a successor has not started yet.
+	// up is, by group, the number of Machines whose first start is complete and that stay. Machines that a rollout replaces
+	// are left out, because they would hide that a successor has not started yet.
 	up map[*Group]int
 	// recorded holds the Machines with an entry in a record of replacements.
 	recorded map[types.UID]whereabouts
@@ -65,7 +65,7 @@ func Judge(w *World) Plan {
 	return j.plan
 }
 
-// look diagnoses each Machine alone, and counts.
+// look diagnoses each Machine alone, and counts the Machines.
 func (j *judgement) look() {
 	for _, g := range j.w.Groups {
 		for _, e := range g.Replacements {
@@ -89,8 +89,8 @@ func (j *judgement) look() {
 	j.recorded = recorded
 }
 
-// verdictOf returns the first state of a verdict for a Machine that is unhealthy or whose replacement is requested, or that has
-// recovered and still shows otherwise; nil for any other.
+// verdictOf returns the initial verdict of a Machine that is unhealthy or whose replacement is requested, and of a Machine
+// that has recovered while its condition still shows a problem. It returns nil for any other Machine.
 func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 	if !f.Unhealthy && !f.Asked {
 		if f.Counted && conditionOf(m.Machine, v1alpha1.ConditionHealthy).Status == corev1.ConditionFalse {
@@ -110,7 +110,7 @@ func (j *judgement) verdictOf(m *Machine, f *Finding) *Verdict {
 	return v
 }
 
-// judge decides when the Machine is due, and which brake applies to it alone.
+// judge decides when the Machine is due, and which brake applies to this Machine alone.
 func (j *judgement) judge(v *Verdict) {
 	m := v.Machine
 	v.Due = j.w.due(v)
@@ -134,7 +134,7 @@ func (j *judgement) judge(v *Verdict) {
 	}
 }
 
-// ripe returns when the Machine will have been unhealthy for its timeout; zero: never.
+// ripe returns when the Machine will have been unhealthy for its timeout; zero means never.
 func (w *World) ripe(v *Verdict) time.Time {
 	timeout := w.Settings.timeoutOf(v.Machine)
 	switch {
@@ -148,8 +148,8 @@ func (w *World) ripe(v *Verdict) time.Time {
 	return v.Since.Add(timeout)
 }
 
-// due returns when the Machine may be replaced; zero: never. After a brake because of too many unhealthy Machines has ended,
-// half of the timeout must pass: the Nodes of a recovering zone become Ready one after the other.
+// due returns when the Machine may be replaced; zero means never. After a brake because of too many unhealthy Machines has
+// ended, half of the timeout must pass, because the Nodes of a recovering zone become Ready one after the other.
 func (w *World) due(v *Verdict) time.Time {
 	at, held := w.ripe(v), v.Machine.Held
 	if calm := held.Add(w.Settings.timeoutOf(v.Machine) / 2); !v.Asked && !at.IsZero() && !held.IsZero() && at.Before(calm) {
@@ -158,10 +158,10 @@ func (w *World) due(v *Verdict) time.Time {
 	return at
 }
 
-// isDue reports whether the Machine's time has come.
+// isDue reports whether the Machine may be replaced now.
 func (w *World) isDue(v *Verdict) bool { return !v.Due.IsZero() && !v.Due.After(w.Now) }
 
-// judgeGroup selects Machines of a group among those that are due, and computes the group's record.
+// judgeGroup selects the Machines of a group to replace among those that are due, and computes the group's record.
 func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 	b := newBudget(g, j.w.Settings.mostOf(g), j.running(g))
 	p := GroupPlan{Group: g}
@@ -188,7 +188,7 @@ func (j *judgement) judgeGroup(g *Group, troubled []*Verdict) {
 	j.plan.Groups = append(j.plan.Groups, p)
 }
 
-// settled reports whether the Machine has been unhealthy for long enough to write its condition.
+// settled reports whether the Machine has been unhealthy for long enough that its condition is written.
 func (j *judgement) settled(v *Verdict) bool {
 	at := v.Since.Add(settling)
 	if v.Asked || !at.After(j.w.Now) {
@@ -198,8 +198,8 @@ func (j *judgement) settled(v *Verdict) bool {
 	return false
 }
 
-// byUrgency sorts requested replacements first, then by the age of the problem. A Machine whose deletion was refused comes
-// last: otherwise it would be the only one of its group that is ever tried.
+// byUrgency sorts requested replacements first, then by the age of the problem. A Machine whose deletion was refused is last;
+// otherwise no other Machine of its group would ever be tried.
 func byUrgency(a, b *Verdict) int {
 	refused := func(v *Verdict) bool { return !v.Machine.Refused.IsZero() }
 	switch {
@@ -226,9 +226,9 @@ func newEntry(v *Verdict, host string, now time.Time) v1alpha1.HealthReplacement
 	return v1alpha1.HealthReplacement{Name: v.Machine.Name, UID: v.Machine.UID, Started: metav1.NewTime(now), Host: host}
 }
 
-// StillDue reports whether a Machine that was to be replaced still is, with its present state and that of its Node: the same
-// Machine has the same problem, or its replacement is still requested. A nil node means that there is none. group is the
-// Machine's group in its present state.
+// StillDue reports whether a Machine that was to be replaced is still to be replaced, given the present state of the Machine
+// and its Node: it is the same Machine, and it still has the same problem or its replacement is still requested. A nil node
+// means that there is no Node. group is the Machine's group in its present state.
 func (w *World) StillDue(v *Verdict, m *v1alpha1.Machine, node *corev1.Node, group *Group) bool {
 	now := *v.Machine
 	now.Machine, now.Node, now.Group = m, node, group

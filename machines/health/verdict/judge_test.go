@@ -24,7 +24,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		setup func(s *scene)
-		// replace names the Machines that are replaced, in order. held lists brakes of Machines, as name=brake.
+		// replace lists the Machines that are replaced, in order. held lists the brakes of Machines, as name=brake.
 		replace, held string
 	}{
 		{"replaces nothing when all Machines are healthy", func(s *scene) { s.group("a", 5) }, "", ""},

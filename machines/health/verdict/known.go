@@ -6,8 +6,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// missingFor is how long a missing Machine is remembered: a Machine whose finalizers were removed between two snapshots must
-// not block repair for longer.
+// missingFor is how long a missing Machine is remembered. A Machine whose finalizers were removed between two snapshots must
+// not block repair for longer than that.
 const missingFor = time.Hour
 
 // Known remembers the Machines in earlier snapshots, from the end of their first start until they are deleted. The zero value
@@ -17,14 +17,15 @@ type Known struct {
 	machines  map[types.UID]*lastSeen
 }
 
-// lastSeen holds the number of the last snapshot with a Machine, and when it was first missing after that; zero: it is not.
+// lastSeen holds the number of the last snapshot that contained a Machine, and when the Machine was first missing after that;
+// zero means that it is not missing.
 type lastSeen struct {
 	snapshot int
 	missed   time.Time
 }
 
-// Missing records the Machines of a snapshot, and returns how many known Machines it lacks. Machines that are missing for more
-// than an hour are forgotten.
+// Missing records the Machines of a snapshot, and returns how many known Machines the snapshot lacks. Machines that have been
+// missing for more than an hour are forgotten.
 func (k *Known) Missing(now time.Time, machines []Machine) (missing int) {
 	k.snapshots++
 	if k.machines == nil {

@@ -9,11 +9,11 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// advice explains to an operator how to replace a Machine nevertheless.
+// advice tells an operator how to replace a Machine in spite of a brake.
 const advice = "To replace one nevertheless, set the annotation " + v1alpha1.AnnotationReplace + `: "true" on the Machine`
 
-// show computes condition Healthy of a Machine that is unhealthy or whose replacement is requested. The message has no numbers
-// that change with other Machines: each change would be a write.
+// show computes condition Healthy of a Machine that is unhealthy or whose replacement is requested. The message contains no
+// number that depends on other Machines, because each change would cost a write.
 func (j *judgement) show(v *Verdict) {
 	if !j.settled(v) {
 		return
@@ -29,7 +29,7 @@ func (j *judgement) show(v *Verdict) {
 	}
 }
 
-// fate returns what happens to the Machine, as a phrase.
+// fate returns what will happen to the Machine, as a phrase.
 func (j *judgement) fate(v *Verdict) string {
 	switch v.Brake {
 	case brakeNoOwner:

@@ -7,22 +7,23 @@ import (
 )
 
 const (
-	// leastToJudge is how many Machines a group, zone or cluster must have before a share of them is meaningful: of two
-	// Machines, one is already half.
+	// leastToJudge is how many Machines a group, zone or cluster must have before its share of unhealthy Machines is
+	// meaningful: of two Machines, one is already half.
 	leastToJudge = 3
-	// leastMissing and partMissing: a snapshot is not trusted when more than leastMissing Machines or Nodes, and more than one
-	// in partMissing, are missing.
+	// leastMissing and partMissing define when a snapshot is not trusted: when it lacks more than leastMissing Machines or
+	// Nodes, and these are more than one in partMissing.
 	leastMissing, partMissing = 3, 10
 )
 
 // share counts the Machines of a group, a zone or the cluster.
 type share struct {
 	counted, unhealthy int
-	// sharing are the unhealthy Machines in addition to the first one of each failed host.
+	// sharing is the number of unhealthy Machines in addition to the first one of each failed host.
 	sharing int
 }
 
-// tooMany reports whether more than the given percentage is unhealthy. The Machines of one failed host count as one.
+// tooMany reports whether more than the given percentage of the Machines is unhealthy. The Machines of one failed host count
+// as one.
 func (s *share) tooMany(percent int) bool {
 	return s.counted >= leastToJudge && (s.unhealthy-s.sharing)*100 > s.counted*percent
 }
@@ -34,7 +35,7 @@ type host struct {
 	failed          bool
 }
 
-// shares holds all the shares of a snapshot.
+// shares holds the shares of all groups and zones, and of the cluster.
 type shares struct {
 	percent       int
 	cluster       share
@@ -84,9 +85,9 @@ func (s *shares) count(m *Machine, f *Finding) {
 	}
 }
 
-// countHosts finds the failed hosts: at least two Machines on the host are unhealthy and none is healthy, while in the rest of
-// the zone no more are unhealthy than allowed. If the zone has no other host, the host does not count as failed, because a
-// failed zone would look the same.
+// countHosts finds the failed hosts. A host has failed if at least two Machines on it are unhealthy and none is healthy,
+// while in the rest of the zone no more Machines are unhealthy than allowed. If the zone has no other host, the host does not
+// count as failed, because a failed zone would look the same.
 func (s *shares) countHosts(w *World, findings []Finding, unhealthy []*Verdict) {
 	for _, v := range unhealthy {
 		if v.host != "" && v.Counted {
@@ -158,14 +159,14 @@ func (s *shares) nodesMissing() bool {
 	return s.absent > max(leastMissing, s.known/partMissing)
 }
 
-// machinesMissing reports whether so many Machines are missing that the snapshot of Machines is not trusted: of a failed zone
-// it may show too few for a share.
+// machinesMissing reports whether so many Machines are missing that the snapshot of Machines is not trusted. Such a snapshot
+// may lack so many Machines of a failed zone that the zone's share of unhealthy Machines seems small.
 func (s *shares) machinesMissing() bool {
 	return s.missing > max(leastMissing, (s.known+s.missing)/partMissing)
 }
 
-// unbelievable returns the brake for a snapshot that lacks too much, and a sentence for people. Both are empty when none
-// applies.
+// unbelievable returns the brake for a snapshot that lacks too many Machines or Nodes, and a sentence for people that
+// explains it. Both are empty when the snapshot is trusted.
 func (s *shares) unbelievable() (Brake, string) {
 	switch {
 	case s.machinesMissing():
@@ -176,8 +177,9 @@ func (s *shares) unbelievable() (Brake, string) {
 	return "", ""
 }
 
-// brake returns the brake that applies to the Machine because too many Machines are unhealthy, or too many Machines or Nodes
-// missing, and a sentence for people that names the group, zone or cluster. Both are empty when none applies.
+// brake returns the brake that applies to the Machine because too many Machines are unhealthy, or because too many Machines
+// or Nodes are missing. It also returns a sentence for people that names the group, zone or cluster. Both are empty when no
+// such brake applies.
 func (s *shares) brake(m *Machine) (Brake, string) {
 	if missing, why := s.unbelievable(); missing != "" {
 		return missing, why
@@ -194,7 +196,7 @@ func (s *shares) brake(m *Machine) (Brake, string) {
 	return "", ""
 }
 
-// zoneOf returns the zone of the Machine's Node; empty when there is no Node, or no label with the zone.
+// zoneOf returns the zone of the Machine's Node; empty when there is no Node, or when the Node has no zone label.
 func zoneOf(m *Machine) string {
 	if m.Node == nil {
 		return ""

@@ -10,25 +10,25 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// World is a snapshot of all Machines that drover looks after, and their Nodes.
+// World is a snapshot of all Machines that drover manages, and of their Nodes.
 type World struct {
 	Now time.Time
-	// Began is when the snapshots became trustworthy: when this process acquired the lease, or the API servers could be reached
-	// again. No Machine counts as unhealthy since an earlier time.
+	// Began is when the snapshots became trustworthy: when this process acquired the lease, or when the API servers could be
+	// reached again. No problem of a Machine counts from an earlier time.
 	Began time.Time
-	// Stale is why the snapshot may be out of date. While it is set, nothing is decided.
+	// Stale is why the snapshot may be out of date. While Stale is not empty, nothing is decided.
 	Stale    string
 	Settings Settings
 	Machines []Machine
-	// Missing is how many Machines of earlier snapshots this one lacks, see [Known].
+	// Missing is how many Machines of earlier snapshots this snapshot lacks, see [Known].
 	Missing int
 	Groups  []*Group
-	// Host returns the physical host of a Machine's server, as the cloud last showed it; empty when it is not known. nil: no
-	// host is known.
+	// Host returns the physical host of a Machine's server, as the cloud last showed it; empty when the host is not known. A
+	// nil Host means that no host is known.
 	Host func(*v1alpha1.Machine) string
 }
 
-// hostOf returns the physical host of a Machine's server; empty when it is not known.
+// hostOf returns the physical host of a Machine's server; empty when the host is not known.
 func (w *World) hostOf(m *Machine) string {
 	if w.Host == nil {
 		return ""
@@ -38,15 +38,16 @@ func (w *World) hostOf(m *Machine) string {
 
 // Settings apply where no annotation overrides them.
 type Settings struct {
-	// Timeout is how long a Machine may be unhealthy before it is replaced. 0: it is never replaced for that.
+	// Timeout is how long a Machine may be unhealthy before it is replaced. 0 means that it is never replaced for being
+	// unhealthy.
 	Timeout time.Duration
-	// MaxReplacing is how many Machines of a group are replaced at once: a number, or a percentage of the group's size, rounded
-	// up. At least one.
+	// MaxReplacing is how many Machines of a group may be replaced at the same time: a number, or a percentage of the group's
+	// size, rounded up. At least one may always be replaced.
 	MaxReplacing intstr.IntOrString
-	// MaxUnhealthy is the share, in percent and rounded down, of the Machines of a group, of a zone or of the cluster that may be
-	// unhealthy. While more are, none is replaced.
+	// MaxUnhealthy is the share, in percent and rounded down, of the Machines of a group, of a zone or of the cluster that
+	// may be unhealthy. While more Machines are unhealthy, none is replaced.
 	MaxUnhealthy int
-	// Conditions of a Node that must be False or absent. In addition, Ready must be True.
+	// Conditions are the conditions of a Node that must be False or absent. In addition, Ready must be True.
 	Conditions []corev1.NodeConditionType
 	// Join is how long a server may take to become a Node.
 	Join time.Duration
@@ -55,30 +56,33 @@ type Settings struct {
 // Machine is one Machine of the snapshot.
 type Machine struct {
 	*v1alpha1.Machine
-	// Node is the Node that status.nodeRef names; nil when the snapshot has none of that name.
+	// Node is the Node that status.nodeRef names; nil when the snapshot has no Node with that name.
 	Node *corev1.Node
-	// Group is the MachineDeployment, or the set without one, that would create a successor; nil when nothing would.
+	// Group is the MachineDeployment, or the set without a deployment, that would create a successor; nil when nothing would
+	// create one.
 	Group *Group
 	// Aside reports whether the Machine is ignored and not counted, because a list of removals names it, or because its set or
 	// deployment is paused or being deleted.
 	Aside bool
 	// Outdated reports whether a rollout is replacing the Machines of this Machine's set.
 	Outdated bool
-	// Noticed is when this process first saw that the Machine is unhealthy; zero: it has not seen it before. Times in a Node's
-	// conditions come from the clock of that Node, which may be wrong.
+	// Noticed is when this process first saw that the Machine is unhealthy; zero means that it has not seen that before.
+	// Times in a Node's conditions come from the clock of that Node, which may be wrong.
 	Noticed time.Time
-	// Held is when a brake because of too many unhealthy Machines last applied to the Machine in this process; zero: never.
+	// Held is when a brake because of too many unhealthy Machines last applied to the Machine in this process; zero means
+	// never.
 	Held time.Time
-	// Refused is when this process may repeat the deletion that the API server has refused; zero: it was not refused.
+	// Refused is when this process may repeat a deletion that the API server has refused; zero means that no deletion was
+	// refused.
 	Refused time.Time
 }
 
-// Group is a MachineDeployment, or a MachineSet without one.
+// Group is a MachineDeployment, or a MachineSet without a deployment.
 type Group struct {
 	Kind, Namespace, Name string
 	UID                   types.UID
 	Annotations           map[string]string
-	// Size is how many Machines are wanted.
+	// Size is the desired number of Machines.
 	Size int
 	// Replacements are the entries of status.healthReplacements.
 	Replacements []v1alpha1.HealthReplacement
@@ -88,26 +92,27 @@ func (g *Group) String() string { return g.Kind + " " + g.Namespace + "/" + g.Na
 
 // Plan is the decision about a snapshot.
 type Plan struct {
-	// Replace are the Machines to replace now, the most urgent first. They are in their group's record, see Groups.
+	// Replace are the Machines to replace now, the most urgent first. Their entries are in the records of their groups, see
+	// Groups.
 	Replace []*Verdict
-	// Verdicts are those of Machines that are unhealthy or whose replacement is requested, including those in Replace, and of
-	// Machines whose condition Healthy must change.
+	// Verdicts are the verdicts on all Machines that are unhealthy or whose replacement is requested, including those in
+	// Replace, and on all Machines whose condition Healthy must change.
 	Verdicts []*Verdict
-	// Groups are the records of the groups that have one, had one, or need one.
+	// Groups are the plans for the groups that have a record, had one, or need one.
 	Groups []GroupPlan
-	// Unhealthy counts the Machines that are unhealthy.
+	// Unhealthy is the number of unhealthy Machines.
 	Unhealthy int
-	// NextLook is when time alone changes the plan; zero: never.
+	// NextLook is when the plan may change although no object changes; zero means never.
 	NextLook time.Time
 }
 
 // GroupPlan is what must be stored in the status of a group.
 type GroupPlan struct {
 	*Group
-	// Replacements are the entries that still count, and those of the Machines in [Plan.Replace].
+	// Replacements are the entries that have not ended, and the entries of the Machines in [Plan.Replace].
 	Replacements []v1alpha1.HealthReplacement
-	// Held is the brake that applies when none of the group's unhealthy Machines is replaced; empty when none is unhealthy, or
-	// only single Machines wait.
+	// Held is the brake that applies when none of the group's unhealthy Machines is replaced. It is empty when no Machine is
+	// unhealthy, or when brakes apply only to single Machines.
 	Held Brake
 	// Message explains Held.
 	Message string
@@ -117,13 +122,14 @@ type GroupPlan struct {
 type Verdict struct {
 	Machine *Machine
 	Finding
-	// Due is when the Machine may be replaced for being unhealthy; zero: never.
+	// Due is when the Machine may be replaced for being unhealthy; zero means never.
 	Due time.Time
-	// Overdue reports whether the Machine has been unhealthy for its timeout, if it has one.
+	// Overdue reports whether the Machine has been unhealthy for its timeout; false when it has no timeout.
 	Overdue bool
-	// Brake is the reason why the Machine is not replaced, or will not be when it is due; empty: there is none.
+	// Brake is the reason why the Machine is not replaced, or will not be replaced when it is due; empty when there is no
+	// such reason.
 	Brake Brake
-	// Condition is the new condition Healthy of the Machine; nil: it stays as it is.
+	// Condition is the new condition Healthy of the Machine. nil means that the condition does not change.
 	Condition *Condition
 
 	host string
@@ -146,24 +152,24 @@ const (
 	brakeOptedOut Brake = "OptedOut"
 	// brakeSwitchedOff means that the timeout is 0 or never.
 	brakeSwitchedOff Brake = "SwitchedOff"
-	// brakeRollout means that the rollout of its deployment replaces the Machine.
+	// brakeRollout means that the rollout of the Machine's deployment replaces the Machine.
 	brakeRollout Brake = "LeftToRollout"
 	// brakeMachinesMissing means that too many Machines of the cluster are missing.
 	brakeMachinesMissing Brake = "TooManyMachinesMissing"
 	// brakeNodesMissing means that too many Nodes of the cluster are missing.
 	brakeNodesMissing Brake = "TooManyNodesMissing"
-	// brakeCluster, brakeZone and brakeGroup: too many Machines of the cluster, the zone or the group are unhealthy.
+	// brakeCluster, brakeZone and brakeGroup mean that too many Machines of the cluster, the zone or the group are unhealthy.
 	brakeCluster Brake = "ClusterUnhealthy"
 	brakeZone    Brake = "ZoneUnhealthy"
 	brakeGroup   Brake = "GroupUnhealthy"
-	// brakeReplacing means that the group already has its maximum of replacements at once.
+	// brakeReplacing means that the group already has its maximum number of simultaneous replacements.
 	brakeReplacing Brake = "OthersBeingReplaced"
-	// brakeRefused means that the API server has refused the deletion, which is repeated later.
+	// brakeRefused means that the API server has refused the deletion. The deletion is repeated later.
 	brakeRefused Brake = "DeletionRefused"
 )
 
-// OfMany reports whether the brake applies because too many Machines are unhealthy, or too many Machines or Nodes missing, at
-// once.
+// OfMany reports whether the brake applies because too many Machines are unhealthy, or because too many Machines or Nodes are
+// missing at the same time.
 func (b Brake) OfMany() bool {
 	return b == brakeMachinesMissing || b == brakeNodesMissing || b == brakeCluster || b == brakeZone || b == brakeGroup
 }

@@ -16,13 +16,13 @@ import (
 
 // The indexed fields.
 const (
-	// NodeServer is the server ID in a Node's provider ID, NodeOwner the UID in its owner label.
+	// NodeServer is the server ID in a Node's provider ID. NodeOwner is the UID in a Node's owner label.
 	NodeServer = "drover.machine.node-server"
 	NodeOwner  = "drover.machine.node-owner"
-	// MachineServer is the server ID in a Machine's provider ID, MachineName the name of its server.
+	// MachineServer is the server ID in a Machine's provider ID. MachineName is the name of the Machine's server.
 	MachineServer = "drover.machine.server"
 	MachineName   = "drover.machine.server-name"
-	// MachineUID is the UID of a Machine, MachineSet the UID of the MachineSet that controls it.
+	// MachineUID is the UID of a Machine. MachineSet is the UID of the MachineSet that controls the Machine.
 	MachineUID = "drover.machine.uid"
 	MachineSet = "drover.machine.set"
 )

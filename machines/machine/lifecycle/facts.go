@@ -28,8 +28,8 @@ type Observed struct {
 	Paused, Deleting, Initializing, Force bool
 	// OtherController reports whether the Machine belongs to another controller.
 	OtherController bool
-	// Finalizers reports whether the Machine has all finalizers that a Machine must have before anything is created for it.
-	// AnyFinalizer reports whether it has one of drover's.
+	// Finalizers reports whether the Machine has all finalizers that it must have before anything is created for it.
+	// AnyFinalizer reports whether it has at least one of drover's finalizers.
 	Finalizers, AnyFinalizer        bool
 	ServerFinalizer, CloudFinalizer bool
 	// Owned reports whether a set controls the Machine and would replace it.
@@ -40,15 +40,15 @@ type Observed struct {
 	// Joined reports whether status.nodeRef names a Node.
 	Joined bool
 
-	// CloudErr is why the cloud cannot be asked; then Cloud is empty. SpecUnreadable: the reason is the spec alone.
+	// CloudErr is why the cloud cannot be asked; Cloud is then empty. SpecUnreadable reports whether the spec alone is the
+	// reason.
 	CloudErr       *fault.Error
 	SpecUnreadable bool
 	Cloud          cloud.Facts
-	// Mismatched reports whether spec.providerID names another server than the Machine's own, and that other server
-	// is gone.
+	// Mismatched reports whether spec.providerID names a server that is not the Machine's own and that is gone.
 	Mismatched bool
 
-	// Node is the Machine's Node; nil when there is none. Taken explains why a Node with the expected name or server is not the
+	// Node is the Machine's Node; nil when it has none. Taken explains why a Node with the expected name or server is not the
 	// Machine's.
 	Node  *corev1.Node
 	Taken string
@@ -63,44 +63,44 @@ type Observed struct {
 // Policy are the facts that follow from the observed facts together with the clock, the settings, the lease and other Machines.
 type Policy struct {
 	Timeouts Timeouts
-	// LeaseOld reports whether another process may be the leader by now. This is checked before each step.
+	// LeaseOld reports whether another process may be the leader by now. It is updated before each step.
 	LeaseOld bool
-	// APIFrozen reports whether an API server does not answer, or answered again only just now, so that the observed facts may
-	// be out of date.
+	// APIFrozen reports whether an API server does not answer, or has only just begun to answer again, so that the observed
+	// facts may be out of date.
 	APIFrozen bool
-	// BackingOff reports whether the Machine waits after a failure of its own. Permission is the answer of its group's
-	// back-off.
+	// BackingOff reports whether the Machine waits after a failure of its own. Permission is whether the group's back-off
+	// lets the Machine create a server.
 	BackingOff bool
 	Permission backoff.Permission
-	// JoinDeadline is when the join timeout is over, not counting the time in which the API servers could not be reached; zero:
-	// never. Late: it is over.
+	// JoinDeadline is when the join timeout ends, not counting the time in which the API servers could not be reached; zero
+	// means never. Late reports whether it has ended.
 	JoinDeadline time.Time
 	Late         bool
 	// Start is the state of the start of a server that was shut down.
 	Start Start
-	// Unreachable reports whether the kubelet of the Node does not answer.
+	// Unreachable reports whether the Node's kubelet does not answer.
 	Unreachable bool
-	// NodeRuns reports whether the Node is Ready. NodeOutOfService reports whether it has the out-of-service taint, by which
-	// Kubernetes deletes its pods and detaches its volumes.
+	// NodeRuns reports whether the Node is Ready. NodeOutOfService reports whether the Node has the out-of-service taint,
+	// because of which Kubernetes deletes its pods and detaches its volumes.
 	NodeRuns, NodeOutOfService bool
 	// DrainDue reports whether the Node's pods are to be evicted before the server is deleted. DrainTimedOut reports whether
-	// the drain timeout is over.
+	// the drain timeout has ended.
 	DrainDue, DrainTimedOut bool
-	// ForcedDrainOver reports whether the deletion is forced, and its time for pods and for the first lists of servers is over.
-	// ForceOver reports whether its time for the cloud and for volumes is over, too.
+	// ForcedDrainOver reports whether the deletion is forced and its time for pods and for the first lists of servers has
+	// ended. ForceOver reports whether its time for the cloud and for volumes has ended, too.
 	ForcedDrainOver, ForceOver bool
 	// Withheld is the reason why the deletion is blocked; empty when it may go on. WithheldMessage explains it to people.
 	Withheld, WithheldMessage string
 }
 
-// Timeouts limit the steps of one Machine. Zero or less: pods are not evicted, volumes are not waited for, a server may take
-// any time to join.
+// Timeouts limit the steps of one Machine. Zero or less has a special meaning: pods are not evicted (Drain), the controller
+// does not wait for volumes (Volumes), and a server may take any time to join (Join).
 type Timeouts struct{ Drain, Volumes, Join time.Duration }
 
-// Progress is what the present reconcile has done so far.
+// Progress is what the present reconcile has done already.
 type Progress struct {
-	// UserData reports whether the user data is made. Prepared reports whether the resources that the server needs in the cloud
-	// exist.
+	// UserData reports whether the user data has been generated. Prepared reports whether the resources that the server needs
+	// in the cloud exist.
 	UserData, Prepared bool
 	// Synced reports whether the Node has its labels, annotations and taints. Started reports whether its first start is
 	// complete.
@@ -110,12 +110,12 @@ type Progress struct {
 	// still shut down.
 	StartHandled, ShutDownSeen bool
 	// Drained reports whether no pod is left to evict. Attached reports whether volumes are still attached to the empty Node.
-	// DetachOver reports whether the time to detach them is over.
+	// DetachOver reports whether the time for detaching volumes has ended.
 	Drained, Attached, DetachOver bool
-	// CloudRefused reports whether a call of the deletion to the cloud failed, or was not carried out within the time of a
-	// forced deletion.
+	// CloudRefused reports whether, during the deletion, a call to the cloud failed, or the cloud did not carry out a request
+	// within the time of a forced deletion.
 	CloudRefused bool
-	// Unreleased reports whether the deletion of the server's resources was requested, and they still exist.
+	// Unreleased reports whether the deletion of the server's resources was requested and they still exist.
 	Unreleased bool
 	// Released reports whether nothing is left to delete in the cloud. OutOfService reports whether the Node has the
 	// out-of-service taint.
@@ -125,9 +125,9 @@ type Progress struct {
 // OwnFinalizers are the finalizers that drover adds to a Machine, and removes at the end of its deletion.
 var OwnFinalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}
 
-// ReadMachine updates the facts that come from the Machine itself, and compares them with the observed server and Node. It is
-// called again after each step that changes the Machine. controller is the controller name that drover looks after, and
-// provider parses the provider's own fields.
+// ReadMachine updates the facts that come from the Machine itself, and compares the Machine with the observed server and
+// Node. It is called again after each step that changes the Machine. controller is the controller name of the Machines that
+// drover manages; provider parses the provider's own fields.
 func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider cloud.Provider) {
 	has := func(name string) bool { return slices.Contains(m.Finalizers, name) }
 	o.Paused = v1alpha1.Paused(m.Annotations)
@@ -152,30 +152,30 @@ func (o *Observed) ReadMachine(m *v1alpha1.Machine, controller string, provider 
 	o.Reregistered = ref != nil && o.Node != nil && ref.UID != "" && ref.UID != o.Node.UID
 }
 
-// LeftAlone reports whether the Machine is ignored: nothing is looked up for it, and nothing is written.
+// LeftAlone reports whether the Machine is ignored: drover looks up nothing for it and writes nothing.
 func (o *Observed) LeftAlone() bool {
 	return o.Paused || o.OtherController && !o.Deleting || o.Deleting && !o.AnyFinalizer
 }
 
-// ServerUnlisted reports whether the Machine had a server, and the servers of its project have not been listed since this process
-// began. Nothing new is known of the server then.
+// ServerUnlisted reports whether the Machine had a server, but the servers of its project have not been listed since this
+// process started. In that case nothing new is known about the server.
 func (o *Observed) ServerUnlisted() bool {
 	return o.HadServer && o.CloudErr == nil && !o.Cloud.Synced && o.Cloud.Server == nil
 }
 
-// ServerUnseen reports whether the Machine names a server that is not seen now, and of which nothing proves that it is gone or
-// that it belongs to another Machine.
+// ServerUnseen reports whether the Machine names a server that the cloud does not show now, although it is not proven that
+// the server is gone or belongs to another Machine.
 func (o *Observed) ServerUnseen() bool {
 	return o.Named && o.Cloud.Server == nil && !o.Cloud.Gone && o.Cloud.Foreign == ""
 }
 
-// serverGone reports whether the server is proven gone.
+// serverGone reports whether it is proven that the server is gone.
 func (o *Observed) serverGone() bool {
 	known := o.CloudErr == nil && o.Cloud.Synced && o.Cloud.Held == "" && o.Cloud.Unknown == ""
 	return known && o.Cloud.Server == nil && (o.Cloud.Gone || !o.Named)
 }
 
-// nodeOutlivesServer reports whether the Machine's Node still exists although its server is proven gone.
+// nodeOutlivesServer reports whether the Machine's Node still exists although it is proven that the server is gone.
 func (f *Facts) nodeOutlivesServer() bool {
 	return f.Node != nil && f.Node.DeletionTimestamp == nil && !f.NodeGone && f.Cloud.Gone && f.serverGone()
 }

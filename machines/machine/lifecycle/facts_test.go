@@ -35,7 +35,7 @@ func withRecord(record string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: []byte(record)}}}
 }
 
-// place is a record of a place that is stored as its text.
+// place is a record of a place. It is stored as its text.
 type place string
 
 func (p place) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {

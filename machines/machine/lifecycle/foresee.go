@@ -1,10 +1,11 @@
 package lifecycle
 
-// mostForeseen bounds the number of predicted steps. No Machine takes more steps between two that change a server or a Node.
+// mostForeseen bounds the number of predicted steps. Between two steps that change a server or a Node, no Machine takes more
+// steps than this.
 const mostForeseen = 8
 
-// Foresee returns the steps that a Machine would take, up to the first one that changes a server or a Node, or that waits. The
-// steps before only record what exists. Foresee changes the facts as those steps would.
+// Foresee returns the steps that a Machine would take, up to the first step that waits or that changes a server or a Node.
+// The earlier steps only record what exists. Foresee changes the facts as those earlier steps would.
 func Foresee(f *Facts) []Decision {
 	var all []Decision
 	for range mostForeseen {
@@ -17,7 +18,7 @@ func Foresee(f *Facts) []Decision {
 	return all
 }
 
-// assume changes the facts as a step would that only records what exists. It returns false for any other step.
+// assume changes the facts as the step s would, if s only records what exists. It returns false for any other step.
 func (f *Facts) assume(s Step) bool {
 	switch s {
 	case AddFinalizers:

@@ -10,9 +10,9 @@ type Step string
 
 // The steps. A step either changes the facts, so that the table is consulted again, or ends the reconcile.
 const (
-	// Rest means that there is nothing to do until something changes.
+	// Rest means that there is nothing to do until a fact changes.
 	Rest Step = "Rest"
-	// Wait means that something else must happen first; the reason names it.
+	// Wait means that something else must happen first. The reason says what.
 	Wait Step = "Wait"
 
 	AddFinalizers Step = "AddFinalizers"
@@ -45,7 +45,7 @@ const (
 	RemoveFinalizers Step = "RemoveFinalizers"
 )
 
-// Reasons, as conditions show them.
+// The reasons that conditions show.
 const (
 	ReasonPaused          = "Paused"
 	ReasonOtherController = "AnotherControllers"
@@ -99,7 +99,7 @@ const (
 	ReasonKindUnknown      = "KindUnknown"
 )
 
-// Decision is a step and its reason.
+// Decision is a step together with its reason.
 type Decision struct {
 	Step   Step
 	Reason string
@@ -134,8 +134,9 @@ func Next(f *Facts) Decision {
 	return nextOfCreation(f)
 }
 
-// lacksFinalizers reports whether the finalizers must be written now. They wait while the project of a Machine without a server
-// is not known yet: nothing is created before, and finalizers and project are then one write.
+// lacksFinalizers reports whether the finalizers must be written now. As long as the project of a Machine without a server is
+// not known, the finalizers are not written: nothing is created before the project is known, and one write can then store the
+// finalizers and the project.
 func (f *Facts) lacksFinalizers() bool {
 	placePending := f.CloudErr == nil && !f.Cloud.Synced && !f.HadServer
 	return !f.Finalizers && !placePending
@@ -146,7 +147,8 @@ func (f *Facts) lostName() bool {
 	return !f.Named && f.Cloud.Server != nil && f.Node != nil && f.ServerFinalizer
 }
 
-// nextOfAbsence returns the next step when a server was recorded and no list shows it. Absence is not proof.
+// nextOfAbsence returns the next step when a server was recorded and no list shows it. A list without the server does not
+// prove that the server is gone.
 func nextOfAbsence(f *Facts) Decision {
 	switch {
 	case f.Cloud.Held != "":
@@ -232,9 +234,9 @@ func nextOfJoin(f *Facts) Decision {
 	return Decision{AwaitNode, ReasonWaitingForNode}
 }
 
-// nextOfDeletion returns the next step of a deletion. The order is: drain, volumes, server, the server's other resources, Node,
-// token, finalizers. Once the server is proven gone, the Node does not wait for the other resources, which may take as long as
-// volumes.
+// nextOfDeletion returns the next step of a deletion. The order is: drain, volumes, server, the server's other resources,
+// Node, token, finalizers. Once it is proven that the server is gone, the Node is deleted without waiting for the other
+// resources, which may take as long as volumes.
 func nextOfDeletion(f *Facts) Decision {
 	switch {
 	case !f.AnyFinalizer:
@@ -269,7 +271,7 @@ func nextOfDrain(f *Facts) Decision {
 }
 
 // cloudUnresponsive reports whether the cloud does not answer, or does not do what it was asked for. A call that waits inside
-// drover, at startup or behind other calls, gets the time of a forced deletion first.
+// drover, at startup or behind other calls, may first use up the time of a forced deletion.
 func (f *Facts) cloudUnresponsive() bool {
 	switch server := f.Cloud.Server; {
 	case f.CloudRefused:

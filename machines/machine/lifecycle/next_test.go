@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// healthy returns the facts of a joined Machine with an ACTIVE server; each row of the table changes some of them.
+// healthy returns the facts of a joined Machine with an ACTIVE server. Each row of the table changes some of these facts.
 func healthy() Facts {
 	return Facts{
 		Observed: &Observed{
@@ -32,7 +32,7 @@ func fresh() Facts {
 	return f
 }
 
-// booting returns the facts of a Machine whose server is recorded and has no Node yet.
+// booting returns the facts of a Machine whose server is recorded but has no Node yet.
 func booting(state cloud.ServerState) Facts {
 	f := fresh()
 	f.Named, f.HadServer, f.Cloud.Server = true, true, &cloud.Server{ID: "s", State: state}

@@ -20,24 +20,25 @@ const (
 	StartDue Start = "Due"
 	// StartPending means that the cloud has been asked, and the server may still start.
 	StartPending Start = "Pending"
-	// StartOver means that the cloud was asked longer than StartTime ago, and the list of servers shows the server shut down.
+	// StartOver means that the cloud was asked longer than StartTime ago, and that the list of servers still shows the server
+	// shut down.
 	StartOver Start = "Over"
 	// StartFailed means that the start has failed, and is not repeated.
 	StartFailed Start = "Failed"
 )
 
 const (
-	// StartTime is how long a server may take to become ACTIVE after drover asked for its start.
+	// StartTime is how long a server may take to become ACTIVE after drover has asked the cloud to start it.
 	StartTime = time.Minute
-	// StartUsedUp is how long the Node must have been Ready since a start before drover starts the same server again.
+	// StartUsedUp is how long the Node must have been Ready after a start before drover may start the same server again.
 	StartUsedUp = time.Hour
 )
 
 // StartInput is the input of [JudgeStart].
 type StartInput struct {
-	// Cloud is what the cloud shows.
+	// Cloud is what the cloud shows of the server.
 	Cloud *cloud.Facts
-	// Record is the start that drover has recorded; nil: none.
+	// Record is the start that drover has recorded; nil when no start is recorded.
 	Record *v1alpha1.ServerStart
 	// Unsent reports whether this process wrote the record, and has certainly not sent the request to the cloud.
 	Unsent bool
@@ -47,8 +48,8 @@ type StartInput struct {
 }
 
 // JudgeStart returns the state of the server's start. A start that another process recorded counts as requested: that process
-// may or may not have sent the request, and a server is started at most once. A record further in the future than StartTime
-// comes from a wrong clock and counts as over.
+// may or may not have sent the request, and a server is started at most once. A record that lies further in the future than
+// StartTime comes from a wrong clock and counts as over.
 func JudgeStart(in StartInput) Start {
 	server := in.Cloud.Server
 	if server == nil || server.State != cloud.ServerStopped && server.State != cloud.ServerStarting {
@@ -72,7 +73,7 @@ func JudgeStart(in StartInput) Start {
 	return StartOver
 }
 
-// StartOf returns the record when it is about the given server, else nil.
+// StartOf returns the record if it is about the given server, and otherwise nil.
 func StartOf(server *cloud.Server, record *v1alpha1.ServerStart) *v1alpha1.ServerStart {
 	if server == nil || record == nil || record.Server != server.ID {
 		return nil
@@ -80,7 +81,8 @@ func StartOf(server *cloud.Server, record *v1alpha1.ServerStart) *v1alpha1.Serve
 	return record
 }
 
-// mustStart reports whether the server must be started now. A server that has not become a Node in time is given up instead.
+// mustStart reports whether the server must be started now. A server that has not become a Node in time is not started but
+// given up.
 func (f *Facts) mustStart() bool {
 	return f.Start == StartDue && !f.StartHandled && !f.LeaseOld && (f.Joined || f.Node != nil || !f.Late)
 }
@@ -89,8 +91,8 @@ func (f *Facts) mustStart() bool {
 func (f *Facts) startEnded() bool { return f.Start == StartOver && !f.StartHandled }
 
 // shutDownForGood reports whether the Node may be put out of service before its pods are evicted: the last list shows the
-// server shut down, and its start has failed. It returns false for a Node that is Ready: its kubelet runs somewhere, perhaps on
-// another server with the Machine's owner tag.
+// server shut down, and its start has failed. It returns false for a Node that is Ready, because the Node's kubelet runs
+// somewhere, perhaps on another server with the Machine's owner tag.
 func (f *Facts) shutDownForGood() bool {
 	stopped := f.Cloud.Server != nil && f.Cloud.Server.State == cloud.ServerStopped && len(f.Cloud.Duplicates) == 0
 	return f.Start == StartFailed && !f.ShutDownSeen && f.Node != nil && !f.NodeRuns && stopped

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-project/drover/machines/machine/record"
 )
 
-// clockDifference is how far the clock of the cloud may be ahead of the API server's. A Node cannot register before its server
-// is created, but the two times come from two clocks. With a larger difference the default join timeout, which has the same
-// length, would not work either.
+// clockDifference is how far the cloud's clock may be ahead of the API server's clock. A Node cannot register before its
+// server is created, but the two times come from two clocks. If the clocks differed by more, the default join timeout, which
+// is equally long, would not work either.
 const clockDifference = 10 * time.Minute
 
 // Matcher decides which Node belongs to a Machine.
@@ -23,17 +23,17 @@ type Matcher struct {
 	// Provider parses provider IDs.
 	Provider cloud.Provider
 	Machine  *v1alpha1.Machine
-	// Server is the Machine's server; empty while none is known.
+	// Server is the Machine's server; empty while no server is known.
 	Server cloud.ServerID
 	// Name is the server's name in the cloud, and Created its creation time. Both are empty when only the ID is known.
 	Name    string
 	Created time.Time
-	// Adopted reports whether an operator lets the Machine adopt this server, which is older than the Machine.
+	// Adopted reports whether an operator lets the Machine adopt this server, although the server is older than the Machine.
 	Adopted bool
 }
 
-// NewMatcher returns the matcher for the server that the cloud shows, or has shown, as the Machine's. The server named in
-// spec.providerID is not used, because an author of the Machine can write it.
+// NewMatcher returns the matcher for the Machine's server that the cloud shows, or has shown. It does not use the server
+// named in spec.providerID, because an author of the Machine can write that field.
 func NewMatcher(provider cloud.Provider, m *v1alpha1.Machine, f *cloud.Facts) Matcher {
 	s := Matcher{Provider: provider, Machine: m, Server: f.Had}
 	if server := f.Server; server != nil {
@@ -42,10 +42,10 @@ func NewMatcher(provider cloud.Provider, m *v1alpha1.Machine, f *cloud.Facts) Ma
 	return s
 }
 
-// Match returns the Machine's Node among the candidates, and nil when there is none. A Node with the server's provider ID is
-// preferred to one with the Machine's owner label, and that to one with the server's name; among equals, the Node with the
-// server's name comes first. taken explains why the Node with the server's provider ID or name is not the Machine's; it is
-// empty when there is no such Node or no server is known (MC-52, MCM-41).
+// Match returns the Machine's Node among the candidates; nil when none is. It prefers a Node with the server's provider ID to
+// a Node with the Machine's owner label, and the latter to a Node with the server's name. Among equal candidates, the Node
+// with the server's name comes first. taken explains why the Node with the server's provider ID or name is not the Machine's.
+// It is empty when there is no such Node, or when no server is known (MC-52, MCM-41).
 func (s Matcher) Match(candidates []*corev1.Node) (node *corev1.Node, taken string) {
 	// A kubelet chooses its labels and provider ID when it registers, but not its name.
 	slices.SortStableFunc(candidates, func(a, b *corev1.Node) int {
@@ -93,7 +93,7 @@ func (s Matcher) Owned(n *corev1.Node) bool {
 // Named reports whether the Node has the name of the Machine's server.
 func (s Matcher) Named(n *corev1.Node) bool { return n.Name == s.Machine.ServerName() }
 
-// refuses returns why the Node is not the Machine's; an empty string when it is.
+// refuses returns why the Node is not the Machine's; an empty string when it is the Machine's.
 func (s Matcher) refuses(n *corev1.Node) string {
 	if s.Owned(n) {
 		return s.refusesOwned(n)
@@ -116,10 +116,10 @@ func (s Matcher) refuses(n *corev1.Node) string {
 	return s.older(n)
 }
 
-// refusesOwned returns why a Node with the Machine's owner label is not the Machine's nevertheless; an empty string when it is.
-// A kubelet can put that label on its own Node and chooses its own provider ID. So the provider ID must not name another
-// server, and a Node with another name must be recorded in the Machine's status. A Node of the control plane must match in
-// name, provider ID and label.
+// refusesOwned returns why a Node is not the Machine's although it has the Machine's owner label; an empty string when it is
+// the Machine's. A kubelet can put that label on its own Node and chooses its own provider ID. So the provider ID must not
+// name another server, and a Node with another name must be recorded in the Machine's status. A Node of the control plane
+// must match in name, provider ID and label.
 func (s Matcher) refusesOwned(n *corev1.Node) string {
 	known := cmp.Or(s.Server, record.ServerID(s.Provider, s.Machine))
 	ref := s.Machine.Status.NodeRef
@@ -135,8 +135,8 @@ func (s Matcher) refusesOwned(n *corev1.Node) string {
 	return ""
 }
 
-// older returns a message when the Node existed before the Machine or its server; an empty string when it did not. A server
-// that an operator lets the Machine adopt may be older, with its Node. Unknown times are not compared.
+// older returns a message when the Node existed before the Machine or its server, and otherwise an empty string. A server
+// that an operator lets the Machine adopt may be older than the Machine, and so may its Node. Unknown times are not compared.
 func (s Matcher) older(n *corev1.Node) string {
 	registered := n.CreationTimestamp
 	switch {

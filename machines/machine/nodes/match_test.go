@@ -12,7 +12,7 @@ import (
 	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
-// The IDs of the Machine's server and of another one.
+// The IDs of the Machine's server and of another server.
 const (
 	ownServer   = "0a1b2c3d-0000-4000-8000-00000000abcd"
 	otherServer = "0a1b2c3d-0000-4000-8000-00000000def0"
@@ -24,8 +24,8 @@ var (
 	registeredAt = madeAt.Add(5 * time.Minute)
 )
 
-// nodeNamed returns a Node that registered after the Machine was created. provider is its provider ID, owner the value of its
-// owner label; both may be empty.
+// nodeNamed returns a Node that registered after the Machine was created. provider is its provider ID; owner is the value of
+// its owner label. Both may be empty.
 func nodeNamed(name, provider, owner string, changes ...func(*corev1.Node)) *corev1.Node {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, CreationTimestamp: metav1.NewTime(registeredAt), Labels: map[string]string{}}, Spec: corev1.NodeSpec{ProviderID: provider}}
 	if owner != "" {
@@ -48,8 +48,8 @@ func registeredAfter(d time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(madeAt.Add(d)) }
 }
 
-// matcher returns the matcher of Machine m with the UID u, whose server was created a minute after it. An empty server means
-// that no server is known.
+// matcher returns the matcher of Machine m, which has the UID u and a server that was created a minute after the Machine. An
+// empty server means that no server is known.
 func matcher(server string) Matcher {
 	m := machineWith(nil)
 	m.CreationTimestamp = metav1.NewTime(madeAt)
@@ -69,10 +69,10 @@ func TestMatchFindsOnlyTheMachinesNode(t *testing.T) {
 		server string
 		node   *corev1.Node
 		found  bool
-		// taken is a part of the reason why the Node with that name or provider ID is not the Machine's; empty: there is no
-		// reason.
+		// taken is a part of the reason why the Node with that name or provider ID is not the Machine's; empty means that
+		// there is no reason.
 		taken string
-		// change alters the matcher, unless nil.
+		// change alters the matcher, unless change is nil.
 		change func(*Matcher)
 	}{
 		{"matches by provider ID and name (MC-52)", ownServer, nodeNamed("m", "openstack:///"+strings.ToUpper(ownServer), ""), true, "", nil},

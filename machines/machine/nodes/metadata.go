@@ -12,13 +12,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ownKeys are the labels and annotations by which drover finds a Node's Machine again, and the label of the physical host.
-// drover sets them whatever value they have, and never removes them, so they need no record. No pod needs them before the first
-// start of the Node is complete.
+// ownKeys are the labels and annotations by which drover finds the Machine of a Node, and the label of the physical host.
+// drover sets these keys whatever value they have, and never removes them, so they need no record. No pod needs them before
+// the Node's first start is complete.
 var ownKeys = []string{v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, v1alpha1.AnnotationNodeMachine}
 
-// Wanted returns the labels, annotations and taints of a Machine's Node. host identifies the physical host of its server; it is
-// empty while not known.
+// Wanted returns the labels, annotations and taints that a Machine's Node must have. host identifies the physical host of the
+// Machine's server; it is empty while the host is not known.
 func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1.NodeMarks {
 	w := v1alpha1.NodeMarks{Labels: map[string]string{}, Annotations: map[string]string{}, Taints: map[string]string{}}
 	maps.Copy(w.Labels, labels)
@@ -34,7 +34,7 @@ func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1
 	return w
 }
 
-// Recorded returns the part of want that the Machine's status records: what comes from the template.
+// Recorded returns the part of want that the Machine's status records: everything that comes from the template.
 func Recorded(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	record := want.DeepCopy()
 	for _, key := range ownKeys {
@@ -44,8 +44,8 @@ func Recorded(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	return record
 }
 
-// RecordAhead returns the record that must be stored before the Node is changed from had to want. It has the keys of both, so
-// that no key stays on the Node when the process ends in between.
+// RecordAhead returns the record that must be stored before the Node is changed from had to want. The record contains the
+// keys of both, so that no key stays on the Node forever if the process ends in between.
 func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	ahead := Recorded(want)
 	maps.Copy(ahead.Labels, had.Labels)
@@ -69,7 +69,8 @@ func RecordsKeys(record, want v1alpha1.NodeMarks) bool {
 	return !lacks(record.Labels, template.Labels) && !lacks(record.Annotations, template.Annotations) && !lacks(record.Taints, template.Taints)
 }
 
-// RecordOf returns the record in the Machine's status. Without a record it is empty, and then nothing is removed from the Node.
+// RecordOf returns the record in the Machine's status. If the status has no record, the result is empty, and nothing is
+// removed from the Node.
 func RecordOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
 	if m.Status.NodeMarks == nil {
 		return v1alpha1.NodeMarks{}
@@ -80,8 +81,8 @@ func RecordOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
 // TaintKey returns the key of a taint in [v1alpha1.NodeMarks].
 func TaintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
-// Apply changes the Node to have the wanted labels, annotations and taints, removes those that are recorded in had and no
-// longer wanted, and removes the startup taint with the given key, unless the key is empty. It leaves everything that other
+// Apply changes the Node so that it has the labels, annotations and taints in want. It removes those that are in had and not
+// in want. It also removes the startup taint with the key startup, unless startup is empty. It does not change what other
 // clients set, above all the taints of the cluster-autoscaler (CA-C81). It reports whether it changed the Node.
 func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool {
 	before := node.DeepCopy()
@@ -110,13 +111,13 @@ func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool
 	return !same
 }
 
-// OnlyLacksOwn reports whether a change of the Node only adds labels and annotations of drover's own.
+// OnlyLacksOwn reports whether a change of the Node only adds drover's own labels and annotations.
 func OnlyLacksOwn(is, becomes *corev1.Node) bool {
 	return onlyAdds(is.Labels, becomes.Labels) && onlyAdds(is.Annotations, becomes.Annotations) &&
 		equality.Semantic.DeepEqual(is.Spec.Taints, becomes.Spec.Taints)
 }
 
-// onlyAdds reports whether a change only adds some of drover's own keys: nothing else is added, changed or removed.
+// onlyAdds reports whether a change only adds some of drover's own keys, and neither adds, changes nor removes any other key.
 func onlyAdds(is, becomes map[string]string) bool {
 	kept := maps.Clone(becomes)
 	for _, key := range ownKeys {
@@ -127,8 +128,9 @@ func onlyAdds(is, becomes map[string]string) bool {
 	return maps.Equal(is, kept)
 }
 
-// merge changes one set of labels, annotations or taints to the wanted one. It removes a recorded key that is no longer wanted
-// while it has the recorded value. It sets a wanted key that is absent, has the recorded value, or is drover's own.
+// merge changes one set of labels, annotations or taints according to want. It removes a key that had records and want lacks,
+// if the key still has the recorded value. It sets a key in want if the key is absent, has the recorded value, or is one of
+// drover's own.
 func merge(on, want, had map[string]string) {
 	for key, value := range had {
 		if _, still := want[key]; !still && on[key] == value {
@@ -144,7 +146,8 @@ func merge(on, want, had map[string]string) {
 	}
 }
 
-// withTaints returns the taints with the given values: existing taints in their order, then new ones sorted by key.
+// withTaints returns taints with the given values: first the existing taints in their order, then the new taints sorted by
+// key.
 func withTaints(on []corev1.Taint, values map[string]string, want v1alpha1.NodeMarks) []corev1.Taint {
 	var out []corev1.Taint
 	for _, t := range on {

@@ -23,7 +23,7 @@ func machineWith(labels map[string]string, taints ...corev1.Taint) *v1alpha1.Mac
 	}
 }
 
-// synced is a Node, and what the status of its Machine records of it.
+// synced is a Node together with the record of it in its Machine's status.
 type synced struct {
 	corev1.Node
 	record v1alpha1.NodeMarks

@@ -25,7 +25,8 @@ var startTaints = []string{
 // StartRules are the conditions under which the first start of a Node is complete. In addition, the Node must be Ready and have
 // none of the start-up taints of Kubernetes.
 type StartRules struct {
-	// Taint is the key of the taint (NoSchedule) that drover removes when the first start is complete; empty: none.
+	// Taint is the key of the taint (NoSchedule) that drover removes when the first start is complete; empty means that there
+	// is no such taint.
 	Taint string
 	// Conditions must be True on the Node.
 	Conditions []corev1.NodeConditionType
@@ -35,9 +36,10 @@ type StartRules struct {
 	OtherTaints []string
 }
 
-// HasStarted reports whether the first start of the Node was complete before this reconcile. Either the Machine's status
-// records it, or the Machine was Ready or Running with this same Node without a record, as machine-controller and older
-// versions of drover left it. A Node that was deleted and has registered again starts again.
+// HasStarted reports whether the first start of the Node was complete before this reconcile. It was if the Machine's status
+// records it. It was also complete if the Machine was Ready or Running with this same Node and has no record, as
+// machine-controller and older versions of drover left it. A Node that was deleted and has registered again must complete its
+// first start again.
 func (r StartRules) HasStarted(m *v1alpha1.Machine, node *corev1.Node) bool {
 	ref := m.Status.NodeRef
 	switch {
@@ -63,7 +65,7 @@ func (r StartRules) hasStartupTaint(node *corev1.Node) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(&taint) })
 }
 
-// Missing returns what the Node lacks before it can run pods, one sentence each.
+// Missing returns what the Node still lacks before it can run pods, one sentence for each item.
 func (r StartRules) Missing(node *corev1.Node) []string {
 	var out []string
 	if keepsPodsAway(node, v1alpha1.TaintUninitialized) {
@@ -84,7 +86,7 @@ func (r StartRules) Missing(node *corev1.Node) []string {
 		}
 	}
 	for _, key := range slices.Concat(startTaints, r.OtherTaints) {
-		// A Node that is not Ready has one of these taints too.
+		// A Node that is not Ready also has one of these taints.
 		implied := key == v1alpha1.TaintUninitialized || len(out) > 0 && (key == corev1.TaintNodeNotReady || key == corev1.TaintNodeUnreachable)
 		if !implied && keepsPodsAway(node, key) {
 			out = append(out, "the Node has the taint "+key)
@@ -93,9 +95,9 @@ func (r StartRules) Missing(node *corev1.Node) []string {
 	return out
 }
 
-// keepsPodsAway reports whether the Node has a taint with the given key that keeps ordinary pods away. The effect
-// PreferNoSchedule does not; nor do not-ready and unreachable with the effect NoExecute, which every pod tolerates for five
-// minutes (admission plug-in DefaultTolerationSeconds).
+// keepsPodsAway reports whether the Node has a taint with the given key that keeps ordinary pods away. A taint with the
+// effect PreferNoSchedule does not keep them away. Neither do not-ready and unreachable with the effect NoExecute, because
+// every pod tolerates those taints for five minutes (admission plug-in DefaultTolerationSeconds).
 func keepsPodsAway(node *corev1.Node, key string) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
 		if t.Key != key {
@@ -118,7 +120,7 @@ func IsReadyPodOf(pod *corev1.Pod, set types.NamespacedName) bool {
 // unreachableAfter is how long a Node must not have been Ready before its kubelet counts as dead.
 const unreachableAfter = 5 * time.Minute
 
-// Unreachable reports whether the Node has not been Ready for so long that its kubelet will not terminate any pod.
+// Unreachable reports whether the Node has not been Ready for so long that its kubelet is not expected to terminate any pod.
 func Unreachable(node *corev1.Node, now time.Time) bool {
 	c := Ready(node)
 	return c != nil && c.Status != corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) >= unreachableAfter
@@ -127,13 +129,13 @@ func Unreachable(node *corev1.Node, now time.Time) bool {
 // Runs reports whether the Node is Ready, so that a kubelet runs on its server. It returns false for a nil Node.
 func Runs(node *corev1.Node) bool { return node != nil && isTrue(node, corev1.NodeReady) }
 
-// OutOfService reports whether the Node has the out-of-service taint that drover sets, by which Kubernetes deletes its pods and
-// detaches its volumes.
+// OutOfService reports whether the Node has the out-of-service taint that drover sets. Because of that taint Kubernetes
+// deletes the Node's pods and detaches its volumes.
 func OutOfService(node *corev1.Node) bool {
 	return slices.Contains(node.Spec.Taints, corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute})
 }
 
-// Ready returns the Node's condition Ready; nil when it has none.
+// Ready returns the Node's condition Ready; nil when the Node has none.
 func Ready(node *corev1.Node) *corev1.NodeCondition { return condition(node, corev1.NodeReady) }
 
 func condition(node *corev1.Node, name corev1.NodeConditionType) *corev1.NodeCondition {

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// withReady returns a Node whose condition Ready has had the status since the given time, with taints.
+// withReady returns a Node with the given taints. Its condition Ready has had the given status since the given time.
 func withReady(status corev1.ConditionStatus, since time.Time, taints ...corev1.Taint) *corev1.Node {
 	return &corev1.Node{
 		Spec: corev1.NodeSpec{Taints: taints},

@@ -8,16 +8,16 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// Kinds reports whether a deletion must wait because drover's own CustomResourceDefinitions are being deleted or missing.
-// Deleting a definition deletes Machines that no operator meant to delete.
+// Kinds reports whether a deletion must wait because one of drover's own CustomResourceDefinitions is being deleted or is
+// missing. Deleting a CRD deletes Machines that no operator meant to delete.
 type Kinds interface {
 	// Withheld returns why the deletion of a Machine must wait, as the reason and the message of a condition; both are empty
-	// when it may go on. The answer is no older than the call, unless begun reports that the deletion was allowed to begin
-	// before.
+	// when the deletion may go on. begun reports whether the deletion was allowed to begin earlier. If it was not, the answer
+	// is based on reads that started after the call.
 	Withheld(ctx context.Context, m *v1alpha1.Machine, begun bool) (reason, message string)
 }
 
-// observeKinds asks whether a deletion may go on. It runs last, right before the steps.
+// observeKinds asks whether a deletion may go on. It is the last observation, directly before the steps.
 func (o *Observer) observeKinds(ctx context.Context, s *scope.Scope) {
 	if o.Kinds == nil || !s.Observed.Deleting {
 		return

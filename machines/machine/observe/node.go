@@ -16,8 +16,9 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// observeNode looks for the Node of the server that the cloud shows, or has shown, as the Machine's. spec.providerID alone does
-// not make a Node the Machine's; without a server, only a Node with the Machine's owner label is.
+// observeNode looks for the Node of the Machine's server that the cloud shows, or has shown. A Node does not belong to the
+// Machine only because spec.providerID names its server. If no server is known, only a Node with the Machine's owner label
+// belongs to it.
 func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	seen := &s.Observed
 	if seen.Cloud.Server == nil && seen.Cloud.Foreign != "" {
@@ -54,8 +55,8 @@ func (o *Observer) observeNode(ctx context.Context, s *scope.Scope) error {
 	return nil
 }
 
-// candidates returns the Nodes that may be the Machine's: by the server's provider ID, and unless one of them has the server's
-// name, by the owner label and by that name. A Node may be in the list twice.
+// candidates returns the Nodes that may be the Machine's. It looks them up by the server's provider ID. If none of those has
+// the server's name, it also looks them up by the owner label and by that name. A Node may be in the list twice.
 func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*corev1.Node, error) {
 	out, err := o.nodesBy(ctx, indexes.NodeServer, string(matcher.Server))
 	if err != nil || slices.ContainsFunc(out, matcher.Named) {
@@ -77,9 +78,9 @@ func (o *Observer) candidates(ctx context.Context, matcher nodes.Matcher) ([]*co
 	return out, nil
 }
 
-// unseenNode reads a Node from the API server when a Machine is being deleted and the cache shows no Node of it. While the
-// watch is late, a Node may have registered: its pods must be evicted before the server is deleted, and it must be deleted with
-// the Machine.
+// unseenNode reads a Node from the API server when a Machine is being deleted and the cache shows no Node for it. While the
+// watch is late, a Node may have registered. Its pods must be evicted before the server is deleted, and the Node must be
+// deleted with the Machine.
 func (o *Observer) unseenNode(ctx context.Context, name string) ([]*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := o.Live.Get(ctx, types.NamespacedName{Name: name}, node); err != nil {
@@ -106,11 +107,12 @@ func (o *Observer) nodesBy(ctx context.Context, index, key string) ([]*corev1.No
 	return out, nil
 }
 
-// retryLook is how soon to look again for a Node that the API server has and the cache does not.
+// retryLook is the interval at which drover looks again for a Node that the API server has and the cache lacks.
 const retryLook = 5 * time.Second
 
-// MissingNode reads from the API server a Node that the cache lacks although its server exists. That it is missing shows in
-// condition Ready, which the health controller acts on; nothing else follows here.
+// MissingNode reads from the API server a Node that the cache lacks although the Node's server exists. If the Node is missing
+// there too, condition Ready shows that, and the health controller acts on the condition. The Machine controller itself takes
+// no action.
 func (o *Observer) MissingNode(ctx context.Context, s *scope.Scope) error {
 	var node corev1.Node
 	err := o.Live.Get(ctx, types.NamespacedName{Name: s.Machine.Status.NodeRef.Name}, &node)

@@ -21,25 +21,25 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// ErrCacheOld ends a reconcile whose cache shows the Machine's Node as it was before this process's own last write. A write
-// based on it would be refused, or would repeat the last one.
+// ErrCacheOld ends a reconcile whose cache shows the Machine's Node in a state from before this process's last write. A write
+// based on that state would be refused, or would repeat the last write.
 var ErrCacheOld = errors.New("the cache is older than the last write")
 
 // Options configure an [Observer].
 type Options struct {
-	// Control reads Machines and their owners, Target reads Nodes, both from caches. LiveControl and Live read the same from
-	// the API servers.
+	// Control reads Machines and their owners, and Target reads Nodes; both read from caches. LiveControl and Live read the
+	// same objects from the API servers.
 	Control, Target, LiveControl, Live client.Reader
 	Cloud                              cloud.Cloud
 	Backoffs                           Backoffs
 	// LeaveStopped keeps drover from starting servers that were shut down.
 	LeaveStopped bool
-	// Kinds is asked whether a deletion may go on. nil: it always may.
+	// Kinds decides whether a deletion may go on. nil means that it always may.
 	Kinds Kinds
-	// Reach reports since when both API servers have answered again. nil: they have always answered.
+	// Reach reports since when both API servers have answered again. nil means that they have always answered.
 	Reach *reach.Watch
 	Start nodes.StartRules
-	// Timeouts apply where the annotations of a Machine and of its group set none.
+	// Timeouts apply where the annotations of a Machine and of its group set no timeout.
 	Timeouts lifecycle.Timeouts
 }
 
@@ -47,7 +47,7 @@ type Options struct {
 type Backoffs interface {
 	// BackingOff reports whether the Machine waits after a failure of its own.
 	BackingOff(s *scope.Scope) bool
-	// MayCreate returns the answer of the group's back-off.
+	// MayCreate reports whether the group's back-off lets this Machine create a server now.
 	MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permission, error)
 }
 
@@ -103,8 +103,9 @@ func (o *Observer) observeCloud(ctx context.Context, s *scope.Scope) {
 	}
 }
 
-// observeDuplicates chooses among several servers of a Machine that names none yet. A server whose Node has registered stays,
-// since it works already and its name is taken. Otherwise the cloud's own choice stays.
+// observeDuplicates chooses among several servers of a Machine that does not name a server yet. A server whose Node has
+// registered is kept, because it works already and its name is in use. If there is none, the server that the cloud has chosen
+// is kept.
 func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observed) error {
 	if seen.Named || seen.Cloud.Server == nil || len(seen.Cloud.Duplicates) == 0 {
 		return nil
@@ -122,7 +123,7 @@ func (o *Observer) observeDuplicates(ctx context.Context, seen *lifecycle.Observ
 	return nil
 }
 
-// observeGroup reads the timeouts, and where a server may be needed, the answer of the group's back-off.
+// observeGroup reads the timeouts, and, if a server may be needed, whether the group's back-off lets the Machine create one.
 func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	seen, policy := &s.Observed, &s.Policy
 	if seen.Joined && !seen.Deleting {
@@ -146,7 +147,7 @@ func (o *Observer) observeGroup(ctx context.Context, s *scope.Scope) error {
 	return o.observeDrain(ctx, s)
 }
 
-// observeDeadline computes until when the server has time to become a Node.
+// observeDeadline computes the time until which the server may become a Node.
 func (o *Observer) observeDeadline(s *scope.Scope) {
 	server, policy := s.Observed.Cloud.Server, &s.Policy
 	if server == nil || policy.Timeouts.Join <= 0 || server.Created.IsZero() {
@@ -154,14 +155,14 @@ func (o *Observer) observeDeadline(s *scope.Scope) {
 	}
 	began := server.Created
 	if recovered := o.Reach.State().Recovered; recovered.After(began) {
-		// Before that time a Node could not register, or drover could not have seen it.
+		// Before that recovery, a Node could not register, or drover could not have seen the Node.
 		began = recovered
 	}
 	policy.JoinDeadline = began.Add(policy.Timeouts.Join)
 	policy.Late = !s.Now().Before(policy.JoinDeadline)
 }
 
-// observeDrain decides whether the pods of a Machine that is being deleted are evicted first.
+// observeDrain decides whether the pods of a Machine that is being deleted are to be evicted first.
 func (o *Observer) observeDrain(ctx context.Context, s *scope.Scope) error {
 	seen, policy := &s.Observed, &s.Policy
 	if !seen.Deleting || seen.Node == nil {

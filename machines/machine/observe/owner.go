@@ -12,8 +12,9 @@ import (
 	"github.com/drover-project/drover/machines/machine/record"
 )
 
-// ownedByOther returns why a Node without the Machine's owner label belongs to another Machine: an existing Machine that the
-// Node's owner label names, or an older Machine that matches the Node too. It is empty when there is none.
+// ownedByOther returns why a Node without the Machine's owner label belongs to another Machine: either the Node's owner label
+// names an existing Machine, or an older Machine matches the Node too. It returns an empty string when the Node belongs to no
+// other Machine.
 func (o *Observer) ownedByOther(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
 	owner := n.Labels[v1alpha1.LabelOwnedBy]
 	exists, err := o.machineExists(ctx, m, owner)
@@ -26,7 +27,7 @@ func (o *Observer) ownedByOther(ctx context.Context, m *v1alpha1.Machine, n *cor
 	return o.contested(ctx, m, n)
 }
 
-// machineExists reports whether another Machine has the UID; false when the UID is empty.
+// machineExists reports whether a Machine other than m has the given UID; false when uid is empty.
 func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid string) (bool, error) {
 	if uid == "" || uid == string(m.UID) {
 		return false, nil
@@ -38,10 +39,10 @@ func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid s
 	return len(list.Items) > 0, nil
 }
 
-// contested returns a message that names the other Machine to which a Node without an owner label belongs; an empty string when
-// there is none. Two Machines can match one Node: both have servers with its name, or one of them uses a cloud that lists
-// servers of other owners. Then the Node belongs to the older Machine, because nobody can create a Machine for a Node before
-// that Node's own Machine exists.
+// contested returns a message that names the other Machine to which a Node without an owner label belongs; an empty string
+// when there is no such Machine. Two Machines can match the same Node: both have servers with the Node's name, or one of them
+// uses a cloud that lists servers of other owners. In that case the Node belongs to the older Machine, because nobody can
+// create a Machine for a Node before that Node's own Machine exists.
 func (o *Observer) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
 	index := client.MatchingFields{indexes.MachineName: n.Name}
 	if id := o.Cloud.ServerID(n.Spec.ProviderID); id != "" {
@@ -70,8 +71,8 @@ func isOlder(a, b *v1alpha1.Machine) bool {
 	return a.CreationTimestamp.Before(&b.CreationTimestamp)
 }
 
-// mayHave reports whether the cloud shows a server of the Machine that may run the Node. spec.providerID does not count, but
-// while the cloud cannot be asked the Machine must be assumed to have that server.
+// mayHave reports whether the cloud shows a server of the Machine that may run the Node. spec.providerID does not count.
+// While the cloud cannot be asked, it is assumed that the Machine has such a server.
 func (o *Observer) mayHave(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) bool {
 	if record.ServerID(o.Cloud, m) == "" {
 		return false

@@ -29,8 +29,9 @@ func (o *Observer) observeStart(ctx context.Context, s *scope.Scope) error {
 	return nil
 }
 
-// RefrainNow reads the Machine's group from the API server, since the cache may be late, and reports whether an operator does
-// not want drover to start the Machine's server. It also returns true when the group is gone, or another object has its name.
+// RefrainNow reads the Machine's group from the API server, because the cache may be late. It reports whether an operator
+// does not want drover to start the Machine's server. It also returns true when the group is gone, or when another object has
+// its name.
 func (o *Observer) RefrainNow(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	group, err := o.groupOf(ctx, m)
 	if err != nil {
@@ -50,7 +51,8 @@ func (o *Observer) RefrainNow(ctx context.Context, m *v1alpha1.Machine) (bool, e
 	return err != nil || live.GetUID() != group.Holder.GetUID() || refrains(live), nil
 }
 
-// refrains reports whether an annotation or field of the object tells drover not to touch, or not to heal, its Machines.
+// refrains reports whether an annotation or field of the object tells drover not to touch its Machines, or not to repair
+// them.
 func refrains(o client.Object) bool {
 	return v1alpha1.Paused(o.GetAnnotations()) || v1alpha1.SkipsHealth(o.GetAnnotations())
 }

@@ -15,23 +15,23 @@ import (
 // targetsLife is how long a result is reused, so that many drains share one list of Nodes.
 const targetsLife = 5 * time.Second
 
-// targets caches where evicted pods can be scheduled.
+// targets caches whether evicted pods can be scheduled on other Nodes.
 type targets struct {
 	// machines reads Machines, and cluster reads Nodes.
 	machines, cluster client.Reader
 
 	mu   sync.Mutex
 	read time.Time
-	// nodes is the number of Nodes that accept pods, and name is the name of one of them: enough to know whether there is
-	// another.
+	// nodes is the number of Nodes that accept pods, and name is the name of one of these Nodes. That is enough to know
+	// whether there is another Node.
 	nodes int
 	name  string
 	// coming reports whether a Machine is about to become a Node.
 	coming bool
 }
 
-// other reports whether the pods of a Node could be scheduled on another one. Without another Node, present or expected, an
-// eviction only terminates them (MC-60).
+// other reports whether the pods of a Node could be scheduled on another Node. If no other Node exists or is expected, an
+// eviction only terminates the pods (MC-60).
 func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (bool, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -48,7 +48,7 @@ func (t *targets) other(ctx context.Context, node *corev1.Node, now time.Time) (
 	return others > 0 || t.coming, nil
 }
 
-// look lists the Nodes, and the Machines when the Nodes are not enough. mu must be held.
+// look lists the Nodes, and if these are not enough, also the Machines. The caller must hold mu.
 func (t *targets) look(ctx context.Context) error {
 	var nodes corev1.NodeList
 	if err := t.cluster.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {

@@ -1,6 +1,6 @@
 // Package record reads and writes the fields of a Machine that describe its resources in the cloud: spec.providerID,
-// status.providerStatus and status.addresses. The first two have a format of the provider's own, which this package does not
-// parse. It makes no decisions, and has no client, clock or logger.
+// status.providerStatus and status.addresses. Each provider has its own format for the first two, which this package does not
+// parse. The package makes no decisions, and has no client, clock or logger.
 package record
 
 import (
@@ -14,26 +14,26 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// ServerID returns the server that spec.providerID names; empty when it names none.
+// ServerID returns the server that spec.providerID names; empty when it names no server.
 func ServerID(provider cloud.Provider, m *v1alpha1.Machine) cloud.ServerID {
 	return provider.ServerID(ptr.Deref(m.Spec.ProviderID, ""))
 }
 
-// HasPlace reports whether the status records where the cloud creates the Machine's resources. In a cloud with a single place
-// there is nothing to record, and it returns true.
+// HasPlace reports whether the status records the place where the cloud creates the Machine's resources. It returns true in a
+// cloud with a single place, where there is nothing to record.
 func HasPlace(m *v1alpha1.Machine, f *cloud.Facts) bool {
 	return f.Place == nil || f.Place.MergeInto(m.Status.ProviderStatus) == m.Status.ProviderStatus
 }
 
-// WritePlace records where the Machine's resources are created. It changes nothing while that is not known.
+// WritePlace records the place where the Machine's resources are created. It changes nothing while that place is not known.
 func WritePlace(m *v1alpha1.Machine, f *cloud.Facts) {
 	if f.Place != nil {
 		m.Status.ProviderStatus = f.Place.MergeInto(m.Status.ProviderStatus)
 	}
 }
 
-// WriteServer records the provider's data about a server, and its addresses. It does nothing when s is nil, and keeps the
-// addresses while no new ones are known.
+// WriteServer records the provider's data about a server, and the server's addresses. It does nothing when s is nil. It keeps
+// the recorded addresses while no new addresses are known.
 func WriteServer(m *v1alpha1.Machine, s *cloud.Server) {
 	if s == nil {
 		return

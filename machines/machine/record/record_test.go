@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// text is a record that replaces the stored one, unless they are equal.
+// text is a record that replaces the stored record unless both are equal.
 type text string
 
 func (r text) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {

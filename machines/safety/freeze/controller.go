@@ -24,13 +24,13 @@ import (
 const (
 	// fieldManager is the field manager of this controller's writes.
 	fieldManager = "drover-safety"
-	// gather is how long events are collected before their group is judged.
+	// gather is how long events are collected before the group that they concern is judged.
 	gather = 200 * time.Millisecond
-	// again is how soon a group is judged again when the caches and the API server differ.
+	// again is the wait before a group is judged again when the caches and the API server differ.
 	again = 2 * time.Second
-	// retryLease is how soon to check the lease again: it is renewed every few seconds.
+	// retryLease is the interval at which the lease is checked again. The lease is renewed every few seconds.
 	retryLease = time.Second
-	// concurrent is how many groups are judged at once, so that a group whose writes fail does not delay the others.
+	// concurrent is how many groups are judged in parallel, so that a group whose writes fail does not delay the others.
 	concurrent = 4
 )
 
@@ -46,9 +46,9 @@ type Options struct {
 	Control cluster.Cluster
 	Clock   clock.PassiveClock
 	Limits  Limits
-	// Lease is checked before each group. nil: the lease is always fresh.
+	// Lease is checked before each group is judged. nil means that the lease is always fresh.
 	Lease Lease
-	// Registry registers the metric. nil: it is not registered.
+	// Registry registers the metric. nil means that the metric is not registered.
 	Registry prometheus.Registerer
 }
 
@@ -61,7 +61,7 @@ type Reconciler struct {
 	frozen  frozenGroups
 }
 
-// New returns the controller. Errors: the metric cannot be registered.
+// New returns the controller. It returns an error if the metric cannot be registered.
 func New(o Options) (*Reconciler, error) {
 	c := o.Control
 	r := &Reconciler{
@@ -95,8 +95,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile judges one group and updates the conditions, labels and annotations of its objects. The API server must confirm the
-// state of the caches before anything is written.
+// Reconcile judges one group and updates the conditions, labels and annotations of its objects. It writes nothing before live
+// reads from the API server have confirmed the state in the caches.
 func (r *Reconciler) Reconcile(ctx context.Context, k key) (ctrl.Result, error) {
 	ctx = ctrl.LoggerInto(ctx, ctrl.LoggerFrom(ctx).WithValues("group", k.kind()+" "+k.String()))
 	g, err := r.reading.cached(ctx, k)

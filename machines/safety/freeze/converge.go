@@ -12,16 +12,16 @@ import (
 // change is a write of one object.
 type change struct {
 	object client.Object
-	// condition is the condition Frozen to write; nil leaves it as it is.
+	// condition is the condition Frozen to write. nil means that the condition does not change.
 	condition *metav1.Condition
-	// label, unless nil, adds the label freeze (true) or removes it (false).
+	// label reports whether the label freeze is added (true) or removed (false). nil means that the label does not change.
 	label *bool
-	// remove are annotations to remove in the same write as the label.
+	// remove lists the annotations to remove in the same write as the label.
 	remove []string
 }
 
-// converge returns the writes that bring all objects of a group in line with a verdict, the owner first, because a successor
-// continues from its condition. Objects that are paused or being deleted are left out.
+// converge returns the writes that bring all objects of a group in line with a verdict. The owner is written first, because a
+// successor continues from the owner's condition. Objects that are paused or being deleted are left out.
 func converge(g *Group, v Verdict, now time.Time) (changes []change) {
 	if v.LeftAlone {
 		return nil
@@ -47,7 +47,7 @@ func converge(g *Group, v Verdict, now time.Time) (changes []change) {
 func isTrue(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionTrue }
 
 // newCondition returns the condition Frozen of an object for a verdict. A verdict without a reason only ends a condition that
-// contradicts the owner's.
+// contradicts the owner's condition.
 func newCondition(o client.Object, v Verdict, now time.Time) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionFalse, Reason: v.Reason, Message: v.Message,

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// said describes changes in one line: the object, its condition, its label, the number of removed annotations.
+// said describes changes in one line: the object, its condition, its label, and the number of removed annotations.
 func said(changes []change) string {
 	var all []string
 	for _, c := range changes {
@@ -86,7 +86,8 @@ func TestConvergeWritesOnlyDifferences(t *testing.T) {
 	})
 }
 
-// Each case ends a freeze, or the end of a freeze, after each write, and lets the next leader continue.
+// Each case starts or ends a freeze. The leader is interrupted after each possible number of writes, and the next leader
+// continues.
 func TestASuccessorContinuesAnInterruptedFreeze(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -12,12 +12,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// queue holds the groups to judge. It keeps the earliest time for which a group was requested.
+// queue holds the groups to judge. For each group it keeps the earliest time that was requested.
 type queue = workqueue.TypedRateLimitingInterface[key]
 
-// ownerEvents returns the handler for deployments or sets. It records lowered bounds, and requeues the group when an object is
-// created or deleted, or its freeze state changes. A change of the spec requeues the group only while it is frozen, because a
-// larger size may end the freeze.
+// ownerEvents returns the handler for deployments or sets. It records that a bound was lowered. It requeues the group when an
+// object is created or deleted, or when the object's freeze state changes. A change of the spec requeues the group only while
+// the group is frozen, because a larger size may end the freeze.
 func ownerEvents[T client.Object](r *Reconciler, keyOf func(T) key) handler.TypedEventHandler[T, key] {
 	note := func(k key, bound int) {
 		if bound > 0 {
@@ -43,7 +43,7 @@ func ownerEvents[T client.Object](r *Reconciler, keyOf func(T) key) handler.Type
 	}
 }
 
-// state is the part of a deployment or set, apart from its size, on which a freeze depends.
+// state is the part of a deployment or set on which a freeze depends, apart from the size.
 type state struct {
 	label, condition            string
 	asked, paused, beingDeleted bool
@@ -60,7 +60,8 @@ func stateOf(o client.Object) state {
 	return m
 }
 
-// machineEvents requeues the group of a Machine that was created, and that of a deleted Machine only while the group is frozen.
+// machineEvents requeues the group of a Machine when the Machine is created. When a Machine is deleted, it requeues the group
+// only while the group is frozen.
 func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, key] {
 	fewer := func(ctx context.Context, m *v1alpha1.Machine, q queue) {
 		if k, ok := r.groupOf(ctx, m); ok && r.frozen.has(k) {
@@ -84,8 +85,8 @@ func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine
 	}
 }
 
-// groupOf returns the group of a Machine. ok is false for a Machine without a set, or whose set the cache does not show yet:
-// the event of the set requeues the group then.
+// groupOf returns the group of a Machine. ok is false for a Machine without a set, and for a Machine whose set the cache does
+// not show yet; in the latter case the event of the set requeues the group.
 func (r *Reconciler) groupOf(ctx context.Context, m *v1alpha1.Machine) (k key, ok bool) {
 	ref := metav1.GetControllerOfNoCopy(m)
 	if ref == nil || ref.Kind != v1alpha1.MachineSetKind.Kind {

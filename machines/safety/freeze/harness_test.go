@@ -16,10 +16,10 @@ import (
 // noon is the time at the start of a test.
 var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
-// defaults are the limits by the defaults of the flags.
+// defaults are the limits that follow from the defaults of the flags.
 var defaults = Limits{Up: 2, Down: 1, Period: time.Minute}
 
-// newDeployment returns a deployment with the given size and a surge of 1, whose spec its controller has followed.
+// newDeployment returns a deployment with the given size and a surge of 1. Its controller has observed its spec.
 func newDeployment(replicas int32) *v1alpha1.MachineDeployment {
 	return &v1alpha1.MachineDeployment{
 		ObjectMeta: metav1.ObjectMeta{Name: "md", Namespace: "ns", UID: "md", Generation: 1},
@@ -31,7 +31,7 @@ func newDeployment(replicas int32) *v1alpha1.MachineDeployment {
 	}
 }
 
-// newSet returns a set with the given size; d, unless nil, is its deployment.
+// newSet returns a set with the given size. d is its deployment; a nil d means that it has none.
 func newSet(name string, replicas int32, d *v1alpha1.MachineDeployment) *v1alpha1.MachineSet {
 	s := &v1alpha1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name), Generation: 1},
@@ -64,7 +64,7 @@ func objectsOf(machines ...*v1alpha1.Machine) (all []metav1.Object) {
 	return all
 }
 
-// mark sets the label and the condition of a freeze on an object, since noon.
+// mark sets the label and the condition of a freeze on an object. The condition has had its status since noon.
 func mark(o client.Object, label bool, condition metav1.ConditionStatus, reason string) {
 	if label {
 		o.SetLabels(map[string]string{v1alpha1.LabelFreeze: v1alpha1.Frozen})

@@ -23,30 +23,33 @@ const (
 
 // Limits define when a group is frozen and when the freeze ends.
 type Limits struct {
-	// Up is how many living Machines beyond its bound freeze a group. Down is how many fewer than that end the freeze.
+	// Up is how many living Machines beyond its bound freeze a group. Down is how far the number must fall below that limit
+	// to end the freeze.
 	Up, Down int
-	// Period is how often each group is judged, and how long a group whose freeze an operator ended is not frozen again. 0: no
-	// group is frozen, and existing freezes end.
+	// Period is the interval at which each group is judged. After an operator has ended a freeze, the group is also not
+	// frozen again for this long. 0 means that no group is frozen, and that existing freezes end.
 	Period time.Duration
 }
 
 // Group is the observed state of a MachineDeployment with all its sets, or of a set without a deployment.
 type Group struct {
-	// Deployment is nil for a set without one, which is then the only element of Sets.
+	// Deployment is the group's deployment. nil means that the group is a set without a deployment, which is then the only
+	// element of Sets.
 	Deployment *v1alpha1.MachineDeployment
 	Sets       []*v1alpha1.MachineSet
-	// Living counts the Machines that the sets control and that are neither being deleted nor listed for removal.
+	// Living is the number of Machines that the sets control and that are neither being deleted nor listed for removal.
 	Living int
-	// Former is the largest bound of the group within the last minute: its sets may not have followed a smaller one yet.
+	// Former is the largest bound that the group had within the last minute, because its sets may not have followed a smaller
+	// bound yet.
 	Former int
 }
 
 // Verdict is the decision about a group, with its reason.
 type Verdict struct {
-	// LeftAlone reports whether nothing is changed, because the group is paused, being deleted, or its size is not known.
+	// LeftAlone reports whether nothing is changed, because the group is paused or being deleted, or its size is not known.
 	LeftAlone bool
 	Frozen    bool
-	// Reason and Message are those of the condition.
+	// Reason and Message are the reason and the message of the condition.
 	Reason, Message string
 }
 
@@ -69,8 +72,8 @@ func (g *Group) objects() []client.Object {
 	return all
 }
 
-// bound returns how many living Machines a group may normally have: a deployment its size and surge, a set without a deployment
-// twice its size. ok is false while the size is not known.
+// bound returns how many living Machines a group may normally have: for a deployment its size and surge, for a set without a
+// deployment twice its size. ok is false while the size is not known.
 func (g *Group) bound() (bound int, ok bool) {
 	if g.Deployment == nil {
 		return boundOfSet(g.Sets[0])
@@ -85,8 +88,9 @@ func boundOfSet(set *v1alpha1.MachineSet) (int, bool) {
 	return 0, false
 }
 
-// Judge returns whether a group is frozen. It is frozen from Up living Machines beyond its bound on, until there are Down fewer
-// than that; in between it stays as it is. An operator's annotation ends the freeze for one period.
+// Judge returns whether a group is frozen. The freeze begins when the group has Up living Machines more than its bound, and
+// ends when the number has fallen to Down fewer than that. In between the state does not change. An operator's annotation
+// ends the freeze for one period.
 func Judge(g *Group, l Limits, now time.Time) Verdict {
 	bound, known := g.bound()
 	owner := g.owner()
@@ -120,7 +124,8 @@ func setFreeLately(frozen *metav1.Condition, l Limits, now time.Time) bool {
 	return frozen != nil && frozen.Reason == ReasonByHand && now.Before(frozen.LastTransitionTime.Add(l.Period))
 }
 
-// asked reports whether an annotation requests the end of the freeze: on the deployment or on any set that is not left alone.
+// asked reports whether an annotation requests the end of the freeze, on the deployment or on any set that is neither paused
+// nor being deleted.
 func (g *Group) asked() bool {
 	for _, o := range g.objects() {
 		if len(requests(o)) > 0 && !leftAlone(o) {
@@ -130,7 +135,7 @@ func (g *Group) asked() bool {
 	return false
 }
 
-// leftAlone reports whether an object must not be written: it is paused or being deleted.
+// leftAlone reports whether an object must not be written, because it is paused or being deleted.
 func leftAlone(o client.Object) bool {
 	return !o.GetDeletionTimestamp().IsZero() || v1alpha1.Paused(o.GetAnnotations())
 }

@@ -111,7 +111,7 @@ func setAsks(g *Group) {
 	g.Sets[0].Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: "please"}
 }
 
-// setFree makes a group one whose freeze an operator ended at noon.
+// setFree changes a group as if an operator had ended its freeze at noon.
 func setFree(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonByHand) }
 
 func TestTheMessageOfAFreezeIsStable(t *testing.T) {

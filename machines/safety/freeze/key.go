@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// key identifies a group: a MachineDeployment, or a MachineSet without one.
+// key identifies a group: a MachineDeployment, or a MachineSet without a deployment.
 type key struct {
 	types.NamespacedName
 	deployment bool
@@ -26,7 +26,7 @@ func keyOfDeployment(d *v1alpha1.MachineDeployment) key {
 	return key{client.ObjectKeyFromObject(d), true}
 }
 
-// keyOfSet returns the group of a set: that of the deployment that controls it, or its own.
+// keyOfSet returns the key of a set's group: the deployment that controls the set, or otherwise the set itself.
 func keyOfSet(set *v1alpha1.MachineSet) key {
 	if ref := metav1.GetControllerOfNoCopy(set); ref != nil && ref.Kind == v1alpha1.MachineDeploymentKind.Kind {
 		return key{types.NamespacedName{Namespace: set.Namespace, Name: ref.Name}, true}

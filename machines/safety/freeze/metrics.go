@@ -13,7 +13,7 @@ var descFrozen = prometheus.NewDesc("drover_frozen",
 	"1 for each MachineDeployment and MachineSet that is frozen, because its group has far more Machines than its size allows: its sets create none. An object that is not frozen has no series.",
 	[]string{"kind", "namespace", "name"}, nil)
 
-// frozenGroups holds the groups that are frozen. The zero value is ready for use.
+// frozenGroups holds the groups that are frozen. The zero value is ready to use.
 type frozenGroups struct {
 	mu sync.Mutex
 	// names holds the labels of the metric, for each object of a group.

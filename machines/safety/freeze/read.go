@@ -22,7 +22,7 @@ type reading struct {
 	cache, live client.Reader
 }
 
-// cached returns a group as the caches show it; nil when it does not exist. The objects belong to the caches.
+// cached returns a group as the caches show it; nil when the group does not exist. The objects belong to the caches.
 func (r reading) cached(ctx context.Context, k key) (*Group, error) {
 	g, err := r.owner(ctx, r.cache, k)
 	if g == nil || err != nil {
@@ -53,8 +53,9 @@ func controlledBy(uid types.UID) client.MatchingFields {
 	return client.MatchingFields{controllerIndex: string(uid)}
 }
 
-// current returns a group as the API server has it; nil when it does not exist. It reads the Machines first and the owner last,
-// so that a size that is raised meanwhile is not lower than the number of Machines that it caused.
+// current returns a group as the API server has it; nil when the group does not exist. It reads the Machines first and the
+// owner last. If the size is raised during the reads, the size that is read is therefore not too low for the Machines that
+// were read.
 func (r reading) current(ctx context.Context, k key) (*Group, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(v1alpha1.MachineKind)
@@ -103,7 +104,7 @@ func (r reading) owner(ctx context.Context, reader client.Reader, k key) (*Group
 	return &g, nil
 }
 
-// ofSets returns the Machines that one of the sets controls.
+// ofSets returns the Machines that one of the given sets controls.
 func ofSets(all []metav1.PartialObjectMetadata, sets []*v1alpha1.MachineSet) (machines []metav1.Object) {
 	uids := map[types.UID]bool{}
 	for _, set := range sets {

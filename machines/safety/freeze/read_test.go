@@ -15,8 +15,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// growing returns a client with a deployment of one Machine. After its first answer the size is raised to ten, and the Machines
-// are created.
+// growing returns a client with a deployment of one Machine. After the client's first answer the size is raised to ten, and
+// the new Machines are created.
 func growing(t *testing.T) client.Client {
 	t.Helper()
 	scheme := runtime.NewScheme()

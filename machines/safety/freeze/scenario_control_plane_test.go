@@ -40,13 +40,13 @@ type world struct {
 	*testing.T
 	client  client.Client
 	metrics *prometheus.Registry
-	// sets is the lease of the set controller, which does nothing without it.
+	// sets is the lease of the set controller. The set controller does nothing without it.
 	sets lease
 }
 
 type lease struct{ atomic.Bool }
 
-// Fresh reports whether the controller of sets may act.
+// Fresh reports whether the set controller may act.
 func (l *lease) Fresh(time.Time) bool { return l.Load() }
 
 func newWorld(t *testing.T) *world {
@@ -199,7 +199,7 @@ func (w *world) expect(name, want string) {
 	})
 }
 
-// expectEvents waits until there is an Event with each reason about an object with the prefix in its name.
+// expectEvents waits until, for each reason, there is an Event about an object whose name has the prefix.
 func (w *world) expectEvents(prefix string, reasons ...string) {
 	w.Helper()
 	for _, reason := range reasons {

@@ -54,7 +54,8 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.next.RoundTrip(r)
 }
 
-// inBubble runs a scenario. late is the plural name of a resource whose events the controller gets 5 s late; empty: none.
+// inBubble runs a scenario. late is the plural name of a resource whose events reach the controller 5 s late; empty means
+// that no events are late.
 func inBubble(t *testing.T, late string, limits freeze.Limits, fill, scenario func(b *bubble)) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -112,7 +113,8 @@ func (b *bubble) must(err error) {
 	}
 }
 
-// add creates a deployment, a set of it, and Machines of that set, as their controllers leave them.
+// add creates a deployment, a set of that deployment, and Machines of that set, in the state in which their controllers leave
+// them.
 func (b *bubble) add(name string, replicas int32, machines int) {
 	b.Helper()
 	d := group(name, replicas)
@@ -121,7 +123,7 @@ func (b *bubble) add(name string, replicas int32, machines int) {
 	b.addTo(name+"-1", 0, machines)
 }
 
-// addSet creates a set of a deployment, or one without a deployment when d is nil.
+// addSet creates a set of the deployment d, or a set without a deployment when d is nil.
 func (b *bubble) addSet(d *v1alpha1.MachineDeployment, name string, replicas int32) {
 	b.Helper()
 	labels := map[string]string{"group": name}
@@ -314,7 +316,7 @@ func TestALateWatchFreezesNothing(t *testing.T) {
 	t.Run("and ends no freeze, because live reads contradict the late cache of Machines (MCM-71)", func(t *testing.T) {
 		inBubble(t, "machines", defaults, func(b *bubble) { b.add("g", 3, 8) }, func(b *bubble) {
 			b.expect("g", overshoot)
-			// The watch shows these deletions late, and the creation of their replacements too.
+			// The watch shows these deletions late, and also the creation of the replacements.
 			for n := range 5 {
 				b.must(b.admin.Delete(b.Context(), &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprint("g-1-m", n)}}))
 			}
@@ -356,7 +358,7 @@ func TestAFreezeRecordsOneEventPerObject(t *testing.T) {
 			if c == nil || !strings.Contains(c.Message, "6 living Machines") {
 				b.Errorf("the condition is %+v", c)
 			}
-			// Condition and label of two objects, and an Event for each.
+			// The condition and the label of two objects, and an Event for each object.
 			if n := b.writes.Load(); n != 6 {
 				b.Errorf("%d writes, want 6", n)
 			}

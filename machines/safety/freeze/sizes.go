@@ -11,22 +11,23 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// followWithin is how long a group may still have the Machines of its former size after the size was lowered.
+// followWithin is how long a group may still have the Machines of its former size after its size was lowered.
 const followWithin = time.Minute
 
-// sizes remembers the larger bounds that groups had recently. The zero value is ready for use.
+// sizes remembers the larger bounds that groups recently had. The zero value is ready to use.
 type sizes struct {
 	mu     sync.Mutex
 	former map[key]former
 }
 
-// former is a former bound of a group, and until when it counts.
+// former is a former bound of a group, and the time until which it is remembered.
 type former struct {
 	bound int
 	until time.Time
 }
 
-// note records a former bound of a group that has just been lowered. The largest counts for as long as any.
+// note records the former bound of a group whose bound has just been lowered. If an earlier bound is still remembered, note
+// keeps the larger of the two and remembers it for another minute.
 func (s *sizes) note(k key, bound int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,7 +40,7 @@ func (s *sizes) note(k key, bound int, now time.Time) {
 	s.former[k] = former{bound, now.Add(followWithin)}
 }
 
-// largest returns the largest bound of a group within the last minute; 0 when it was not lowered.
+// largest returns the largest bound that a group had within the last minute; 0 when its bound was not lowered.
 func (s *sizes) largest(k key, now time.Time) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -61,11 +62,11 @@ func (s *sizes) forget(k key) {
 	delete(s.former, k)
 }
 
-// unknown is the former bound of a group whose size was lowered by an unknown number before this process started.
+// unknown stands for the former bound of a group whose size was lowered by an unknown number before this process started.
 const unknown = math.MaxInt32
 
-// first returns the former bound of an object in its first watch event: unknown when its controller has not followed its
-// present spec yet, else 0.
+// first returns the former bound of an object at the object's first watch event. It returns unknown if the object's
+// controller has not followed the present spec yet, and otherwise 0.
 func first(o client.Object) int {
 	var seen int64
 	switch o := o.(type) {
@@ -80,7 +81,7 @@ func first(o client.Object) int {
 	return unknown
 }
 
-// lowered returns the bound that an object had before it was lowered; 0 when it was not lowered.
+// lowered returns the bound that an object had before its bound was lowered; 0 when it was not lowered.
 func lowered(before, after client.Object) int {
 	b, known := boundOf(before)
 	a, still := boundOf(after)
@@ -90,7 +91,8 @@ func lowered(before, after client.Object) int {
 	return 0
 }
 
-// boundOf returns the bound of the group that an object owns; a set of a deployment owns none.
+// boundOf returns the bound of the group that an object owns. It returns false if the bound is not known, or if the object
+// owns no group, like a set of a deployment.
 func boundOf(o client.Object) (int, bool) {
 	switch o := o.(type) {
 	case *v1alpha1.MachineDeployment:

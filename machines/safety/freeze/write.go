@@ -20,12 +20,13 @@ type writes struct {
 	events events.EventRecorder
 }
 
-// frozenStatus is the part of a status that this controller owns.
+// frozenStatus is the part of an object's status that this controller owns.
 type frozenStatus struct {
 	Conditions []metav1.Condition `json:"conditions"`
 }
 
-// carryOut writes one change: first the condition, from which a successor continues, then label and annotations together.
+// carryOut writes one change: first the condition, from which a successor continues, and then the label and the annotations
+// in one write.
 func (w writes) carryOut(ctx context.Context, c change, v Verdict) error {
 	kind, err := w.Client.GroupVersionKindFor(c.object)
 	if err != nil {
@@ -38,7 +39,7 @@ func (w writes) carryOut(ctx context.Context, c change, v Verdict) error {
 		}
 	}
 	if metadata := metadataOf(c); len(metadata) > 0 {
-		// The resourceVersion has changed with the condition.
+		// Writing the condition has changed the resourceVersion.
 		metadata["uid"] = c.object.GetUID()
 		written := c.object.DeepCopyObject().(client.Object)
 		if err := w.Merge(ctx, written, map[string]any{"metadata": metadata}); err != nil {
@@ -49,7 +50,7 @@ func (w writes) carryOut(ctx context.Context, c change, v Verdict) error {
 	return nil
 }
 
-// metadataOf returns the fields of the metadata that a change writes; nil removes one.
+// metadataOf returns the metadata fields that a change writes; a nil value removes a field.
 func metadataOf(c change) map[string]any {
 	metadata := map[string]any{}
 	if c.label != nil {
@@ -69,7 +70,7 @@ func metadataOf(c change) map[string]any {
 	return metadata
 }
 
-// report records an Event and logs each object whose condition or label was changed.
+// report records an Event and writes a log line for each object whose condition or label was changed.
 func (w writes) report(ctx context.Context, c change, v Verdict, kind string) {
 	log := ctrl.LoggerFrom(ctx).WithValues("kind", kind, "name", c.object.GetName())
 	if c.condition == nil && c.label == nil {

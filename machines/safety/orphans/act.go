@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// act deletes orphans, and sets and removes the annotation unmanaged of Nodes. It stops as soon as another process may be the leader, or the
-// snapshot may be out of date.
+// act deletes orphans, and sets or removes the annotation unmanaged of Nodes. It stops as soon as another process may be the
+// leader, or as the snapshot may be out of date.
 func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 	for i := range v.Orphans {
 		o := &v.Orphans[i]
@@ -42,15 +42,15 @@ func (c *Collector) act(ctx context.Context, v *verdict.Verdict) {
 	c.markNodes(ctx, v.Marks)
 }
 
-// accepted counts an accepted deletion once, and none in observe mode.
+// accepted counts each accepted deletion once. In observe mode it counts none.
 func (c *Collector) accepted(o *verdict.Orphan) {
 	if c.memory.Accepted(o, c.Clock.Now()) && !c.Observed {
 		c.metrics.deleted(o.Kind)
 	}
 }
 
-// delete deletes one orphan, or continues the drain of its Node. waiting describes what the deletion waits for; empty: the
-// orphan was deleted.
+// delete deletes one orphan, or continues the drain of its Node. waiting describes what the deletion waits for; empty when
+// the orphan was deleted.
 func (c *Collector) delete(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
 	if o.Kind == verdict.KindNode {
 		return "", c.deleteNode(ctx, o)
@@ -71,7 +71,8 @@ var (
 	errChanged  = errors.New("the Node has changed since the decision")
 )
 
-// deleteNode deletes a Node whose Machine does not exist, after a live read shows it unchanged and its server is proven gone.
+// deleteNode deletes a Node whose Machine does not exist, once a live read has shown that the Node is unchanged and its
+// server is proven to be gone.
 func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
 	node, err := c.readNode(ctx, o.Node)
 	if node == nil || err != nil {
@@ -92,8 +93,8 @@ func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
 	return nil
 }
 
-// readNode returns the Node from the API server; nil when it is gone. It returns an error when the Node has changed since the
-// decision.
+// readNode returns the Node from the API server; nil when the Node is gone. It returns an error when the Node has changed
+// since the decision.
 func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1.Node, error) {
 	node := &corev1.Node{}
 	if err := c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: judged.Name}, node); err != nil {
@@ -105,7 +106,8 @@ func (c *Collector) readNode(ctx context.Context, judged *verdict.Node) (*corev1
 	return node, nil
 }
 
-// markNodes annotates Nodes that were never drover's, and removes the annotation from Nodes that have a Machine now.
+// markNodes sets the annotation unmanaged on Nodes that were never drover's, and removes it from Nodes that have a Machine
+// now.
 func (c *Collector) markNodes(ctx context.Context, marks []verdict.NodeMark) {
 	writer := patch.Writer{Client: c.Target.GetClient(), FieldManager: fieldOwner}
 	for _, mark := range marks {

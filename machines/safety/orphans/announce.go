@@ -17,8 +17,8 @@ import (
 // passSubject begins the key of the last announcement about a whole round.
 const passSubject = "pass "
 
-// announce reports by Event and log why nothing is collected, and which orphans were found and stay. It does not repeat a
-// report, and reports the cause that stops a round once as long as its reason stays the same.
+// announce reports by Event and log why nothing is collected, and which orphans were found and are not deleted. It does not
+// repeat a report. A cause that stops the whole round is reported again only when its reason changes.
 func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 	now := map[string]string{}
 	for _, stop := range append(append([]verdict.Stop{}, v.Stops...), v.Skipped...) {
@@ -39,7 +39,8 @@ func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 		o := &v.Orphans[i]
 		subject := o.Kind + " " + o.ID
 		now[subject] = c.told[subject]
-		// Messages about a cause that stops everything contain numbers that change in each round.
+		// The messages about a cause that stops everything contain numbers that change in each round, so the reason is
+		// compared instead.
 		if why := cmp.Or(string(o.Stopped), o.Why); !o.Delete && now[subject] != why {
 			now[subject] = why
 			c.record(ctx, o, corev1.EventTypeNormal, "OrphanFound", o.Why)
@@ -48,7 +49,7 @@ func (c *Collector) announce(ctx context.Context, v *verdict.Verdict) {
 	c.told = now
 }
 
-// say reports the decision about an orphan, unless it was reported before.
+// say reports the decision about an orphan, unless that decision was reported before.
 func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
 	subject := o.Kind + " " + o.ID
 	if c.told[subject] != message {
@@ -57,8 +58,8 @@ func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, me
 	}
 }
 
-// record records one Event and logs one line about an orphan. The Event is about the Node of a Node orphan; other orphans have
-// no object, so their Events are about the ConfigMap with the cluster ID.
+// record records one Event and writes one log line about an orphan. For a Node, the Event is about that Node. Other orphans
+// are no Kubernetes objects, so their Events are about the ConfigMap with the cluster ID.
 func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
 	ctrl.LoggerFrom(ctx).Info("Orphan", "reason", reason, "kind", o.Kind, "id", o.ID, "name", o.Name, "machineUID", o.Machine, "message", message)
 	if o.Kind == verdict.KindNode {
@@ -88,7 +89,7 @@ func (c *Collector) configMap() *corev1.ConfigMap {
 // mostLines bounds the lines of the report.
 const mostLines = 200
 
-// reportOf returns the findings of a round, one line each.
+// reportOf returns the findings of a round as text, one line per finding.
 func reportOf(v *verdict.Verdict) string {
 	var lines []string
 	for _, stop := range v.Stops {

@@ -14,13 +14,13 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// The keys of the ConfigMap: the memory for a successor, as JSON, and the report for people.
+// The keys of the ConfigMap: the memory for a successor (as JSON), and the report for people.
 const (
 	memoryKey = "memory"
 	reportKey = "report"
 )
 
-// board is the ConfigMap with the findings. It is written when they have changed.
+// board is the ConfigMap with the findings. It is written only when the findings have changed.
 type board struct {
 	client    client.Client
 	namespace string
@@ -28,7 +28,7 @@ type board struct {
 	memory, report string
 }
 
-// load reads what a previous leader stored; zero when nothing is stored.
+// load reads what a previous leader stored; the zero value when nothing is stored.
 func (b *board) load(ctx context.Context) (stored verdict.Stored, err error) {
 	var object corev1.ConfigMap
 	err = b.client.Get(ctx, client.ObjectKey{Namespace: b.namespace, Name: name}, &object)
@@ -45,7 +45,7 @@ func (b *board) load(ctx context.Context) (stored verdict.Stored, err error) {
 	return stored, nil
 }
 
-// store writes both values when one of them has changed.
+// store writes the memory and the report when one of them has changed.
 func (b *board) store(ctx context.Context, stored verdict.Stored, report string) error {
 	text, err := json.Marshal(stored)
 	if err != nil {

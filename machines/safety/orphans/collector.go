@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// name is the name of the collector in logs and Events, and of the ConfigMap with its findings.
+// name is the name of the collector in logs and Events, and the name of the ConfigMap with its findings.
 const name = "drover-orphans"
 
 // fieldOwner is the field manager of the collector's writes.
@@ -26,37 +26,40 @@ const fieldOwner = "drover-orphans"
 
 // Options configure a [Collector]. All fields are required unless their comment names a default.
 type Options struct {
-	// Control is the cluster of the Machines, Target the cluster of their Nodes. The target's cache must have the indexes of
-	// package drain.
+	// Control is the cluster of the Machines, Target the cluster of their Nodes. The cache of the target cluster must have
+	// the indexes of package drain.
 	Control, Target cluster.Cluster
 	Cloud           cloud.Cloud
 	Clock           clock.WithTicker
-	// Settings decide what is deleted. Period is the time between two rounds; the first round follows a period after the start.
+	// Settings decide what is deleted. Period is the interval between two rounds; the first round starts one Period after the
+	// start of the collector.
 	Settings verdict.Settings
 	Period   time.Duration
 	// VolumeTimeout is how long the collector waits for the volumes of a drained Node.
 	VolumeTimeout time.Duration
-	// Namespace is drover's own namespace. IDConfigMap is the name of the ConfigMap with the cluster ID, which Events are
-	// about.
+	// Namespace is drover's own namespace. IDConfigMap is the name of the ConfigMap with the cluster ID, which is the subject
+	// of Events.
 	Namespace, IDConfigMap string
 	ClusterID              string
 	// Confirmed reports whether an operator has confirmed that orphans may be deleted.
 	Confirmed func(ctx context.Context) (bool, error)
-	// Lease is checked before each deletion. nil: there is no other process.
+	// Lease is checked before each deletion. nil means that no other process exists.
 	Lease cloud.Lease
-	// Leading returns until when another process is known to have been the leader before this one, zero when none is known, and
-	// since when this process is. nil: the leaders are not known.
+	// Leading returns before, the time until which another process is known to have been the leader (zero when none is
+	// known), and since, the time since which this process has been the leader. A nil Leading means that the leaders are not
+	// known.
 	Leading func() (before, since time.Time)
-	// Stale returns, for people, why the reads of a round may be out of date, such as an API server that does not answer;
-	// empty: they are not. nil: they never are.
+	// Stale returns why the reads of a round may be out of date, for example because an API server does not answer. The
+	// reason is for people; an empty one means that the reads are up to date. A nil Stale means that they always are.
 	Stale func() string
-	// Observed is set in observe mode: writes are only logged, so that no deletion is counted.
+	// Observed reports whether drover runs in observe mode. In observe mode writes are only logged, so deletions are not
+	// counted.
 	Observed bool
-	// Registry registers the metrics; nil: they are not registered.
+	// Registry registers the metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
 }
 
-// Collector deletes orphans in rounds. It is a Runnable that needs the lease.
+// Collector deletes orphans in rounds. It is a Runnable that runs only while this process holds the lease.
 type Collector struct {
 	Options
 	control, target events.EventRecorder
@@ -66,13 +69,13 @@ type Collector struct {
 	board           *board
 	// memory is the memory of the last round.
 	memory verdict.Memory
-	// draining are the servers of the last round whose Nodes are not drained yet.
+	// draining are the servers from the last round whose Nodes are not drained yet.
 	draining []*verdict.Orphan
-	// told holds the last report about each orphan and about the round, so that no report is repeated.
+	// told holds the last report about each orphan and about the whole round, so that no report is repeated.
 	told map[string]string
 }
 
-// New returns a Collector. Errors: the metrics cannot be registered.
+// New returns a Collector. It returns an error if the metrics cannot be registered.
 func New(o Options) (*Collector, error) {
 	counted, err := newMetrics(o.Registry)
 	if err != nil {
@@ -85,7 +88,7 @@ func New(o Options) (*Collector, error) {
 	}, nil
 }
 
-// SetupWithManager adds the collector to the manager. It sees every Machine from then on.
+// SetupWithManager adds the collector to the manager. From then on the collector sees every Machine.
 func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 	informer, err := c.Control.GetCache().GetInformer(context.Background(), &v1alpha1.Machine{})
 	if err != nil {
@@ -100,7 +103,7 @@ func (c *Collector) SetupWithManager(mgr manager.Manager) error {
 // NeedLeaderElection returns true: only the leader may delete.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start runs a round every Period until ctx ends, and checks the Nodes that are being drained in between.
+// Start runs a round every Period until ctx ends. Between two rounds it checks the Nodes that are being drained.
 func (c *Collector) Start(ctx context.Context) error {
 	began := c.Clock.Now()
 	next := began.Add(c.Period)
@@ -122,8 +125,8 @@ func (c *Collector) Start(ctx context.Context) error {
 	return nil
 }
 
-// sleep waits until the next round, or until the Nodes that are being drained must be checked. It returns false when ctx ended
-// first.
+// sleep waits until the next round, or until the Nodes that are being drained must be checked. It returns false when ctx has
+// ended.
 func (c *Collector) sleep(ctx context.Context, next time.Time) bool {
 	wait := next.Sub(c.Clock.Now())
 	if len(c.draining) > 0 {
@@ -139,8 +142,8 @@ func (c *Collector) sleep(ctx context.Context, next time.Time) bool {
 	}
 }
 
-// begin reads the memory of the previous leader. It reports whether the memory could be read, and stored with the data of this
-// process.
+// begin reads the memory of the previous leader. It reports whether the memory was read and then stored together with the
+// data of this process.
 func (c *Collector) begin(ctx context.Context) bool {
 	stored, err := c.board.load(ctx)
 	if err == nil {
@@ -156,8 +159,8 @@ func (c *Collector) begin(ctx context.Context) bool {
 	return err == nil
 }
 
-// unled returns the span of time in which no process was the leader before this one, and reports whether it is long enough to
-// matter.
+// unled returns the span of time before this process in which no process was the leader, and reports whether the span is long
+// enough to matter.
 func (c *Collector) unled() (verdict.Span, bool) {
 	if c.Leading == nil {
 		return verdict.Span{}, false
@@ -167,7 +170,7 @@ func (c *Collector) unled() (verdict.Span, bool) {
 	return span, verdict.Matters(span)
 }
 
-// ledSince returns since when this process is the only leader and sees all Machines.
+// ledSince returns the time since which this process has been the only leader and has seen all Machines.
 func (c *Collector) ledSince(began time.Time) time.Time {
 	if c.Leading == nil {
 		return began
@@ -178,7 +181,7 @@ func (c *Collector) ledSince(began time.Time) time.Time {
 	return began
 }
 
-// pass runs one round: it reads, decides, reports and acts.
+// pass runs one round: it reads, decides, reports, and acts.
 func (c *Collector) pass(ctx context.Context, since time.Time) {
 	c.draining = nil
 	snapshot := c.gather(ctx)
@@ -194,7 +197,7 @@ func (c *Collector) pass(ctx context.Context, since time.Time) {
 		return
 	}
 	if err := c.board.store(ctx, memory.Stored, reportOf(&decided)); err != nil {
-		// The memory for a successor is stored before anything is deleted.
+		// The memory for a successor is stored before the round deletes anything.
 		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: storing the findings failed")
 		c.memory.Orphans = nil
 		return

@@ -139,12 +139,12 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 	})
 }
 
-// A user deletes the CRDs and removes the finalizers of the Machines, as docs/operations.md says, while drover runs, and
-// creates them again.
+// While drover runs, a user deletes the CRDs and removes the finalizers of the Machines, as docs/operations.md says, and then
+// creates the CRDs again.
 func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	// The API server uses the real time: a definition that is created again now is younger than all resources.
+	// The API server uses the real time, so a CRD that is created again now is younger than all resources.
 	w.clock.SetTime(time.Now().Add(-24 * time.Hour))
 	w.since = w.clock.Now()
 	w.watch()
@@ -213,7 +213,8 @@ func TestAClonedClusterStopsTheCollection(t *testing.T) {
 	})
 }
 
-// The etcd of yesterday has no Machines for the resources that were created since, and its lease was renewed yesterday.
+// The etcd is restored to its state of yesterday. It lacks the Machines of all resources that were created since then, and
+// its lease was last renewed yesterday.
 func TestARestoredEtcdStopsTheCollection(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -271,7 +272,7 @@ func TestTheCollectorRunsPeriodically(t *testing.T) {
 	})
 }
 
-// eventuallyIn is eventually with larger steps of the clock.
+// eventuallyIn is like eventually, but moves the clock in the given steps.
 func (w *world) eventuallyIn(step time.Duration, what string, holds func() bool) {
 	w.Helper()
 	w.eventually(what, func() bool {
@@ -280,7 +281,7 @@ func (w *world) eventuallyIn(step time.Duration, what string, holds func() bool)
 	})
 }
 
-// now returns the Node as it is stored; nil when it is gone.
+// now returns the stored Node; nil when it is gone.
 func (w *world) now(n *corev1.Node) *corev1.Node {
 	w.Helper()
 	now := &corev1.Node{}
@@ -303,14 +304,14 @@ func (w *world) pod(name, node string) *corev1.Pod {
 	return pod
 }
 
-// evicted returns when the eviction of a pod started; nil when it did not.
+// evicted returns when the eviction of a pod started; nil when it has not started.
 func (w *world) evicted(pod *corev1.Pod) *metav1.Time {
 	w.Helper()
 	w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(pod), pod))
 	return pod.DeletionTimestamp
 }
 
-// writes counts the writes of the collector's user, without Events.
+// writes returns the number of writes that the collector's user made, without Events.
 func (w *world) writes() (n int) {
 	w.Helper()
 	requests, err := w.kube.Requests()
@@ -323,7 +324,7 @@ func (w *world) writes() (n int) {
 	return n
 }
 
-// events counts the Events about an object with the given reason.
+// events returns the number of Events about an object that have the given reason.
 func (w *world) events(about, reason string) (n int) {
 	w.Helper()
 	var list corev1.EventList

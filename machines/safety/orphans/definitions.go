@@ -10,13 +10,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// definitions are the CustomResourceDefinitions whose deletion deletes Machines.
+// definitions are the names of the CRDs whose deletion deletes Machines.
 var definitions = []string{"machines.cluster.k8s.io", "machinesets.cluster.k8s.io", "machinedeployments.cluster.k8s.io"}
 
 var definitionKind = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
-// definedSince returns the creation time of the youngest definition. It returns an error when one of them is missing, is being
-// deleted, or cannot be read: then missing Machines may have been deleted with it.
+// definedSince returns the creation time of the youngest of these CRDs. It returns an error when one of the CRDs is missing,
+// is being deleted, or cannot be read, because missing Machines may then have been deleted with that CRD.
 func (c *Collector) definedSince(ctx context.Context) (youngest time.Time, err error) {
 	for _, name := range definitions {
 		crd := &metav1.PartialObjectMetadata{}

@@ -17,14 +17,14 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// unreachableAfter is how long a Node must not be Ready before the collector does not wait for its pods.
+// unreachableAfter is how long a Node must not have been Ready before the collector stops waiting for its pods.
 const unreachableAfter = 5 * time.Minute
 
 // drainPeriod is the time between two checks of a Node that is being drained.
 const drainPeriod = 20 * time.Second
 
-// goOnDraining requests the evictions that are due now on the Nodes whose drains the last round has not finished. It makes no
-// decision and deletes no server: the next round does, by its own reads.
+// goOnDraining requests the evictions that are due on the Nodes whose drains were not finished in the last round. It makes no
+// decision and deletes no server: the next round does, from its own reads.
 func (c *Collector) goOnDraining(ctx context.Context) {
 	left := c.draining
 	c.draining = nil
@@ -35,7 +35,7 @@ func (c *Collector) goOnDraining(ctx context.Context) {
 	}
 }
 
-// drainAgain checks one Node, and reports whether its drain continues before the next round.
+// drainAgain checks one Node, and reports whether the Node's drain continues before the next round.
 func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 	if ctx.Err() != nil || c.stale() != "" {
 		return true
@@ -62,8 +62,8 @@ func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 	return true
 }
 
-// isLeft reports whether the cloud's lists, which all Machines share, still show the server of an orphan, and no Machine has
-// adopted it. Lists that are incomplete, or that the mass-deletion guard holds back, prove nothing.
+// isLeft reports whether the cloud's lists, which all Machines share, still show the server of an orphan without another
+// Machine. Lists that are incomplete, or that the mass-deletion guard holds back, prove nothing.
 func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
 	return slices.ContainsFunc(c.Cloud.Tagged(ctx), func(p cloud.Project) bool {
 		return p.Unknown == "" && p.Held == "" && slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {
@@ -88,8 +88,8 @@ func (c *Collector) hasMachine(ctx context.Context, o *verdict.Orphan) (bool, er
 	}), nil
 }
 
-// drain cordons the Node of a server and requests the evictions that are due. waiting describes what the drain waits for;
-// empty: the server may be deleted, since its Node is drained or gone, or the drain timeout is over.
+// drain cordons the Node of a server and requests the evictions that are due. waiting describes what the drain waits for. It
+// is empty when the server may be deleted, because its Node is drained or gone, or because the drain timeout is over.
 func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting string, err error) {
 	node := &corev1.Node{}
 	err = c.Target.GetAPIReader().Get(ctx, client.ObjectKey{Name: o.Node.Name}, node)
@@ -117,8 +117,8 @@ func (c *Collector) drain(ctx context.Context, o *verdict.Orphan) (waiting strin
 	return waitingFor(node.Name, &result), nil
 }
 
-// sameNode reports whether a Node is as it was at the decision. It may have become not Ready since, but a Node that was not
-// Ready must not be Ready now.
+// sameNode reports whether a Node has not changed since the decision. A Node that was Ready may be not Ready now, but a Node
+// that was not Ready must not be Ready now.
 func sameNode(now, judged verdict.Node) bool {
 	if now.Ready && !judged.Ready {
 		return false
@@ -127,7 +127,7 @@ func sameNode(now, judged verdict.Node) bool {
 	return now == judged
 }
 
-// waitingFor returns what the drain of a Node waits for; empty: nothing.
+// waitingFor returns what the drain of a Node waits for; empty when it waits for nothing.
 func waitingFor(node string, r *drain.Result) string {
 	if r.Done && len(r.Detaching) == 0 {
 		return ""

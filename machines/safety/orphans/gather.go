@@ -15,11 +15,11 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// pageSize is the number of Machines in a page of a list.
+// pageSize is the number of Machines in one page of a list.
 const pageSize = 500
 
-// gather reads the input of a round. It reads the resources first, so that the list of Machines includes the Machine of each
-// resource.
+// gather reads the input of a round. It reads the resources before the Machines, so that the list of Machines contains the
+// Machine of each resource.
 func (c *Collector) gather(ctx context.Context) *verdict.Snapshot {
 	s := &verdict.Snapshot{Settings: c.Settings, Now: c.Clock.Now(), ClusterID: c.ClusterID, Stale: c.stale()}
 	if s.Stale != "" {
@@ -58,7 +58,8 @@ func (c *Collector) stale() string {
 // leads reports whether this process is certainly the only leader.
 func (c *Collector) leads() bool { return c.Lease == nil || c.Lease.Fresh(c.Clock.Now()) }
 
-// listMachines lists the Machines of all namespaces from the API server, page by page. All pages have one resource version.
+// listMachines lists the Machines of all namespaces from the API server, page by page. All pages have the same resource
+// version.
 func (c *Collector) listMachines(ctx context.Context) verdict.Machines {
 	var all verdict.Machines
 	for next := ""; ; {
@@ -86,7 +87,7 @@ func machineOf(m *v1alpha1.Machine, provider cloud.Provider) verdict.Machine {
 	return out
 }
 
-// listNodes returns the Nodes in the informer cache. Each is read again before it is deleted.
+// listNodes returns the Nodes from the informer cache. Each Node is read again from the API server before it is deleted.
 func (c *Collector) listNodes(ctx context.Context) ([]verdict.Node, error) {
 	var list corev1.NodeList
 	if err := c.Target.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

@@ -43,7 +43,8 @@ const (
 	namespace   = "drover"
 )
 
-// world is a real control plane and a simulated cloud, with the driver and a collector. Only the test moves their clock.
+// world is a real control plane and a simulated cloud, with the driver and a collector. Only the test moves the clock of the
+// cloud and the collector.
 type world struct {
 	*testing.T
 	kube   *kube.Cluster
@@ -55,7 +56,7 @@ type world struct {
 	*Collector
 	since time.Time
 	// confirmed reports whether an operator has confirmed the deletion. lost reports whether the lease is not fresh. away
-	// reports whether the API server does not answer.
+	// reports whether the API server gives no answer.
 	confirmed, lost, away atomic.Bool
 	registry              *prometheus.Registry
 }
@@ -84,14 +85,14 @@ func newWorld(t *testing.T) *world {
 	for field, keys := range map[string]func(client.Object) string{drain.IndexNode: drain.AttachmentNode, drain.IndexVolume: drain.AttachmentVolume} {
 		w.must(w.mgr.GetFieldIndexer().IndexField(t.Context(), &storagev1.VolumeAttachment{}, field, func(o client.Object) []string { return []string{keys(o)} }))
 	}
-	// The definitions of the Machines are older than the servers.
+	// The CRDs must be older than the servers.
 	w.clock.Step(time.Minute)
 	w.startCloud()
 	w.begin(w.clock.Now())
 	return w
 }
 
-// startCloud runs the simulated cloud and the driver, whose changes are ignored.
+// startCloud runs the simulated cloud and the driver. Changes that the driver reports are ignored.
 func (w *world) startCloud() {
 	w.Helper()
 	w.sim = sim.New(sim.Config{Clock: w.clock, BootTime: time.Second, DeleteTime: time.Second, Seed: sim.SeedMetaKube})
@@ -117,7 +118,7 @@ func (w *world) startCloud() {
 	w.must(w.mgr.Add(w.cloud))
 }
 
-// begin creates a new collector, as after a change of leader: its process has had the lease since the given time.
+// begin creates a new collector, as a change of leader does. The collector's process has had the lease since the given time.
 func (w *world) begin(since time.Time) {
 	w.Helper()
 	w.since, w.registry = since, prometheus.NewRegistry()
@@ -137,7 +138,7 @@ func (w *world) begin(since time.Time) {
 	w.must(err)
 }
 
-// start runs the manager, with the collector only when it was added.
+// start runs the manager. The collector runs only if it was added to the manager.
 func (w *world) start() {
 	w.Helper()
 	ctx, cancel := context.WithCancel(w.Context())
@@ -155,7 +156,7 @@ func (w *world) start() {
 	w.eventually("the project is listed", func() bool { return w.projects()[0].Unknown == "" })
 }
 
-// watch makes the collector see Machines without running it.
+// watch lets the collector see Machines without running it.
 func (w *world) watch() {
 	w.Helper()
 	informer, err := w.mgr.GetCache().GetInformer(w.Context(), &v1alpha1.Machine{})
@@ -186,7 +187,7 @@ func (w *world) eventually(what string, holds func() bool) {
 	}
 }
 
-// projects returns the projects of the cloud; an unknown one when it shows none.
+// projects returns the projects of the cloud. When the cloud shows none, it returns one project that is not known.
 func (w *world) projects() []cloud.Project {
 	if all := w.cloud.Tagged(w.Context()); len(all) > 0 {
 		return all
@@ -254,7 +255,7 @@ func (w *world) ready(n *corev1.Node, status corev1.ConditionStatus) {
 	w.cached(n)
 }
 
-// cached waits until the cache shows the Node as it is.
+// cached waits until the cache shows the present state of the Node.
 func (w *world) cached(n *corev1.Node) {
 	w.Helper()
 	w.eventually("the cache has the Node", func() bool {
@@ -263,7 +264,7 @@ func (w *world) cached(n *corev1.Node) {
 	})
 }
 
-// remove deletes a Machine by removing its finalizers, and waits until the collector has seen that.
+// remove deletes a Machine by removing its finalizers, and waits until the collector has seen the deletion.
 func (w *world) remove(m *v1alpha1.Machine) {
 	w.Helper()
 	w.must(w.client.Delete(w.Context(), m))

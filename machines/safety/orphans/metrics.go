@@ -20,7 +20,7 @@ type metrics struct {
 // kinds are the kinds of orphans.
 var kinds = []string{string(cloud.ResourceServer), string(cloud.ResourcePort), string(cloud.ResourceFloatingIP), verdict.KindNode}
 
-// newMetrics returns the metrics and registers them, if there is a registry.
+// newMetrics returns the metrics, and registers them if registry is not nil.
 func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		orphans: prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -46,10 +46,10 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// label returns a kind as the value of a label.
+// label returns the label value for a kind.
 func label(kind string) string { return strings.ReplaceAll(kind, " ", "_") }
 
-// set sets the gauges to a verdict. A round without a decision leaves the numbers of orphans as they were.
+// set sets the gauges according to a verdict. A round without a decision leaves the numbers of orphans unchanged.
 func (m *metrics) set(v *verdict.Verdict) {
 	for _, reason := range verdict.Reasons {
 		m.aborted.WithLabelValues(string(reason)).Set(0)

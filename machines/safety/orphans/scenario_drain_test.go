@@ -33,10 +33,11 @@ import (
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
-// priorities are the priorities of the pods on the Node: the first pod is deleted before the second one is evicted.
+// priorities are the priorities of the pods on the Node. The first pod is evicted and removed before the second one is
+// evicted.
 var priorities = []int32{0, 2_000_001_000}
 
-// oneServer is a cloud with one project and one server. It implements the calls of the collector.
+// oneServer is a cloud with one project and one server. It implements the calls that the collector makes.
 type oneServer struct {
 	cloud.Cloud
 	server  cloud.Resource
@@ -67,14 +68,14 @@ func (c *oneServer) Collect(context.Context, cloud.Resource) error { c.deleted.S
 
 func (c *oneServer) ServerID(providerID string) cloud.ServerID { return cloud.ServerID(providerID) }
 
-// bubble is a cluster in memory, in virtual time. One Machine stays; the other is gone and has left a server with a Node, whose
-// pods terminate one after the other.
+// bubble is a cluster in memory, in virtual time. It has two Machines: one stays; the other is gone and has left a server
+// with a Node, whose pods terminate one after the other.
 type bubble struct {
 	*testing.T
 	admin client.Client
 	cloud *oneServer
 	began time.Time
-	// lists counts the lists of Machines, calls all calls except watches and Events.
+	// lists is the number of lists of Machines. calls is the number of all calls except watches and calls for Events.
 	lists, calls atomic.Int64
 }
 
@@ -96,7 +97,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip makes a call.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// inBubble runs a scenario that starts after the first round, when the Machine is gone.
+// inBubble runs a scenario. The scenario starts after the first round, when the Machine is gone.
 func inBubble(t *testing.T, timeout time.Duration, scenario func(b *bubble)) {
 	t.Helper()
 	crds, err := deploy.Objects("crds")
@@ -166,7 +167,7 @@ func (b *bubble) start(catalog *memory.Catalog, timeout time.Duration) (stop fun
 	}
 }
 
-// fill creates the Machines, their definitions, and the Node with its pods.
+// fill creates the Machines, the CRDs, and the Node with its pods.
 func (b *bubble) fill() {
 	for _, name := range definitions {
 		crd := &unstructured.Unstructured{}
@@ -192,7 +193,7 @@ func (b *bubble) fill() {
 	}
 }
 
-// endPods acts as the kubelet: every 30 s it removes the pods that are being deleted.
+// endPods acts as the kubelet: it removes the pods that are being deleted, every 30 s.
 func (b *bubble) endPods(ctx context.Context) {
 	for ctx.Err() == nil {
 		time.Sleep(30 * time.Second)

@@ -15,28 +15,30 @@ import (
 )
 
 const (
-	// remembered is how long a Machine that is gone is remembered, so that resources which are found later, for example in a
-	// project that could not be listed for a while, are recognized as this cluster's. mostRemembered bounds the number of these
-	// Machines.
+	// remembered is how long a Machine is remembered after it is gone. Resources that are found later, for example in a
+	// project that could not be listed for a while, are then recognized as belonging to this cluster. mostRemembered bounds
+	// the number of Machines that are remembered although they are gone.
 	remembered     = 30 * 24 * time.Hour
 	mostRemembered = 100_000
-	// sweepPeriod is how often Machines that need not be remembered any more are dropped.
+	// sweepPeriod is the interval at which Machines that need not be remembered any more are dropped.
 	sweepPeriod = time.Hour
 )
 
-// witness remembers which Machines this process has seen, and whose deletion the API server has reported. It handles the events
-// of an informer. A Machine that is only missing after an interrupted watch does not count as deleted.
+// witness remembers which Machines this process has seen, and the deletion of which of them the API server has reported. It
+// handles the events of an informer. A Machine that is only missing after the watch was interrupted does not count as
+// deleted.
 type witness struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
 	seen  map[types.UID]sighting
-	// gone counts the Machines that are gone. left holds the Machines with resources left. swept is the time of the last sweep.
+	// gone is the number of Machines that are gone. left holds the Machines that have resources left. swept is the time of
+	// the last sweep.
 	gone  int
 	left  map[types.UID]bool
 	swept time.Time
 }
 
-// sighting is the last known state of a Machine. gone is when it was found missing; zero: it exists.
+// sighting is the last known state of a Machine. gone is when the Machine was found missing; zero means that it exists.
 type sighting struct {
 	leaving bool
 	gone    time.Time
@@ -86,7 +88,7 @@ func (w *witness) set(m client.Object, s sighting) {
 	}
 }
 
-// sightings returns a copy of the known states.
+// sightings returns a copy of the last known states of all Machines.
 func (w *witness) sightings() map[types.UID]verdict.Sighting {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -105,7 +107,8 @@ func (w *witness) exists(machine types.UID) bool {
 	return seen && s.gone.IsZero()
 }
 
-// keep records which Machines have resources left, according to the last round of a leader: those are not forgotten.
+// keep records which Machines have resources left, according to the last round. These Machines are not forgotten. Only the
+// leader calls keep.
 func (w *witness) keep(projects []cloud.Project) {
 	left := map[types.UID]bool{}
 	for i := range projects {
@@ -118,8 +121,8 @@ func (w *witness) keep(projects []cloud.Project) {
 	w.left = left
 }
 
-// sweep drops the Machines that need not be remembered any more. When there are too many, it drops more than necessary, so that
-// it is not called for each new Machine.
+// sweep drops the Machines that need not be remembered any more. When there are too many Machines, it drops more than
+// necessary, so that it need not run again for each new Machine.
 func (w *witness) sweep(now time.Time) {
 	w.swept = now
 	over := now.Add(-remembered)

@@ -6,23 +6,23 @@ import (
 )
 
 const (
-	// unreachableAfter is how long an API server may leave calls unanswered before it counts as unreachable.
+	// unreachableAfter is how long an API server must leave calls unanswered before it counts as unreachable.
 	unreachableAfter = 30 * time.Second
-	// settleFor is how long the caches may take to catch up after an API server answers again.
+	// settleFor is how long the caches get to catch up after an API server answers again.
 	settleFor = 30 * time.Second
 )
 
 // State reports whether the caches can be relied on.
 type State struct {
-	// Frozen is set while an API server is unreachable, and for 30 s after it answers again. Then no Machine or server is
-	// created, and no controller decides or collects anything. Deletions that have begun continue.
+	// Frozen reports whether an API server is unreachable, or has answered again for less than 30 s. While Frozen is true, no
+	// Machine or server is created, and no controller decides or collects anything. Deletions that have begun continue.
 	Frozen bool
-	// Since is when the freeze began; zero unless Frozen.
+	// Since is when the freeze began; zero when Frozen is false.
 	Since time.Time
-	// Recovered is since when the API servers can be relied on: the end of the last freeze, or their first answer to this
-	// process. Durations such as that of a Node which is not Ready are measured from then on.
+	// Recovered is the time from which the API servers can be relied on: the end of the last freeze, or their first answer to
+	// this process. Durations, for example how long a Node has not been Ready, are measured from no earlier than this time.
 	Recovered time.Time
-	// Message names the API server and its state, for people; empty unless Frozen.
+	// Message names the API server and its state, for people; empty when Frozen is false.
 	Message string
 }
 
@@ -30,9 +30,11 @@ type State struct {
 type history struct {
 	// name is the API server's name in messages.
 	name string
-	// began is when the first probe was due, first is the first answer, answered the last one; zero: there was none.
+	// began is when the first probe was due. first and answered are the times of the first and of the last answer; zero means
+	// that there was no answer.
 	began, first, answered time.Time
-	// lost and found are the last answer before the last outage and the first one after it; zero: there was none.
+	// lost is the time of the last answer before the last outage, and found that of the first answer after it; zero means
+	// that there was no outage.
 	lost, found time.Time
 }
 
@@ -47,7 +49,7 @@ func (h *history) answer(at time.Time) {
 	h.answered = at
 }
 
-// away returns why the API server cannot be reached at present; empty when it can.
+// away returns why the API server cannot be reached at present; empty when it can be reached.
 func (h *history) away(now time.Time) string {
 	switch silent := now.Sub(h.answered); {
 	case h.answered.IsZero():
@@ -77,7 +79,7 @@ func (h *history) state(now time.Time) State {
 	return s
 }
 
-// together returns the state of several API servers: frozen while one of them is.
+// together combines the states of several API servers: the result is frozen while one of the states is.
 func together(states ...State) State {
 	var all State
 	for _, s := range states {

@@ -11,19 +11,20 @@ import (
 type leadership struct {
 	// version is the resourceVersion at the last read of the lease.
 	version string
-	// held is when a renewal of the lease was last seen; zero: the lease was not read yet.
+	// held is when a renewal of the lease was last seen. Before the first renewal it is when the lease was first read; zero
+	// means that the lease was not read yet.
 	held time.Time
 }
 
-// begin records that the lease is read. From the first read on the time counts as without a leader.
+// begin records that the lease is read. The time from the first read until the first renewal counts as time without a leader.
 func (l *leadership) begin(now time.Time) {
 	if l.held.IsZero() {
 		l.held = now
 	}
 }
 
-// see records a read of the lease. A lease that has a holder and is not renewed counts as not held. Renewals are detected by
-// changes of the object, and not by the clock of another machine.
+// see records the result of reading the lease. A lease that has a holder but is not renewed counts as not held. see detects a
+// renewal by a change of the object, and does not compare with the clock of another machine.
 func (l *leadership) see(lease *coordinationv1.Lease, now time.Time) {
 	if ptr.Deref(lease.Spec.HolderIdentity, "") == "" || lease.ResourceVersion == l.version {
 		return

@@ -17,29 +17,29 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// probeEvery is how often the API servers are probed, and how long they may take to answer.
+// probeEvery is the interval between two probes of the API servers, and also how long a probe waits for an answer.
 const probeEvery = 5 * time.Second
 
 // Options configure a [Watch].
 type Options struct {
-	// Control reads from the API server of the cluster with the Machines, Target from that of the cluster with the Nodes, both
-	// without a cache. A nil Target means that both are one cluster.
+	// Control reads from the API server of the cluster with the Machines, Target from the API server of the cluster with the
+	// Nodes. Both read without a cache. A nil Target means that there is only one cluster.
 	Control, Target client.Reader
 	// Clock defaults to the real clock.
 	Clock clock.WithTicker
-	// Lease names the lease that the leading replica renews, in the control cluster. Default: there is none.
+	// Lease names the lease in the control cluster that the leading replica renews. Default: there is no lease.
 	Lease types.NamespacedName
 }
 
-// Watch reports whether the API servers answer, and exports that as a metric. A nil Watch reports that they do.
+// Watch reports whether the API servers answer, and exports the result as a metric. A nil Watch reports that they answer.
 type Watch struct {
 	options Options
 
 	mu sync.Mutex
-	// control and target are the histories of both API servers; target is nil when they are one.
+	// control and target are the histories of the two API servers; target is nil when there is only one cluster.
 	control, target *history
 	leadership      leadership
-	// reported is whether the freeze has been logged.
+	// reported reports whether the freeze has been logged.
 	reported bool
 }
 
@@ -73,7 +73,7 @@ func (w *Watch) Start(ctx context.Context) error {
 	}
 }
 
-// Probe probes both API servers once, and returns when they have answered or 5 s have passed.
+// Probe probes both API servers once. It returns when both have answered, or after 5 s.
 func (w *Watch) Probe(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, probeEvery)
 	defer cancel()
@@ -94,7 +94,8 @@ func (w *Watch) Probe(ctx context.Context) {
 	w.report(ctx)
 }
 
-// askControl reports whether the API server of the control cluster answers. With a lease, reading the lease is the probe.
+// askControl reports whether the API server of the control cluster answers. If a lease is configured, reading the lease is
+// the probe.
 func (w *Watch) askControl(ctx context.Context) bool {
 	if w.options.Lease.Name != "" && w.readLease(ctx) {
 		return true
@@ -118,7 +119,7 @@ func (w *Watch) readLease(ctx context.Context) bool {
 	return true
 }
 
-// answers reports whether an error is an answer of the API server, such as a refusal.
+// answers reports whether an error came from the API server as an answer, for example a refusal.
 func answers(err error) bool {
 	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }
@@ -130,10 +131,10 @@ func metadataOf(kind string) *metav1.PartialObjectMetadataList {
 	return list
 }
 
-// AnsweredControl records that the API server of the control cluster has answered another call.
+// AnsweredControl records that the API server of the control cluster has answered a call that was not a probe.
 func (w *Watch) AnsweredControl() { w.answered(w.control) }
 
-// AnsweredTarget records the same for the API server of the target cluster.
+// AnsweredTarget records that the API server of the target cluster has answered a call that was not a probe.
 func (w *Watch) AnsweredTarget() {
 	if w.target != nil {
 		w.answered(w.target)
@@ -146,7 +147,7 @@ func (w *Watch) answered(h *history) {
 	h.answer(w.options.Clock.Now())
 }
 
-// State returns whether the caches can be relied on now.
+// State returns whether the caches can be relied on at present.
 func (w *Watch) State() State {
 	if w == nil {
 		return State{}
@@ -155,7 +156,7 @@ func (w *Watch) State() State {
 	return together(states["control"], states["target"])
 }
 
-// states returns the state of each cluster by name: control, and target where that is another one.
+// states returns the state of each cluster by name: control, and also target if it is a separate cluster.
 func (w *Watch) states() map[string]State {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -167,7 +168,7 @@ func (w *Watch) states() map[string]State {
 	return states
 }
 
-// Away returns why one of the API servers cannot be reached at present; empty when both can.
+// Away returns why one of the API servers cannot be reached at present; empty when both can be reached.
 func (w *Watch) Away() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

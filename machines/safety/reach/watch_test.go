@@ -25,8 +25,8 @@ var errNone = errors.New("connection refused")
 // server is an API server that answers, refuses, or never answers.
 type server struct {
 	reads, version atomic.Int64
-	// down reports whether connections are refused. hangs reports whether calls are not answered. forbids reports whether the
-	// caller may not read. holder has the lease.
+	// down reports whether connections are refused. hangs reports whether calls get no answer. forbids reports whether the
+	// caller may not read. holder is the holder of the lease.
 	down, hangs, forbids atomic.Bool
 	holder               atomic.Value
 }
@@ -60,7 +60,8 @@ func (s *server) List(ctx context.Context, _ client.ObjectList, _ ...client.List
 	return s.answer(ctx)
 }
 
-// watched runs a Watch in virtual time, which probes at 0 s, 5 s, 10 s, and so on; the scenario starts between two probes.
+// watched runs a Watch in virtual time. The Watch probes at 0 s, 5 s, 10 s, and so on; the scenario starts between two
+// probes.
 func watched(t *testing.T, scenario func(t *testing.T, w *Watch, control, target *server)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

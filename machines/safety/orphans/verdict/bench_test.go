@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// BenchmarkJudge judges a cluster of 15000 Machines with a server, a port and a Node each, of which 100 have no Machine.
+// BenchmarkJudge judges the resources of 15000 Machines. Each has a server, a port and a Node, and 100 of the Machines do not
+// exist any more.
 func BenchmarkJudge(b *testing.B) {
 	s := world(15000)
 	for n := range 15000 {

@@ -1,6 +1,6 @@
-// Package verdict decides which servers, ports, floating IPs and Nodes belong to no Machine any more, and which of them may be
-// deleted now.
+// Package verdict decides which servers, ports, floating IPs and Nodes belong to no Machine any more, and which of them may
+// be deleted now.
 //
-// It is pure: from a snapshot of one round's reads and the memory of earlier rounds it computes a verdict with reasons and the
-// next memory. It has no client, no clock and no logger.
+// The package is pure: it computes a verdict with reasons, and the next memory, from a snapshot of one round's reads and the
+// memory of earlier rounds. It has no client, no clock and no logger.
 package verdict

@@ -22,7 +22,7 @@ const (
 // number returns the UID of the n-th Machine.
 func number(n int) types.UID { return types.UID(fmt.Sprintf("u%d", n)) }
 
-// machineOf returns the n-th Machine, which names its server.
+// machineOf returns the n-th Machine, which names its server in its provider ID.
 func machineOf(n int) Machine {
 	name := fmt.Sprintf("worker-%d", n)
 	return Machine{UID: number(n), Name: "kube-system/" + name, ServerName: name, NodeName: name, Server: keyOf(n)}
@@ -38,12 +38,13 @@ func serverOf(n int) cloud.Resource {
 	}
 }
 
-// portOf returns a port of the n-th Machine that no server has.
+// portOf returns a port of the n-th Machine. No server has the port.
 func portOf(n int) cloud.Resource {
 	return cloud.Resource{Kind: cloud.ResourcePort, ID: fmt.Sprintf("port-%d", n), Machine: number(n), Seen: noon.Add(-time.Hour)}
 }
 
-// nodeOfMachine returns the Node of the n-th Machine, with drover's labels, whose kubelet has been dead for an hour.
+// nodeOfMachine returns the Node of the n-th Machine. The Node has drover's labels, and its kubelet has been dead for an
+// hour.
 func nodeOfMachine(n int) Node {
 	name := fmt.Sprintf("worker-%d", n)
 	return Node{
@@ -55,7 +56,8 @@ func nodeOfMachine(n int) Node {
 // own is the project of the cluster.
 var own = site{Place: "p"}
 
-// world returns a cluster of n Machines, each with a server and a port on it, that has collected orphans before.
+// world returns a cluster of n Machines that has collected orphans before. Each Machine has a server and a port on that
+// server.
 func world(n int) *Snapshot {
 	s := &Snapshot{
 		Now: noon, ClusterID: cluster, Settings: Settings{Age: period, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
@@ -77,7 +79,8 @@ func (s *Snapshot) has(all ...cloud.Resource) {
 	s.Projects[0].Resources = append(s.Projects[0].Resources, all...)
 }
 
-// drop removes the last n Machines and keeps their resources. Their deletion was reported unless lost is true.
+// drop removes the last n Machines and keeps their resources. lost means that the deletion of these Machines was not
+// reported.
 func (s *Snapshot) drop(n int, lost bool) {
 	for range n {
 		last := s.Machines.All[len(s.Machines.All)-1]
@@ -86,14 +89,15 @@ func (s *Snapshot) drop(n int, lost bool) {
 	}
 }
 
-// unseen makes the process forget that it has seen a Machine.
+// unseen makes the process forget the n-th Machines.
 func (s *Snapshot) unseen(n ...int) {
 	for _, one := range n {
 		delete(s.History.Seen, number(one))
 	}
 }
 
-// remembers returns the memory of a process that has collected before, and has seen the servers of four Machines that are gone.
+// remembers returns the memory of a process that has collected orphans before, and that has seen the servers of four Machines
+// that are gone now.
 func remembers() Memory {
 	m := Memory{Stored: Stored{ClusterID: cluster}, Servers: map[cloud.ServerID][]site{}}
 	for n := range 4 {
@@ -102,7 +106,8 @@ func remembers() Memory {
 	return m
 }
 
-// passes are the rounds of a test: change is called with the number of each, from 0 on, and a fresh copy of the world.
+// passes are the rounds of a test. For each round, change is called with the number of the round, from 0 on, and with a new
+// copy of the world.
 type passes struct {
 	count  int
 	memory Memory
@@ -134,7 +139,7 @@ func deleted(v Verdict) (ids []string) {
 	return ids
 }
 
-// reasons returns why nothing, or not everything, is collected.
+// reasons returns the reasons why nothing is collected, or not everything.
 func reasons(v Verdict) (all []Reason) {
 	for _, stop := range append(slices.Clone(v.Stops), v.Skipped...) {
 		all = append(all, stop.Reason)
@@ -142,7 +147,7 @@ func reasons(v Verdict) (all []Reason) {
 	return all
 }
 
-// expect compares the deletions, and the reasons why nothing else is deleted.
+// expect compares the deletions with ids, and the reasons why nothing else is deleted with why.
 func expect(t *testing.T, v Verdict, ids []string, why ...Reason) {
 	t.Helper()
 	if got := deleted(v); !slices.Equal(got, ids) {

@@ -12,25 +12,25 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// judgement is the state of one round's decision.
+// judgement is the state of the decision in one round.
 type judgement struct {
 	*Snapshot
 	before  Memory
 	memory  Memory
 	verdict Verdict
 	living  living
-	// stopped holds why nothing is collected in single projects.
+	// stopped holds the reason why nothing is collected in a project, for each project with such a reason.
 	stopped map[site]Stop
-	// byServer finds Nodes by their server; byOwner finds Nodes without a server by the UID in their label; byName finds all by
-	// name.
+	// byServer finds a Node by its server, byOwner finds a Node without a server by the UID in its label, and byName finds
+	// any Node by its name.
 	byServer map[cloud.ServerID]*Node
 	byOwner  map[types.UID]*Node
 	byName   map[string]*Node
-	// servers are the tagged servers that exist; nil until they are needed.
+	// servers are the tagged servers that exist. The map is nil until it is needed.
 	servers map[cloud.ServerID]bool
 }
 
-// living finds the Machines that exist.
+// living is an index of the Machines that exist.
 type living struct {
 	uids    map[types.UID]bool
 	names   map[string]bool
@@ -64,11 +64,11 @@ func (j *judgement) index() {
 	}
 }
 
-// lossWindow is how long losses are added up.
+// lossWindow is the span of time over which losses are added up.
 const lossWindow = 24 * time.Hour
 
-// compareMachines compares the list of Machines with earlier lists. A list that is older than an earlier one, or lacks Machines
-// whose deletion was not reported, comes from a restored etcd or is incomplete.
+// compareMachines compares the list of Machines with earlier lists. If it is older than an earlier list, or lacks Machines
+// whose deletion was not reported, then it comes from a restored etcd or is incomplete.
 func (j *judgement) compareMachines() {
 	m := &j.memory
 	if order, err := resourceversion.CompareResourceVersion(j.Machines.Version, m.Version); err == nil && order < 0 {
@@ -99,8 +99,8 @@ func (j *judgement) compareMachines() {
 	}
 }
 
-// acceptClusterID starts to collect for a new cluster ID once a round has listed all projects and found nothing without a
-// Machine.
+// acceptClusterID starts the collection for a new cluster ID once a round has listed all projects and has found no resource
+// or Node without a Machine.
 func (j *judgement) acceptClusterID() {
 	switch {
 	case j.memory.Stored.ClusterID == j.ClusterID:
@@ -112,8 +112,9 @@ func (j *judgement) acceptClusterID() {
 	}
 }
 
-// found records that a resource or Node has no Machine in this round. It returns why the orphan may not be deleted yet: it is
-// too young, or had a Machine in the previous round. created is when it was created, or first seen.
+// found records that a resource or Node has no Machine in this round. It returns why the orphan may not be deleted yet: the
+// orphan is too young, or was not an orphan in the previous round. created is when the orphan was created, or when it was
+// first seen.
 func (j *judgement) found(key string, created time.Time) (why string) {
 	since, again := j.before.Orphans[key]
 	if !again {
@@ -129,11 +130,11 @@ func (j *judgement) found(key string, created time.Time) (why string) {
 	return ""
 }
 
-// askAgain is after how long the deletion of an orphan that still exists is requested again.
+// askAgain is the interval after which the deletion of an orphan that still exists is requested again.
 const askAgain = time.Hour
 
-// decide decides which orphans are deleted now. When more are due than one round may delete, those with the oldest attempt come
-// first, so that orphans which cannot be deleted do not delay others.
+// decide decides which orphans are deleted now. When more orphans are due than one round may delete, the orphans whose last
+// attempt is oldest are deleted first, so that orphans which cannot be deleted do not delay others.
 func (j *judgement) decide() {
 	v := &j.verdict
 	if held := j.memory.Stored.Hold; held.Reason != "" {
@@ -165,7 +166,8 @@ func (j *judgement) decide() {
 	}
 }
 
-// notNow returns why an orphan that may be deleted is not deleted in this round; empty: it is due. It sets Stopped.
+// notNow returns why an orphan that may be deleted is not deleted in this round; empty when it is due. It also sets the
+// orphan's field Stopped.
 func (j *judgement) notNow(o *Orphan) string {
 	asked, isAsked := j.memory.Asked[o.key()]
 	switch stop := j.stopOf(o); {
@@ -180,7 +182,7 @@ func (j *judgement) notNow(o *Orphan) string {
 	return ""
 }
 
-// forget drops the memory of resources and Nodes that are no longer orphans.
+// forget drops the memory about resources and Nodes that are no longer orphans.
 func (j *judgement) forget() {
 	over := func(key string, _ time.Time) bool {
 		_, found := j.memory.Orphans[key]
@@ -190,7 +192,7 @@ func (j *judgement) forget() {
 	maps.DeleteFunc(j.memory.Asked, over)
 }
 
-// drain records since when the Node of a server is drained. A drain continues while the server waits behind other orphans.
+// drain records when the drain of a server's Node began. The drain continues while the server waits behind other orphans.
 func (j *judgement) drain(o *Orphan) {
 	since, begun := j.before.Drains[o.key()]
 	switch {
@@ -203,7 +205,7 @@ func (j *judgement) drain(o *Orphan) {
 	o.DrainUntil = since.Add(j.DrainTimeout)
 }
 
-// project returns the project at a site; nil when it is not known now.
+// project returns the project at a site; nil when the project is not known now.
 func (j *judgement) project(s site) *cloud.Project {
 	for i := range j.Projects {
 		if siteOf(&j.Projects[i]) == s {
@@ -221,7 +223,8 @@ func (j *judgement) nameOf(s site) string {
 	return s.String()
 }
 
-// unfitProject returns why nothing of a project can be decided; its Reason is empty when it can.
+// unfitProject returns why nothing in a project can be decided. The Reason of the result is empty when decisions are
+// possible.
 func unfitProject(p *cloud.Project) Stop {
 	switch {
 	case p.Unknown != "":
@@ -232,7 +235,7 @@ func unfitProject(p *cloud.Project) Stop {
 	return Stop{}
 }
 
-// holdIn records why nothing is collected in a project before an operator confirms it. The first reason stays. When too many
+// holdIn records why nothing is collected in a project until an operator confirms it. The first reason stays. When too many
 // projects are held, nothing is collected anywhere.
 func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
 	held := j.memory.Stored.Holds
@@ -255,9 +258,10 @@ func (j *judgement) stopIn(s site, stop Stop) {
 	j.verdict.Skipped = append(j.verdict.Skipped, stop)
 }
 
-// stopOf returns the reason why an orphan is not collected that does not depend on the orphan itself: a reason that stops
-// everything, or everything in one of its projects. A reason that waits for a confirmation applies to a project under any URL
-// of its Keystone, which an operator may have changed since then. Its Reason is empty when there is none.
+// stopOf returns a reason for not collecting an orphan that does not depend on the orphan itself: the reason stops the whole
+// collection, or the collection in one of the orphan's projects. A reason that waits for a confirmation applies to its
+// project under any URL of the project's Keystone, because an operator may have changed the URL meanwhile. The Reason of the
+// result is empty when no such reason exists.
 func (j *judgement) stopOf(o *Orphan) Stop {
 	if len(j.verdict.Stops) > 0 {
 		return j.verdict.Stops[0]

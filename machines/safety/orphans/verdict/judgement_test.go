@@ -11,14 +11,14 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// Without the check that a row is about, a resource in its cluster would be deleted.
+// Each row is about one check. Without that check, a resource in the row's cluster would be deleted.
 func TestChecksStopTheCollection(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machines int
 		memory   func(*Memory)
 		change   func(pass int, s *Snapshot)
 		want     Reason
-		// deletes are the deletions of the last round; empty: none.
+		// deletes lists the deletions of the last round; empty means that there are none.
 		deletes []string
 	}{
 		"two servers without Machines are deleted when no check applies (MCM-81)": {10, nil,
@@ -151,7 +151,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 	}
 }
 
-// Each row has a tenant's project in which something is wrong, and another project in which two servers lost their Machines.
+// Each row has a tenant's project with a problem, and another project in which two servers have lost their Machines.
 func TestATenantStopsNoOtherProject(t *testing.T) {
 	tenants := func(n int) cloud.Project {
 		p := cloud.Project{Name: "the tenant's", Place: "tenant"}
@@ -357,8 +357,8 @@ func TestANewClusterIDIsAccepted(t *testing.T) {
 	})
 }
 
-// A clone took over at noon, with a lease that was renewed an hour before. The first cluster created servers all that time, and
-// still does.
+// A clone of the cluster took over at noon, with a lease that was last renewed an hour earlier. The original cluster has
+// created servers all that time, and still does.
 func TestServersCreatedNearTheEndsOfASpan(t *testing.T) {
 	from, to := noon.Add(-time.Hour), noon
 	for name, tc := range map[string]struct {

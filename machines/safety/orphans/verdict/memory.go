@@ -14,27 +14,28 @@ import (
 
 // Memory is the state that one round leaves for the next.
 type Memory struct {
-	// Stored survives the process.
+	// Stored is the part that is kept when the process ends.
 	Stored Stored
 	// Version is the highest resource version of a list of Machines.
 	Version string
-	// Living are the Machines of the last list. Lost are those that vanished although no deletion was reported, with the time
-	// at which each was found missing.
+	// Living are the Machines of the last list. Lost are the Machines that vanished although no deletion was reported, each
+	// with the time at which it was found missing.
 	Living map[types.UID]bool
 	Lost   map[types.UID]time.Time
-	// Orphans are the orphans of the last round, by kind and ID, with the time of the round that found each.
+	// Orphans are the orphans of the last round, by kind and ID, each with the time of the round that first found it.
 	Orphans map[string]time.Time
 	// Drains holds when the drain of an orphan's Node began, by kind and ID of the orphan.
 	Drains map[string]time.Time
-	// Servers are the servers with the owner tags of this cluster that a round has seen, each with the projects in which it was
-	// seen, as long as they exist or a Node names them.
+	// Servers are the servers with the owner tags of this cluster that a round has seen, each with the projects in which it
+	// was seen. A server is kept as long as it exists or a Node names it.
 	Servers map[cloud.ServerID][]site
-	// Tried holds when an orphan was last due for deletion, Asked when its deletion was accepted, by kind and ID.
+	// Tried holds when each orphan was last due for deletion. Asked holds when its deletion was accepted. The keys are kind
+	// and ID.
 	Tried, Asked map[string]time.Time
 }
 
-// Accepted records that the cloud or the API server has accepted the deletion of an orphan. It reports whether that is the
-// first time.
+// Accepted records that the cloud or the API server has accepted the deletion of an orphan. It reports whether this is the
+// first accepted deletion of the orphan.
 func (m *Memory) Accepted(o *Orphan, now time.Time) (first bool) {
 	_, again := m.Asked[o.key()]
 	m.Asked[o.key()] = now
@@ -43,31 +44,33 @@ func (m *Memory) Accepted(o *Orphan, now time.Time) (first bool) {
 
 // Stored is the part of a [Memory] that a successor needs.
 type Stored struct {
-	// ClusterID is the ID for which orphans are collected. While the present ID differs, they are only reported.
+	// ClusterID is the ID for which orphans are collected. While the present cluster ID differs from it, orphans are only
+	// reported.
 	ClusterID string `json:"clusterID,omitempty"`
-	// Hold is why nothing at all is collected before an operator confirms it; its Reason is empty when there is none. Holds are
-	// the same for single projects.
+	// Hold is the reason why nothing at all is collected until an operator confirms it; its Reason is empty when there is no
+	// hold. Holds are such reasons for single projects.
 	Hold  Stop   `json:"hold,omitzero"`
 	Holds []hold `json:"holds,omitempty"`
-	// Unled are spans of time in which, as far as the cluster knows, none of its drovers was the leader. Resources from such a
-	// span were created by a drover that the cluster does not remember, or by another cluster with the same ID.
+	// Unled are the spans of time in which, as far as the cluster knows, none of its drovers was the leader. A resource from
+	// such a span was created by a drover that the cluster does not remember, or by another cluster with the same ID.
 	Unled []Span `json:"unled,omitempty"`
 }
 
-// hold is why nothing is collected in one project before an operator confirms it.
+// hold is the reason why nothing is collected in one project until an operator confirms it.
 type hold struct {
 	site
 	Stop
 }
 
-// mostHolds bounds Stored.Holds. 200 of them take about 120 KiB.
+// mostHolds bounds the number of Stored.Holds. 200 holds take about 120 KiB.
 const mostHolds = 200
 
-// mostSpans bounds Stored.Unled. 200 of them take about 20 KiB.
+// mostSpans bounds the number of Stored.Unled. 200 spans take about 20 KiB.
 const mostSpans = 200
 
-// WithUnled returns a Stored with one more span without a leader. When there are too many, it joins the two with the shortest
-// time between them: resources from that time are then not collected either.
+// WithUnled returns a copy of s with one more span without a leader. Beyond mostSpans it merges the two neighbouring spans
+// that have the shortest gap between them. Resources created in that gap are then not collected, as if there had been no
+// leader.
 func (s Stored) WithUnled(span Span) Stored {
 	all := append(append([]Span{}, s.Unled...), span)
 	if len(all) > mostSpans {
@@ -84,21 +87,21 @@ func (s Stored) WithUnled(span Span) Stored {
 	return s
 }
 
-// next returns a copy that the round may change, without the fields that each round computes again.
+// next returns a copy that the round may change. The fields that each round computes anew are empty.
 func (m Memory) next() Memory {
 	m.Lost, m.Tried, m.Asked, m.Servers = copyOf(m.Lost), copyOf(m.Tried), copyOf(m.Asked), copyOf(m.Servers)
 	m.Orphans, m.Drains = map[string]time.Time{}, map[string]time.Time{}
 	return m
 }
 
-// copyOf returns a copy that is not nil.
+// copyOf returns a copy of m that is never nil.
 func copyOf[K comparable, V any](m map[K]V) map[K]V {
 	out := make(map[K]V, len(m))
 	maps.Copy(out, m)
 	return out
 }
 
-// site identifies a project: see [cloud.Project].
+// site identifies a project; see [cloud.Project].
 type site struct {
 	Cloud string `json:"cloud,omitempty"`
 	Place string `json:"place,omitempty"`
@@ -106,8 +109,8 @@ type site struct {
 
 func siteOf(p *cloud.Project) site { return site{p.Cloud, p.Place} }
 
-// project returns the cloud and the last word of the place. With several words, that is the ID of the project, which neither
-// another URL of the same Keystone nor another name of the region changes.
+// project returns the cloud and the last word of Place. If Place has several words, the last one is the ID of the project.
+// That ID stays the same when the URL of the Keystone or the name of the region changes.
 func (s site) project() string {
 	return s.Cloud + " " + s.Place[strings.LastIndexByte(s.Place, ' ')+1:]
 }
@@ -115,21 +118,21 @@ func (s site) project() string {
 func (s site) String() string { return strings.TrimSpace(s.Cloud + " " + s.Place) }
 
 const (
-	// minLosses is the number of losses that is never too many.
+	// minLosses is a number of losses that is never too many.
 	minLosses = 3
-	// serversShare and machinesShare are the divisors for the shares of the whole beyond which losses are too many: 10 % and 20
-	// %.
+	// serversShare and machinesShare are divisors of the total number. More losses than total/serversShare (10 %) or
+	// total/machinesShare (20 %) are too many.
 	serversShare  = 10
 	machinesShare = 5
 )
 
-// mostLosses returns how many of all may be lost: three, or a share.
+// mostLosses returns how many of all may be lost: minLosses or all/share, whichever is larger.
 func mostLosses(all, share int) int { return max(minLosses, all/share) }
 
-// tally counts servers or Nodes: lost are those without a Machine.
+// tally counts servers or Nodes: of is their number, and lost is the number of those without a Machine.
 type tally struct{ lost, of int }
 
-// excess returns by how many the losses exceed the limit; positive when too many are lost.
+// excess returns by how many the losses exceed the limit. A positive result means that too many are lost.
 func (t tally) excess() int { return t.lost - mostLosses(t.of, serversShare) }
 
 // tallies holds the tally of each project.
@@ -151,8 +154,9 @@ func (t tallies) sum() (all tally) {
 	return all
 }
 
-// tooMany reports whether too many are lost, in a single project or in all together. One project, for example a tenant's, does not
-// stop the others: when too many are lost only because of the worst project, worst is that project, and everywhere is false.
+// tooMany reports whether too many are lost, in a single project or in all projects together. A single project, for example a
+// tenant's, does not stop the others: when too many are lost only because of the worst project, worst is that project and
+// everywhere is false.
 func (t tallies) tooMany() (worst site, found, everywhere bool) {
 	alone := 0
 	var sites []site

@@ -8,10 +8,11 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// mostMarks is how many Nodes one round annotates as unmanaged, or removes that annotation from.
+// mostMarks is how many Nodes one round may change by setting or removing the annotation unmanaged.
 const mostMarks = 50
 
-// findNodes finds the Nodes with drover's labels whose Machine does not exist any more, and those that were never drover's.
+// findNodes finds the Nodes with drover's labels whose Machine does not exist any more, and the Nodes that were never
+// drover's.
 func (j *judgement) findNodes() {
 	j.rememberServers()
 	marked := tallies{}
@@ -35,7 +36,7 @@ func (j *judgement) findNodes() {
 	j.countNodes(marked, j.verdict.Orphans[first:])
 }
 
-// siteOfNode returns the project in which the server of a Node was seen; empty when it was not seen.
+// siteOfNode returns the project in which the server of a Node was seen; empty when the server was not seen.
 func (j *judgement) siteOfNode(n *Node) site {
 	if sites := j.memory.Servers[n.Server]; len(sites) > 0 {
 		return sites[0]
@@ -43,7 +44,7 @@ func (j *judgement) siteOfNode(n *Node) site {
 	return site{}
 }
 
-// countNodes stops the collection of Nodes when too many have no Machine, as countServers does for servers.
+// countNodes stops the collection of Nodes when too many Nodes have no Machine. countServers does the same for servers.
 func (j *judgement) countNodes(marked tallies, orphans []Orphan) {
 	worst, found, everywhere := marked.tooMany()
 	if !found || j.Confirmed {
@@ -67,7 +68,7 @@ func (j *judgement) countNodes(marked tallies, orphans []Orphan) {
 	}
 }
 
-// exists reports whether a tagged server exists, as far as known.
+// exists reports whether a tagged server is known to exist.
 func (j *judgement) exists(server cloud.ServerID) bool {
 	if j.servers == nil {
 		j.servers = map[cloud.ServerID]bool{}
@@ -90,7 +91,7 @@ func (j *judgement) hasMachine(n *Node) bool {
 func (j *judgement) node(n *Node) Orphan {
 	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n, sites: j.memory.Servers[n.Server]}
 	if n.worked(j.Now, j.Age) {
-		// Only rounds in which the Node does not work count.
+		// Only rounds in which the Node does not work are counted.
 		o.Why = fmt.Sprintf("is Ready, or was within the last %s, so its server works", j.Age)
 		return o
 	}
@@ -113,7 +114,7 @@ func (j *judgement) node(n *Node) Orphan {
 	return o
 }
 
-// rememberServers records the tagged servers, and drops those that neither exist nor have a Node.
+// rememberServers records the tagged servers. It drops the servers that do not exist any more and that no Node names.
 func (j *judgement) rememberServers() {
 	seen := j.memory.Servers
 	for server := range seen {
@@ -131,10 +132,11 @@ func (j *judgement) rememberServers() {
 	}
 }
 
-// unproven returns why the absence of a Node's server proves nothing; empty when it proves that the server is gone. The labels
-// of a Node do not name the cluster, so the server must have been seen with this cluster's owner tags, in a project that is
-// still listed. Other projects do not matter then; otherwise one of them, for example a tenant's, could keep all Nodes. For a
-// server that was never seen, an operator must confirm the deletion, and all projects must be known and lack the server.
+// unproven returns why it is not proven that a Node's server is gone; empty when it is proven. The labels of a Node do not
+// name the cluster, so the server must have been seen with this cluster's owner tags, in a project that is still listed.
+// Other projects do not matter in that case; otherwise one of them, for example a tenant's, could prevent the deletion of all
+// Nodes. If the server was never seen, an operator must confirm the deletion, and all projects must be known and must lack
+// the server.
 func (j *judgement) unproven(o *Orphan) string {
 	unknown := func(s site) bool { return j.project(s) == nil }
 	lost := slices.IndexFunc(o.sites, unknown)
@@ -157,8 +159,8 @@ func (j *judgement) unproven(o *Orphan) string {
 	return ""
 }
 
-// incomplete returns why the absence of a server from all projects proves nothing; empty when it proves that the server is
-// gone.
+// incomplete returns why the absence of a server from all projects does not prove that the server is gone; empty when it
+// does.
 func (j *judgement) incomplete() string {
 	if len(j.Projects) == 0 {
 		return "no project is known"
@@ -171,7 +173,8 @@ func (j *judgement) incomplete() string {
 	return ""
 }
 
-// mark plans to set or remove the Node's annotation unmanaged when that is a change. A young Node may still get its Machine.
+// mark plans to set or remove the Node's annotation unmanaged if that changes the Node. A young Node is left unchanged,
+// because it may still get its Machine.
 func (j *judgement) mark(n *Node, set bool) {
 	if n.Unmanaged == set || set && j.Now.Sub(n.Created) < j.Age || len(j.verdict.Marks) == mostMarks {
 		return

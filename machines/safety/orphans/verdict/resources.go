@@ -14,7 +14,7 @@ import (
 // order is the order in which resources are deleted.
 var order = []cloud.ResourceKind{cloud.ResourceServer, cloud.ResourceFloatingIP, cloud.ResourcePort}
 
-// findResources finds the resources without a Machine in the projects that are completely known.
+// findResources finds the resources without a Machine in all projects that are completely known.
 func (j *judgement) findResources() {
 	var found []placed
 	ownerless := map[home]bool{}
@@ -47,7 +47,7 @@ func (j *judgement) findResources() {
 	}
 }
 
-// placed is a resource with its project.
+// placed is a resource together with its project.
 type placed struct {
 	cloud.Resource
 	at site
@@ -59,8 +59,8 @@ type home struct {
 	machine types.UID
 }
 
-// countServers stops the collection when too many servers have no Machine. It also counts each project alone, so that many
-// servers in one project, for example a tenant's, do not hide that most servers of another have no Machine.
+// countServers stops the collection when too many servers have no Machine. It also counts each project alone: many servers in
+// one project, for example a tenant's, must not hide that most servers of another project have no Machine.
 func (j *judgement) countServers(servers tallies) {
 	worst, found, everywhere := servers.tooMany()
 	switch {
@@ -75,12 +75,14 @@ func (j *judgement) countServers(servers tallies) {
 	}
 }
 
-// lives reports whether a Machine exists, by the list or by the watch: while the two disagree, nothing is deleted.
+// lives reports whether the list or the watch shows that a Machine exists. While the list and the watch disagree, the Machine
+// counts as existing, and nothing of it is deleted.
 func (j *judgement) lives(uid types.UID) bool {
 	return j.living.uids[uid] || j.History.Seen[uid].Exists
 }
 
-// resource returns a resource without a Machine as an orphan. ownerless are the Machines that do not exist and have a server.
+// resource returns a resource without a Machine as an orphan. ownerless are the Machines that do not exist any more but still
+// have a server.
 func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 	o := Orphan{Kind: string(r.Kind), ID: r.ID, Name: r.Name, Machine: r.Machine, Resource: r.Resource, sites: []site{r.at}}
 	created := r.Seen
@@ -102,9 +104,9 @@ func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 	return o
 }
 
-// vanished returns why no resource of a missing Machine is collected: this process has seen the Machine, and the API server has
-// not reported its deletion. A list and a watch that lack the same Machines for a while would look like real deletions
-// otherwise.
+// vanished returns why no resource of a missing Machine is collected: this process has seen the Machine, and the API server
+// has not reported the Machine's deletion. Without this check, Machines that both the list and the watch lack for a while
+// would look deleted.
 func (j *judgement) vanished(machine types.UID) string {
 	last, seen := j.History.Seen[machine]
 	if !seen || last.Leaving || j.Confirmed {
@@ -113,8 +115,8 @@ func (j *judgement) vanished(machine types.UID) string {
 	return "its Machine has vanished although the API server has reported no deletion" + remedy
 }
 
-// protected returns why a server is never collected although its own Machine does not exist: an existing Machine has its ID or
-// name.
+// protected returns why a server is never collected although its own Machine does not exist: another Machine that exists
+// names the server's ID or has its name.
 func (j *judgement) protected(r cloud.Resource) string {
 	if j.living.servers[r.Key] || j.living.nodes[r.Name] {
 		return "a Machine names this server, or has its name; an operator may let it adopt the server"
@@ -122,14 +124,15 @@ func (j *judgement) protected(r cloud.Resource) string {
 	return ""
 }
 
-// nodeOf returns the Node of a server without a Machine, nil when it has none, and why the server may not be deleted with it.
+// nodeOf returns the Node of a server that has no Machine; nil when the server has no Node. why is the reason not to delete
+// the server together with that Node; empty when it may be deleted.
 func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 	n = j.byServer[r.Key]
 	if n == nil {
 		n = j.byOwner[r.Machine]
 	}
 	if n == nil {
-		// A Node without a provider ID and owner label has the name of its server.
+		// A Node that has neither a provider ID nor an owner label has the name of its server.
 		n = j.byName[r.Name]
 	}
 	if n == nil {
@@ -151,16 +154,16 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 	return n, why
 }
 
-// saw reports whether this process has seen the Machine of a server come and go. A server that is older than a definition may
-// have lost its Machine when the definition's predecessor was deleted, perhaps by mistake.
+// saw reports whether this process has seen the server's Machine, and the server is not older than the CRDs. If the server is
+// older than a CRD, its Machine may have been deleted because an earlier CRD was, perhaps by mistake.
 func (j *judgement) saw(r cloud.Resource) bool {
 	_, seen := j.History.Seen[r.Machine]
 	return seen && !r.Created.Before(j.Defined)
 }
 
-// compareResources compares the creation times of resources without a Machine with the known leaders of the cluster. A resource
-// that no leader of this cluster can have created belongs to another cluster, or to a time before a restore. It stops the
-// collection in its project.
+// compareResources compares the creation times of resources without a Machine with the known leaders of the cluster. A
+// resource that no leader of this cluster can have created belongs to another cluster, or to a time before a restore. Such a
+// resource stops the collection in its project.
 func (j *judgement) compareResources() {
 	for i := range j.verdict.Orphans {
 		r, at := &j.verdict.Orphans[i].Resource, j.verdict.Orphans[i].sites[0]

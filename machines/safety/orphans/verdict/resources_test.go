@@ -22,7 +22,7 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(s *Snapshot)
-		// why is a part of the reason why the one other orphan is kept.
+		// why is a part of the reason why the only other orphan is not deleted.
 		want []string
 		why  string
 	}{
@@ -258,7 +258,7 @@ func TestServersWithANodeAreDrainedFirst(t *testing.T) {
 	})
 }
 
-// isOverdue reports whether the drain for an orphan has reached its timeout in the last of so many rounds.
+// isOverdue reports whether, in the last of the given number of rounds, the drain for an orphan has reached its timeout.
 func isOverdue(o Orphan, passes int) bool {
 	now := noon.Add(time.Duration(passes-1) * period)
 	return !o.DrainUntil.IsZero() && !now.Before(o.DrainUntil)

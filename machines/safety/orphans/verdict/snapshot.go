@@ -10,28 +10,30 @@ import (
 
 // Settings are decisions of the operator.
 type Settings struct {
-	// ReportOnly makes rounds find and report orphans, and change nothing.
+	// ReportOnly makes rounds find and report orphans without changing anything.
 	ReportOnly bool
 	// Age is how old a resource or Node must be before it may be deleted.
 	Age time.Duration
 	// MaxPerPass is how many resources and Nodes one round may delete.
 	MaxPerPass int
-	// DrainTimeout is how long the pods of an orphan's Node are evicted under their disruption budgets; 0 or less: not at all.
+	// DrainTimeout is how long the pods of an orphan's Node are evicted with respect for their disruption budgets. 0 or less
+	// means that pods are not evicted.
 	DrainTimeout time.Duration
 }
 
-// Snapshot is the input of one round. The resources were read before the Machines, so the list of Machines includes the Machine
-// of each resource.
+// Snapshot is the input of one round. The resources were read before the Machines, so the list of Machines contains the
+// Machine of each resource.
 type Snapshot struct {
 	Settings
 	Now time.Time
-	// Stale is why the reads may be out of date, for people, such as an API server that does not answer. Empty: they are not.
+	// Stale is why the reads may be out of date, for example because an API server does not answer. The text is for people;
+	// empty means that the reads are up to date.
 	Stale string
 	// ClusterID is the ID in the owner tags of the resources.
 	ClusterID string
-	// Confirmed reports whether an operator has confirmed that all orphans may be deleted, however many.
+	// Confirmed reports whether an operator has confirmed that all orphans may be deleted, whatever their number.
 	Confirmed bool
-	// Defined is the creation time of the youngest definition whose deletion deletes Machines.
+	// Defined is the creation time of the youngest of the CRDs whose deletion deletes Machines.
 	Defined  time.Time
 	Machines Machines
 	Projects []cloud.Project
@@ -41,7 +43,7 @@ type Snapshot struct {
 
 // Machines is a live list of the Machines of all namespaces.
 type Machines struct {
-	// Failed is why there is no complete list. Empty: there is one.
+	// Failed is why the list is not complete; empty when it is complete.
 	Failed string
 	// Version is the resource version of the list.
 	Version string
@@ -53,9 +55,9 @@ type Machine struct {
 	UID types.UID
 	// Name is namespace/name.
 	Name string
-	// Server is the server that spec.providerID names; empty when it names none.
+	// Server is the server that spec.providerID names; empty when it names no server.
 	Server cloud.ServerID
-	// ServerName is the name of the Machine's server, which is set before there is a server.
+	// ServerName is the name of the Machine's server. It is set before the server exists.
 	ServerName string
 	// NodeName is the name in status.nodeRef; empty before the Node has joined.
 	NodeName string
@@ -65,18 +67,20 @@ type Machine struct {
 type Node struct {
 	Name string
 	UID  types.UID
-	// ProviderID is the Node's provider ID, Server the server that it names; empty: none of a known cloud.
+	// ProviderID is the Node's provider ID. Server is the server that ProviderID names; empty when ProviderID names no server
+	// of a known cloud.
 	ProviderID string
 	Server     cloud.ServerID
-	// OwnedBy and Machine are drover's label and annotation: the UID of a Machine, and its namespace/name. Either may be empty.
+	// OwnedBy is drover's label with the UID of a Machine. Machine is drover's annotation with the Machine's namespace/name.
+	// Either may be empty.
 	OwnedBy types.UID
 	Machine string
 	Created time.Time
-	// Ready reports whether the Node's condition Ready is True. Changed is the last transition of condition Ready; zero: there is no such
-	// condition.
+	// Ready reports whether the Node's condition Ready is True. Changed is the last transition of that condition; zero means
+	// that the Node has no condition Ready.
 	Ready   bool
 	Changed time.Time
-	// ControlPlane names the label or taint of the control plane; empty: it has none.
+	// ControlPlane is the label or taint that makes the Node part of the control plane; empty when there is none.
 	ControlPlane string
 	// Finalizers reports whether the Node has finalizers of other controllers.
 	Finalizers bool
@@ -87,8 +91,8 @@ type Node struct {
 // hasLabels reports whether the Node has drover's label or annotation.
 func (n *Node) hasLabels() bool { return n.OwnedBy != "" || n.Machine != "" }
 
-// worked reports whether the Node is Ready, or was within the given time: a kubelet that misses one report still runs its pods.
-// A Node that is younger than that and has no condition Ready counts as working.
+// worked reports whether the Node is Ready, or was Ready within the given time: a kubelet that misses one report still runs
+// its pods. A Node that is younger than the given time and has no condition Ready counts as working.
 func (n *Node) worked(now time.Time, while time.Duration) bool {
 	since := n.Changed
 	if since.IsZero() {
@@ -97,19 +101,20 @@ func (n *Node) worked(now time.Time, while time.Duration) bool {
 	return n.Ready || now.Sub(since) < while
 }
 
-// History is what this process knows of the past.
+// History is what this process knows about the past.
 type History struct {
-	// Since is since when this process is the leader, and sees every Machine. Zero: not known.
+	// Since is the time since which this process has been the leader and has seen every Machine; zero means that it is not
+	// known.
 	Since time.Time
-	// Seen are the Machines that this process has seen, existing or not.
+	// Seen are the Machines that this process has seen, whether they still exist or not.
 	Seen map[types.UID]Sighting
 }
 
 // Sighting is the last known state of a Machine.
 type Sighting struct {
-	// Leaving reports whether it was being deleted, or the API server reported its deletion.
+	// Leaving reports whether the Machine was being deleted, or the API server has reported its deletion.
 	Leaving bool
-	// Exists reports whether the watch still shows it. Then a list that lacks it is not trusted.
+	// Exists reports whether the watch still shows the Machine. If it does, a list without the Machine is not trusted.
 	Exists bool
 }
 
@@ -119,16 +124,16 @@ type Span struct {
 	To   time.Time `json:"to"`
 }
 
-// clockMargin is how far the clocks of the cloud and of the cluster may differ. With a difference, more resources count as
+// clockMargin is how far the clocks of the cloud and of the cluster may differ. If they differ more, more resources count as
 // created without a leader, never fewer.
 const clockMargin = 2 * time.Minute
 
-// Contains reports whether a time lies inside the span, or so close to one of its ends that differing clocks may have moved it
-// out.
+// Contains reports whether a time lies inside the span. A time so close to one of the span's ends that differing clocks may
+// have moved it out of the span counts as inside.
 func (s Span) Contains(t time.Time) bool {
 	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))
 }
 
-// Matters reports whether a span without a leader is so long that a resource may have been created in it by a drover which the
-// cluster does not know. Taking over the lease of a dead process takes no longer than a minute.
+// Matters reports whether a span without a leader is so long that a drover which the cluster does not know may have created a
+// resource in it. Taking over the lease of a dead process takes no longer than a minute.
 func Matters(s Span) bool { return s.To.Sub(s.From) > time.Minute }

@@ -10,31 +10,33 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// Reason is why orphans are not collected.
+// Reason is a reason why orphans are not collected.
 type Reason string
 
 // Reasons why a round makes no decision.
 const (
 	// Stale means that the reads may be out of date.
 	Stale Reason = "Stale"
-	// Unreadable means that there is no complete list of the Machines.
+	// Unreadable means that there is no complete list of Machines.
 	Unreadable Reason = "MachinesUnreadable"
-	// NoMachines means that the list of Machines is empty, and there are resources with the cluster's owner tags.
+	// NoMachines means that the list of Machines is empty although there are resources with the cluster's owner tags.
 	NoMachines Reason = "NoMachines"
 )
 
-// Reasons that remain until an operator confirms that orphans may be collected. Forgotten and Foreign apply only to the project
-// of the resource, because each such resource is evidence only in its own project.
+// Reasons that last until an operator confirms that orphans may be collected. Forgotten and Foreign apply only to the project
+// of the resource, because such a resource is evidence only in its own project.
 const (
 	// Lost means that too many Machines vanished although no deletion was reported.
 	Lost Reason = "MachinesLost"
 	// Older means that the list of Machines is older than an earlier one.
 	Older Reason = "MachinesOlder"
-	// Forgotten means that a server, port or floating IP was created when, as far as the cluster knows, there was no leader.
+	// Forgotten means that a server, port or floating IP was created at a time when, as far as the cluster knows, there was
+	// no leader.
 	Forgotten Reason = "CreatedUnderNobody"
-	// Foreign means that a resource was created while this process was the leader, for a Machine that it has never seen.
+	// Foreign means that a resource was created while this process was the leader, and that its Machine was never seen by
+	// this process.
 	Foreign Reason = "CreatedByAnother"
-	// NewID means that the cluster ID differs from the one of the last round that was allowed to collect.
+	// NewID means that the cluster ID differs from the cluster ID of the last round that was allowed to collect.
 	NewID Reason = "NewClusterID"
 )
 
@@ -44,7 +46,7 @@ const (
 	TooMany Reason = "TooManyServers"
 	// TooManyNodes means that too many of the labeled Nodes of a project, or of several, have no Machine.
 	TooManyNodes Reason = "TooManyNodes"
-	// Held means that the mass-deletion guard of a project holds vanished servers.
+	// Held means that the mass-deletion guard of a project holds back servers that have vanished.
 	Held Reason = "ProjectHeld"
 	// Incomplete means that the resources of a project are not completely known.
 	Incomplete Reason = "ProjectIncomplete"
@@ -57,7 +59,7 @@ var Reasons = []Reason{Stale, Unreadable, NoMachines, Lost, Older, Forgotten, Fo
 type Stop struct {
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Project is the name of the project to which the reason applies; empty: it applies to all.
+	// Project is the name of the project to which the reason applies; empty when the reason applies to all projects.
 	Project string `json:"project,omitempty"`
 }
 
@@ -66,27 +68,29 @@ const KindNode = "node"
 
 // Orphan is a resource or Node that has no Machine any more.
 type Orphan struct {
-	// Kind is server, port, floating IP or node; ID is the name of a Node.
+	// Kind is server, port, floating IP or node. ID is the resource's ID, or the name of a Node.
 	Kind, ID, Name string
-	// Machine is the UID in its owner tag or label; it may be empty for a Node.
+	// Machine is the Machine's UID in the owner tag or label; it may be empty for a Node.
 	Machine types.UID
-	// Delete reports whether the orphan is to be deleted now. Why explains, for people, why not; empty when it is.
+	// Delete reports whether the orphan is to be deleted now. Why explains to people why it is not; empty when it is to be
+	// deleted.
 	Delete bool
 	Why    string
-	// Stopped is the reason of a [Stop], when that is why the orphan is not deleted.
+	// Stopped is the Reason of the [Stop] because of which the orphan is not deleted; empty when no Stop applies.
 	Stopped Reason
-	// Resource is set unless the orphan is a Node. Node is the Node itself, or the Node of a server, which is drained before
-	// the server is deleted; nil: there is none.
+	// Resource is the resource, unless the orphan is a Node. Node is the orphan if it is a Node, or the Node of a server,
+	// which is drained before the server is deleted. Node is nil when the orphan has none.
 	Resource cloud.Resource
 	Node     *Node
-	// DrainUntil is until when the Node of a server may be drained. Zero: its drain has not begun.
+	// DrainUntil is when the drain of a server's Node must end; zero means that the drain has not begun.
 	DrainUntil time.Time
 
-	// sites are the projects of the orphan: that of the resource, or those in which the server of the Node was seen.
+	// sites are the projects of the orphan: the project of a resource, or the projects in which the server of a Node was
+	// seen.
 	sites []site
 }
 
-// Places returns the Place of each project in which the server of a Node was seen; empty when it was never seen.
+// Places returns the Place of each project in which the server of a Node was seen; empty when the server was never seen.
 func (o *Orphan) Places() (places []string) {
 	for _, s := range o.sites {
 		places = append(places, s.Place)
@@ -94,8 +98,8 @@ func (o *Orphan) Places() (places []string) {
 	return places
 }
 
-// MayBelongTo reports whether a Machine has, or may have, the server or the Node of an orphan: by the UID or the name in owner
-// tags and labels, by the server that the Machine names, or by the names of its server and Node.
+// MayBelongTo reports whether a Machine has, or may have, the server or the Node of an orphan. It compares the UID and the
+// name in owner tags and labels, the server that the Machine names, and the names of the Machine's server and Node.
 func (o *Orphan) MayBelongTo(m *Machine) bool {
 	named := func(name string) bool { return name != "" && (m.ServerName == name || m.NodeName == name) }
 	has := func(uid types.UID, server cloud.ServerID) bool {
@@ -107,10 +111,10 @@ func (o *Orphan) MayBelongTo(m *Machine) bool {
 	return o.Node != nil && (has(o.Node.OwnedBy, o.Node.Server) || named(o.Node.Name) || m.Name == o.Node.Machine)
 }
 
-// BeingDeleted is the Why of an orphan whose deletion was accepted a short time ago.
+// BeingDeleted is the Why of an orphan whose deletion was accepted shortly before.
 const BeingDeleted = "is being deleted: it has no Machine"
 
-// key identifies the orphan in memory.
+// key identifies the orphan in the memory.
 func (o *Orphan) key() string { return o.Kind + " " + o.ID }
 
 // NodeMark is a Node whose annotation unmanaged is to be set or removed.
@@ -121,16 +125,17 @@ type NodeMark struct {
 
 // Verdict is the result of a round.
 type Verdict struct {
-	// Judged is false when the round made no decision: Stops has the reasons.
+	// Judged reports whether the round made a decision. If it is false, Stops has the reasons.
 	Judged bool
-	// Stops are why nothing at all is collected. Skipped are why nothing is collected in some projects, or why no Nodes are.
+	// Stops are the reasons why nothing at all is collected. Skipped are the reasons why nothing is collected in some
+	// projects, or why no Nodes are collected.
 	Stops, Skipped []Stop
-	// Orphans are servers, then floating IPs, then ports, then Nodes.
+	// Orphans lists servers first, then floating IPs, then ports, then Nodes.
 	Orphans []Orphan
 	Marks   []NodeMark
 }
 
-// remedy ends the messages about what an operator must confirm.
+// remedy ends each message that asks an operator for a confirmation.
 const remedy = `. If these have no Machine any more and may be deleted, set the annotation ` + v1alpha1.AnnotationCollect + `: "yes" on the ConfigMap with the cluster ID, and remove it afterwards`
 
 // Judge decides about all resources and Nodes without a Machine.
@@ -151,7 +156,7 @@ func Judge(s *Snapshot, before Memory) (Verdict, Memory) {
 	return j.verdict, j.memory
 }
 
-// unfit returns why no decision can be made.
+// unfit returns why no decision can be made; its Reason is empty when a decision can be made.
 func (j *judgement) unfit() Stop {
 	switch {
 	case j.Stale != "":
@@ -178,7 +183,7 @@ func (j *judgement) anythingMarked() bool {
 	return false
 }
 
-// confirm applies an operator's confirmation: it drops all holds.
+// confirm applies an operator's confirmation by dropping all holds.
 func (j *judgement) confirm() {
 	if j.Confirmed {
 		j.memory.Stored = Stored{ClusterID: j.ClusterID}
@@ -186,7 +191,7 @@ func (j *judgement) confirm() {
 	}
 }
 
-// hold records why nothing is collected before an operator confirms it. The first reason stays.
+// hold records why nothing is collected until an operator confirms it. The first reason stays.
 func (j *judgement) hold(reason Reason, format string, args ...any) {
 	if j.memory.Stored.Hold.Reason == "" && !j.Confirmed {
 		j.memory.Stored.Hold = Stop{Reason: reason, Message: fmt.Sprintf(format, args...) + remedy}
