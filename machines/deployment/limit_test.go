@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// limited returns a reconciler with the limit most, and two deployments. Each deployment has a set of another template with leaving old
-// Machines that are being deleted.
+// limited returns a reconciler with the limit most, and two deployments. Each deployment has a set of another template with old Machines
+// that are being deleted; leaving is their number.
 func limited(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 	t.Helper()
 	scheme := runtime.NewScheme()
