@@ -46,7 +46,7 @@ func ofNewSet(s rollout.Snapshot, made *v1alpha1.MachineSet) (Outcome, string) {
 	return Rolled, fmt.Sprintf("its template differs from that of set %s: %s", newest.Name, strings.Join(differences, "; "))
 }
 
-// newestWithMachines returns the set of the highest revision that has Machines; nil when none has.
+// newestWithMachines returns the set with the highest revision among those that have Machines; nil when no set has Machines.
 func newestWithMachines(sets []rollout.SetState) *v1alpha1.MachineSet {
 	var newest *v1alpha1.MachineSet
 	highest := int64(-1)
@@ -91,7 +91,7 @@ func ofSizes(s rollout.Snapshot, plan rollout.Plan) (Outcome, string) {
 	return Made, all
 }
 
-// withMachines returns how many sets have Machines.
+// withMachines returns how many of the sets have Machines.
 func withMachines(sets []rollout.SetState) (n int) {
 	for _, s := range sets {
 		if len(s.Machines) > 0 {

@@ -80,8 +80,8 @@ func rowOf(m *v1alpha1.Machine, f machine.Forecast) row {
 	return row{Left, fmt.Sprintf("%s (%s)", f.Step, f.Reason)}
 }
 
-// OfResource predicts what drover would do with a cloud resource that has the owner tags of this cluster. ok is false when its Machine
-// exists (living), because the Machine's own entry covers the resource.
+// OfResource predicts what drover would do with a cloud resource that has the owner tags of this cluster. living reports whether the
+// resource's Machine exists. In that case ok is false, because the Machine's own entry covers the resource.
 func OfResource(r cloud.Resource, living, deletes bool) (e Entry, ok bool) {
 	if living {
 		return Entry{}, false

@@ -18,11 +18,11 @@ type Outcome string
 const (
 	// Kept means that drover manages the object as it is.
 	Kept Outcome = "kept"
-	// Waits means that drover does nothing until something that is under way has ended.
+	// Waits means that drover does nothing until an operation that is under way has ended.
 	Waits Outcome = "waits"
-	// Made means that something is missing, and drover creates it.
+	// Made means that drover creates something that is missing.
 	Made Outcome = "made"
-	// Rolled means that Machines are replaced because their template differs.
+	// Rolled means that drover replaces Machines because their template differs from the current one.
 	Rolled Outcome = "rolled"
 	// Deleted means that the object, its server or some of its Machines are deleted.
 	Deleted Outcome = "deleted"
@@ -53,7 +53,7 @@ type Finding struct {
 	// Subject is what the finding is about, such as "webhook".
 	Subject string `json:"subject"`
 	Message string `json:"message"`
-	// Remedy is what the operator should do. Empty: nothing.
+	// Remedy is what the operator should do; empty when there is nothing to do.
 	Remedy string `json:"remedy,omitempty"`
 }
 
@@ -61,11 +61,11 @@ type Finding struct {
 type Report struct {
 	Entries  []Entry   `json:"objects"`
 	Findings []Finding `json:"findings"`
-	// Incomplete lists what could not be read, as text. The report does not cover these objects.
+	// Incomplete lists, as text, what the survey could not read. The report does not cover these objects.
 	Incomplete []string `json:"incomplete,omitempty"`
 }
 
-// Disruptive reports whether anything would be rolled or deleted.
+// Disruptive reports whether drover would roll or delete anything.
 func (r *Report) Disruptive() bool {
 	return slices.ContainsFunc(r.Entries, func(e Entry) bool { return e.Outcome == Rolled || e.Outcome == Deleted })
 }
@@ -80,7 +80,7 @@ func (r *Report) Sort() {
 	})
 }
 
-// WriteJSON writes the report as one JSON document, with a summary: how many objects of each kind have each outcome.
+// WriteJSON writes the report as one JSON document. Its summary holds how many objects of each kind have each outcome.
 func (r *Report) WriteJSON(out io.Writer) error {
 	encoder := json.NewEncoder(out)
 	encoder.SetIndent("", "  ")

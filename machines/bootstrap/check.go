@@ -15,8 +15,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// check returns an error for values that a kubelet or a shell on the server could not handle. No value that passes can end the quotes, the
-// line or the document that it is written into.
+// check returns an error for values that a kubelet or a shell on the server could not handle. A value that passes the check cannot end the
+// quotes, the line or the document into which it is written.
 func (in *Input) check() error {
 	if _, err := version.ParseSemantic(in.KubeletVersion); err != nil {
 		return problem("spec.versions.kubelet %q is not a version such as 1.33.4", in.KubeletVersion)
@@ -83,7 +83,7 @@ func checkKey(field, key string) error {
 	return nil
 }
 
-// ipFamilies lists the values of network.ipFamily; empty is IPv4.
+// ipFamilies lists the values of network.ipFamily. The empty value means IPv4.
 var ipFamilies = []string{"", "IPv4", "IPv6", "IPv4+IPv6", "IPv6+IPv4"}
 
 // checkNetwork refuses static addresses: a server gets its address from its port, and all servers of a deployment have the same

@@ -52,7 +52,7 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 		written = append(written, writeFile{"/etc/systemd/system/" + u.name, "0644", u.content})
 		enable, start = append(enable, u.name), append(start, u.name)
 	}
-	// cloud-init does not wait for the setup, which may take minutes, because it has other tasks.
+	// cloud-init has other tasks. It does not wait for the setup, which may take minutes.
 	c.RunCmd = [][]string{{"systemctl", "daemon-reload"}, enable, start}
 	body, err := toYAML(c)
 	if err != nil {

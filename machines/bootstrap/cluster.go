@@ -20,8 +20,8 @@ type endpoint struct {
 	ca     []byte
 }
 
-// readEndpoint returns the address and CA in kube-public/cluster-info, else those of drover's own connection. A server that the operator
-// has configured replaces the address.
+// readEndpoint returns the address and CA in kube-public/cluster-info, or else those of drover's own connection. When the operator has
+// configured a server, it replaces the address.
 func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoint, error) {
 	e, err := clusterInfo(ctx, reader)
 	if err != nil {
@@ -49,14 +49,15 @@ func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoi
 	return e, nil
 }
 
-// ClusterInfoServer returns the URL of the API server that ConfigMap kube-public/cluster-info names; empty when it names
+// ClusterInfoServer returns the URL of the API server that the ConfigMap kube-public/cluster-info names; empty when the ConfigMap names
 // none.
 func ClusterInfoServer(ctx context.Context, reader client.Reader) (string, error) {
 	e, err := clusterInfo(ctx, reader)
 	return e.server, err
 }
 
-// clusterInfo reads the ConfigMap that the cluster's installer created for joining nodes. It returns an empty endpoint when there is none.
+// clusterInfo reads the ConfigMap that the cluster's installer created for joining nodes. It returns an empty endpoint when there is no
+// such ConfigMap.
 func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	var cm corev1.ConfigMap
 	key := types.NamespacedName{Namespace: metav1.NamespacePublic, Name: "cluster-info"}
@@ -74,12 +75,12 @@ func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	if len(names) == 0 {
 		return endpoint{}, nil
 	}
-	// Installers write one cluster; of several, the first by name is used.
+	// Installers write one cluster. If there are several, the first one by name is used.
 	c := kubeconfig.Clusters[names[0]]
 	return endpoint{server: c.Server, ca: c.CertificateAuthorityData}, nil
 }
 
-// clusterDNS returns the address of the cluster's DNS service; empty when there is none.
+// clusterDNS returns the address of the cluster's DNS service; empty when there is no such service.
 func clusterDNS(ctx context.Context, reader client.Reader) ([]string, error) {
 	var s corev1.Service
 	key := types.NamespacedName{Namespace: metav1.NamespaceSystem, Name: "kube-dns"}

@@ -18,7 +18,7 @@ func TestTheAddressOfTheAPIServer(t *testing.T) {
 		name   string
 		info   *corev1.ConfigMap
 		change func(*Options)
-		server string // or after "waits: " a part of the message
+		server string // the server, or after "waits: " a part of the message
 		ca     string
 	}{
 		{"cluster-info", info, nil, "https://public:6443", "public CA"},

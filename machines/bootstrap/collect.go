@@ -19,8 +19,8 @@ import (
 // collectEvery is the interval between two searches for leftover tokens.
 const collectEvery = 10 * time.Minute
 
-// Collector deletes tokens that outlived their Machine: the Machine is gone, was created again under its name, or has joined. A Machine
-// deletes its own token; the Collector handles Machines that were removed by hand or lost their finalizers.
+// Collector deletes tokens that are no longer needed: the token's Machine is gone, was deleted and created again under its name, or has
+// joined. A Machine deletes its own token; the Collector handles Machines that were removed by hand or lost their finalizers.
 type Collector struct {
 	Source *Source
 	Clock  clock.WithTicker
@@ -47,8 +47,8 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// Collect searches once, and returns how many tokens it deleted. It reads each Machine from the API server, because a Machine that is
-// missing in a cache may exist.
+// Collect searches once, and returns how many tokens it deleted. It reads each Machine from the API server, because a Machine that a
+// cache does not show may exist.
 func (s *Source) Collect(ctx context.Context) (int, error) {
 	var list corev1.SecretList
 	err := s.Tokens.Reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{v1alpha1.LabelTokenMachine})

@@ -45,7 +45,7 @@ type document struct {
 	units []unit
 }
 
-// document returns what every operating system gets.
+// document returns the content that every operating system gets.
 func (in *Input) document() (*document, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (in *Input) document() (*document, error) {
 	return d, nil
 }
 
-// builtin lists the files that are the same everywhere; their content is in a file of this package.
+// builtin lists the files that are the same on every server. Their content is in files of this package.
 var builtin = []file{
 	{"/etc/modules-load.d/kubernetes.conf", 0o644, "modules.conf"},
 	{"/etc/sysctl.d/90-kubernetes.conf", 0o644, "sysctl.conf"},
@@ -103,7 +103,8 @@ var builtinUnits = []string{"drover-setup.service", "kubelet.service", "drover-r
 // packagesUnit installs [Input.packages]. Only systems with packages get it.
 const packagesUnit = "drover-packages.service"
 
-// packages returns the names of the packages to install beside the kubelet, separated by spaces; empty on systems without packages.
+// packages returns the names of the packages to install in addition to the kubelet, separated by spaces; empty on systems without
+// packages.
 func (in *Input) packages() string {
 	if in.Provider.OperatingSystem != "ubuntu" {
 		return ""
@@ -122,7 +123,7 @@ func (d *document) add(list []file) error {
 	return nil
 }
 
-// machineFiles returns the files that the Machine's own config asks for.
+// machineFiles returns the files that the Machine's own config requires.
 func (in *Input) machineFiles() []file {
 	var out []file
 	if n := in.Provider.Network; n != nil && len(n.DNS.Servers) > 0 {
@@ -134,7 +135,7 @@ func (in *Input) machineFiles() []file {
 	return out
 }
 
-// siteFiles returns the files that the operator's settings ask for.
+// siteFiles returns the files that the operator's settings require.
 func (in *Input) siteFiles() ([]file, error) {
 	out, err := in.Site.registryFiles()
 	if err != nil {

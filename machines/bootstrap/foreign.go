@@ -12,16 +12,16 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// text is user data with placeholders that another program or a user wrote. managed is true for operating-system-manager's, which has its
-// own token. found is true when there is such a text; otherwise drover writes the user data itself.
+// text is user data with placeholders that another program or a user wrote. managed is true when operating-system-manager wrote it; such
+// user data has its own token. found is true when there is such user data; otherwise drover writes the user data itself.
 type text struct {
 	content string
 	managed bool
 	found   bool
 }
 
-// foreign returns user data that drover did not write: operating-system-manager's when that manages the deployment, else
-// overwriteCloudConfig, else that of the Machine's class.
+// foreign returns user data that drover did not write: operating-system-manager's when that program manages the deployment, else
+// overwriteCloudConfig, else the user data of the Machine's class.
 func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (text, error) {
 	if ManagedByOSM(owners.Deployment) {
 		content, err := s.managed(ctx, owners)
@@ -34,8 +34,8 @@ func (s *Source) foreign(ctx context.Context, m *v1alpha1.Machine, owners Owners
 	return text{content: content, found: content != ""}, err
 }
 
-// managed reads what operating-system-manager created for the set's revision. While that is missing, or is for another revision, nothing
-// replaces it (MC-45).
+// managed reads the user data that operating-system-manager created for the set's revision. While that user data is missing, or is for
+// another revision, drover uses no other user data in its place (MC-45).
 func (s *Source) managed(ctx context.Context, o Owners) (string, error) {
 	key := types.NamespacedName{Namespace: namespaceCloudInit, Name: fmt.Sprintf("%s-%s-bootstrap-config", o.Deployment.Name, o.Deployment.Namespace)}
 	var secret corev1.Secret
@@ -53,8 +53,8 @@ func (s *Source) managed(ctx context.Context, o Owners) (string, error) {
 	return content, nil
 }
 
-// ofClass returns the user data of the Machine's class: key userData, else cloudConfig, of secretRef, overridden by the keys of
-// credentialsSecretRef. It returns "" when there is none.
+// ofClass returns the user data of the Machine's class: the key userData, else cloudConfig, of secretRef. The keys of
+// credentialsSecretRef take precedence. It returns "" when there is no such user data.
 func (s *Source) ofClass(ctx context.Context, m *v1alpha1.Machine) (string, error) {
 	spec, err := m.Spec.Provider()
 	if err != nil {
@@ -112,8 +112,8 @@ func (s *Source) layer(ctx context.Context, m *v1alpha1.Machine, namespace strin
 	return nil
 }
 
-// mayRead reports whether a reference may be followed: outside of the Machine's namespace only into namespaces that the operator has
-// allowed (MC-12).
+// mayRead reports whether drover may follow a reference. A reference to another namespace than the Machine's is allowed only when the
+// operator has allowed that namespace (MC-12).
 func (s *Source) mayRead(m *v1alpha1.Machine, namespace string) error {
 	if namespace == m.Namespace || slices.Contains(s.options.AllowedNamespaces, namespace) {
 		return nil
@@ -122,7 +122,8 @@ func (s *Source) mayRead(m *v1alpha1.Machine, namespace string) error {
 		namespace, m.Namespace, m.Namespace, namespace, v1alpha1.BindReferences(s.options.ServiceAccount, namespace))
 }
 
-// secret reads a Secret from the API server itself. It returns a *[Waiting] for a Secret that is missing, or that drover may not read.
+// secret reads a Secret from the API server itself. It returns a *[Waiting] for a Secret that does not exist, or that drover may not
+// read.
 func (s *Source) secret(ctx context.Context, key types.NamespacedName, into *corev1.Secret) error {
 	err := s.options.Control.GetAPIReader().Get(ctx, key, into)
 	switch {
@@ -138,7 +139,8 @@ func (s *Source) secret(ctx context.Context, key types.NamespacedName, into *cor
 	return nil
 }
 
-// foreignUserData fills the Machine's name into a text, and a token when the text has a place for one and has none of its own.
+// foreignUserData fills the Machine's name into a text. It also fills in a token when the text has a placeholder for one and no token
+// of its own.
 func (s *Source) foreignUserData(ctx context.Context, m *v1alpha1.Machine, t text) ([]byte, error) {
 	var token Token
 	if !t.managed && wantsToken(t.content) {

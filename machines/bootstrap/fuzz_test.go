@@ -16,14 +16,14 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// hostile lists texts that could end what they are written into.
+// hostile lists texts that could end the string, line or document into which they are written.
 var hostile = []string{
 	"", "a", "$(reboot)", "`reboot`", "a'b", `a"b`, `a\`, "a\nb: c", "a\r\nb", "a\x00b", "x --anonymous-auth=true", "a,b=c", "- a", "#", "{{}}", "%s", "é", "\u2028",
 	"'; reboot #", "\"\nruncmd: [[reboot]]\n", "<<EOF", "a: |\n  b", strings.Repeat("a", 300), "\xff", "a=b", "*", "~", "yes", "0x10",
 }
 
-// FuzzUserData writes any text into every field that a user or an operator fills. The text is refused, or has no other effect: the document
-// has the same files, commands and settings as with a harmless text.
+// FuzzUserData writes arbitrary texts into every field that a user or an operator fills. The text must be refused, or must have no other
+// effect: the document has the same files, commands and settings as with a harmless text.
 func FuzzUserData(f *testing.F) {
 	for _, text := range hostile {
 		for field := range fields {
@@ -121,7 +121,8 @@ func checkContained(t *testing.T, system string, field struct {
 	}
 }
 
-// checkConfiguration reads the kubelet's configuration as the kubelet does: it has no unknown key, no key twice, and the requested values.
+// checkConfiguration reads the kubelet's configuration as the kubelet does. It checks that no key is unknown, that no key occurs twice,
+// and that the values are the requested ones.
 func checkConfiguration(t *testing.T, in *Input, text string) {
 	t.Helper()
 	var config kubeletconfig.KubeletConfiguration

@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// host is a directory that the setup script takes for a server's disk. Its programs are stubs, and its network is a directory.
+// host is a directory that stands for a server's disk when the setup script runs. Its programs are stubs, and its network is a
+// directory.
 type host struct {
 	*testing.T
 	root string
@@ -26,7 +27,7 @@ const (
 	hostID         = "0a1b2c3d-0000-4000-8000-000000000001"
 )
 
-// hostSysctl returns a sysctl program that sets the keys of the files in a directory, and fails for any other key.
+// hostSysctl returns a sysctl program that sets the keys that exist as files in a directory, and fails for any other key.
 func hostSysctl(folder string) string {
 	return `#!/bin/bash
 result=0
@@ -91,7 +92,7 @@ cat "$file"
 	return h
 }
 
-// local replaces the paths in the script by paths below the root.
+// local replaces the paths in the script by paths below the root of the host.
 func (h *host) local(text string) string {
 	var pairs []string
 	for _, dir := range []string{"/etc/", "/opt/", "/run/", "/var/lib/", "/dev/disk/", "/usr/local/", "/proc/sys/"} {
@@ -127,7 +128,7 @@ func (h *host) publish(name string, content []byte, checksums string) {
 	h.write("web/"+checksums, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), name))
 }
 
-// publishAll offers everything that a bare image lacks.
+// publishAll offers every download that a bare image lacks.
 func (h *host) publishAll() {
 	h.publish("containerd-2.1.4-linux-amd64.tar.gz", h.archive(map[string]string{"bin/containerd": hostContainerd, "bin/ctr": "ctr"}), "containerd-2.1.4-linux-amd64.tar.gz.sha256sum")
 	h.publish("runc.amd64", []byte("runc"), "runc.sha256sum")
@@ -158,7 +159,7 @@ func (h *host) run(path string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// setup runs the setup once, and returns what it has downloaded, without the metadata.
+// setup runs the setup once. It returns what the setup has downloaded, without the metadata.
 func (h *host) setup() ([]string, error) {
 	h.must(os.RemoveAll(h.path("fetched")))
 	_, err := h.run(pathSetup)

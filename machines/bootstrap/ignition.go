@@ -10,8 +10,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Flatcar starts containerd with its own configuration below a read-only /usr. This drop-in makes containerd use the one in /etc. The setup
-// installs it after it has written that file, because containerd starts before the setup and would fail.
+// Flatcar starts containerd with its own configuration below /usr, which is read-only. This drop-in makes containerd use the configuration
+// in /etc. The setup installs the drop-in after it has written that configuration, because containerd starts before the setup and would
+// fail.
 const (
 	pathOwnRuntimeConfig = "/opt/drover/containerd-config.conf"
 	ownRuntimeConfig     = "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n"

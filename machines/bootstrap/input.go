@@ -15,19 +15,19 @@ type Input struct {
 	// KubeletVersion is spec.versions.kubelet, with or without a leading v.
 	KubeletVersion string
 	Kubelet        KubeletSettings
-	// Server is the API server's URL, and CA its certificate authority in PEM form.
+	// Server is the API server's URL. CA is the certificate authority of that server, in PEM form.
 	Server string
 	CA     []byte
 	Token  Token
 	// ClusterDNS and ClusterDomain configure the name resolution of pods.
 	ClusterDNS    []string
 	ClusterDomain string
-	// Labels are the labels of the Node. Those that a kubelet may not set are left out (see [RegistrationLabels]).
+	// Labels are the labels of the Node. Labels that a kubelet may not set are left out (see [RegistrationLabels]).
 	Labels map[string]string
 	// Taints are the taints of the Node from its registration on.
 	Taints []corev1.Taint
-	// ProviderIDPrefix precedes the server's UUID in the Node's spec.providerID. Empty: the cloud-controller-manager sets it, not the
-	// kubelet.
+	// ProviderIDPrefix precedes the server's UUID in the Node's spec.providerID. Empty means that the cloud-controller-manager sets
+	// spec.providerID, not the kubelet.
 	ProviderIDPrefix string
 	// Site holds the operator's settings for every node.
 	Site Site

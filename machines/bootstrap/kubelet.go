@@ -69,8 +69,8 @@ func (in *Input) kubeletConfig() ([]byte, error) {
 	})
 }
 
-// volumePluginDir returns where the kubelet looks for FlexVolume plugins. Empty: its default. That is below /usr, which is read-only on
-// Flatcar.
+// volumePluginDir returns the directory in which the kubelet looks for FlexVolume plugins. Empty means the kubelet's default, which is
+// below /usr. On Flatcar, /usr is read-only.
 func (in *Input) volumePluginDir() string {
 	if in.Provider.OperatingSystem == "flatcar" {
 		return "/var/lib/kubelet/volumeplugins"
@@ -78,8 +78,8 @@ func (in *Input) volumePluginDir() string {
 	return ""
 }
 
-// prune removes empty values: durations of zero, which the kubelet takes as its default, and empty containers. The type writes them because
-// it cannot omit them.
+// prune removes empty values: durations of zero, which the kubelet reads as its default, and empty containers. The Go type of the
+// configuration writes such values because it cannot omit them.
 func prune(fields map[string]any) map[string]any {
 	out := map[string]any{}
 	for key, value := range fields {
@@ -128,7 +128,7 @@ func (in *Input) kubeletArgs() string {
 	return assign("KUBELET_EXTRA_ARGS", strings.Join(args, " "))
 }
 
-// featureGates returns the operator's feature gates, overridden by the Machine's.
+// featureGates returns the operator's feature gates. The Machine's feature gates take precedence.
 func (in *Input) featureGates() map[string]bool {
 	out := map[string]bool{}
 	maps.Copy(out, in.Site.FeatureGates)

@@ -13,8 +13,8 @@ import (
 )
 
 // NodeLabels returns the labels of the Nodes of Machines with this spec: the Machine's labels and the label of the operating system,
-// overridden by those of spec.metadata. Labels that only connect Machines to their set (the selector's keys and the template hash) are left
-// out. With a nil selector, only the hash is left out.
+// overridden by the labels of spec.metadata. It leaves out labels that only connect Machines to their set: the selector's keys and the
+// template hash. When selector is nil, it leaves out only the hash.
 func NodeLabels(spec *v1alpha1.MachineSpec, machine map[string]string, selector *metav1.LabelSelector) map[string]string {
 	out := map[string]string{}
 	maps.Copy(out, machine)
@@ -34,14 +34,14 @@ func NodeLabels(spec *v1alpha1.MachineSpec, machine map[string]string, selector 
 	return out
 }
 
-// operatingSystem returns the operatingSystem in the provider spec itself, not the one of a MachineClass. It returns "" when there is none
-// or the provider spec cannot be read, which the cloud provider reports.
+// operatingSystem returns the operatingSystem in the provider spec itself, and ignores a MachineClass. It returns "" when the provider
+// spec names no operating system or cannot be read; the cloud provider reports the latter.
 func operatingSystem(spec *v1alpha1.MachineSpec) string {
 	source, err := spec.Provider()
 	if err != nil || source.Value == nil {
 		return ""
 	}
-	// Go's decoder matches keys without regard to case, as the strict parser does.
+	// Go's decoder matches keys regardless of case, as the strict parser does.
 	var config struct {
 		OperatingSystem string `json:"operatingSystem"`
 	}
@@ -51,8 +51,9 @@ func operatingSystem(spec *v1alpha1.MachineSpec) string {
 	return config.OperatingSystem
 }
 
-// RegistrationLabels returns those of the given labels that a kubelet may put on its own Node: all outside the Kubernetes domains, and
-// inside them what the NodeRestriction admission plugin and the kubelet's --node-labels allow.
+// RegistrationLabels returns those of the given labels that a kubelet may put on its own Node: all labels outside the Kubernetes
+// domains, and of the labels inside these domains those that the NodeRestriction admission plugin and the kubelet's --node-labels
+// allow.
 func RegistrationLabels(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for key, value := range labels {

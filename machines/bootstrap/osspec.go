@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// ubuntuSpec and flatcarSpec are the operatingSystemSpec with the fields of machine-controller.
+// ubuntuSpec and flatcarSpec are the operatingSystemSpec of each system, with the fields of machine-controller.
 type ubuntuSpec struct {
 	DistUpgradeOnBoot bool
 }
@@ -52,7 +52,7 @@ var osFields = map[string][]string{
 	},
 }
 
-// foreignFields returns the keys of other operating systems than the given one.
+// foreignFields returns the keys that belong to operating systems other than the given one.
 func foreignFields(system string) []string {
 	all := slices.Concat(slices.Collect(maps.Values(osFields))...)
 	all = slices.DeleteFunc(all, func(field string) bool { return slices.Contains(osFields[system], field) })
@@ -60,8 +60,8 @@ func foreignFields(system string) []string {
 	return slices.Compact(all)
 }
 
-// Warnings returns one sentence for each key of operatingSystemSpec that belongs to other operating systems only, sorted. Such keys are
-// accepted and have no effect.
+// Warnings returns one sentence for each key of operatingSystemSpec that belongs only to other operating systems, sorted. drover
+// accepts such keys, but they have no effect.
 func Warnings(config *v1alpha1.ProviderConfig) []string {
 	var all map[string]json.RawMessage
 	if config == nil || osFields[config.OperatingSystem] == nil || json.Unmarshal(config.OperatingSystemSpec.Raw, &all) != nil {
@@ -77,8 +77,8 @@ func Warnings(config *v1alpha1.ProviderConfig) []string {
 	return out
 }
 
-// osSpec reads the operating system's own part of the provider config strictly, without regard to case. It leaves out keys of other
-// operating systems.
+// osSpec reads the operating system's own part of the provider config strictly, regardless of the case of keys. It leaves out keys of
+// other operating systems.
 func (in *Input) osSpec(into map[string]any) error {
 	known := slices.Sorted(maps.Keys(into))
 	fields, err := v1alpha1.Fields("operatingSystemSpec", in.Provider.OperatingSystemSpec.Raw, known, foreignFields(in.Provider.OperatingSystem))

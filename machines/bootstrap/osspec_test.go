@@ -8,7 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// allSystems has a key of each operating system that machine-controller supports, with the values in KubeOne's and its own examples.
+// allSystems has a key of each operating system that machine-controller supports. The values are those in the examples of KubeOne and
+// machine-controller.
 const allSystems = `{
 	"distUpgradeOnBoot": false, "disableAutoUpdate": true, "DisableLocksmithD": true, "disableUpdateEngine": false, "provisioningUtility": "ignition",
 	"rhelSubscriptionManagerUser": "<< USER >>", "rhelSubscriptionManagerPassword": "hidden", "rhsmOfflineToken": "hidden", "attachSubscription": false,

@@ -19,8 +19,8 @@ type Owners struct {
 	Deployment *v1alpha1.MachineDeployment
 }
 
-// OwnersOf reads a Machine's owners. It returns a *[Waiting] for an owner that does not exist (yet, or any more), because its annotations
-// must not be ignored.
+// OwnersOf reads a Machine's owners. It returns a *[Waiting] for an owner that does not exist yet or no longer exists, because drover
+// must not ignore the annotations of that owner.
 func OwnersOf(ctx context.Context, reader client.Reader, m *v1alpha1.Machine) (Owners, error) {
 	var out Owners
 	set, deployment := &v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{}
@@ -60,7 +60,7 @@ const (
 	namespaceCloudInit    = "cloud-init-settings"
 )
 
-// GroupOSM is the group of users of operating-system-manager's bootstrap tokens.
+// GroupOSM is the group of the users that authenticate with operating-system-manager's bootstrap tokens.
 const GroupOSM = "system:bootstrappers:machine-controller:default-node-token"
 
 // ManagedByOSM reports whether operating-system-manager creates the user data of a deployment's Machines.

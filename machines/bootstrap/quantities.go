@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// reservable lists the resources that a kubelet can reserve, signals those of its eviction thresholds.
+// reservable lists the resources that a kubelet can reserve. signals lists the signals of its eviction thresholds.
 var (
 	reservable = []string{"cpu", "memory", "ephemeral-storage", "pid"}
 	signals    = []string{

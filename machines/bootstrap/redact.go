@@ -15,10 +15,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Redacted replaces a secret.
+// Redacted is the text that replaces a secret.
 const Redacted = "[redacted]"
 
-// Patterns of secrets, wherever they occur.
+// Patterns of secrets, at any place in the output.
 var (
 	anyToken      = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 	anyWebToken   = regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
@@ -35,8 +35,8 @@ var bearer = regexp.MustCompile(`(?i)\b(?:bearer|basic)\s+([A-Za-z0-9._~+/=-]{8,
 // dataURL matches the content of a file as Ignition writes it.
 var dataURL = regexp.MustCompile(`data:[^,"\s]*,[^"\s]*`)
 
-// Redact removes secrets from the output of a server: the secrets in its user data, in plain, base64 and URL-escaped form, and text that
-// looks like a secret (tokens, private keys, passwords in URLs). User data may be nil.
+// Redact removes secrets from the output of a server. It removes the secrets in the server's user data, in plain, base64 and URL-escaped
+// form, and text that looks like a secret (tokens, private keys, passwords in URLs). userData may be nil.
 func Redact(userData []byte, printed string) string {
 	for _, s := range secretsIn(userData) {
 		printed = strings.ReplaceAll(printed, s, Redacted)
@@ -54,7 +54,7 @@ func Redact(userData []byte, printed string) string {
 }
 
 // Redact removes the secrets of the Machine's user data from the output of its server (see the function Redact). It creates nothing. It
-// skips user data that drover did not write and cannot read any more.
+// leaves out user data that drover did not write and can no longer read.
 func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig, printed string) (string, error) {
 	token, err := s.Tokens.find(ctx, m.UID)
 	if err != nil {
@@ -88,7 +88,8 @@ func replaceGroup(pattern *regexp.Regexp, in string) string {
 	return out.String() + in[last:]
 }
 
-// secretsIn returns the secrets in user data in every form in which they may be printed, the longest first, so that no part of one is left.
+// secretsIn returns the secrets in user data in every form in which they may be printed. The longest secrets come first, so that no part of
+// a secret remains.
 func secretsIn(userData []byte) []string {
 	found := map[string]bool{}
 	for _, plain := range readable(userData) {

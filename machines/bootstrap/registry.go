@@ -13,11 +13,11 @@ const defaultRegistry = "docker.io"
 // mirror is one host that serves the images of a registry.
 type mirror struct {
 	url string
-	// override is true when the URL's path is the whole prefix, to which nothing is added.
+	// override is true when the URL's path is the whole prefix of the registry's API, to which nothing is added.
 	override bool
 }
 
-// registries returns the mirrors of each registry. A registry that is only insecure has none.
+// registries returns the mirrors of each registry. A registry that is only listed as insecure has no mirrors.
 func (s *Site) registries() (map[string][]mirror, error) {
 	out := map[string][]mirror{}
 	for _, host := range s.InsecureRegistries {

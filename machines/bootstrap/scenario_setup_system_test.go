@@ -11,7 +11,7 @@ import (
 func TestSetupSetsKernelKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		missing string
-		want    string // a key that is set all the same; empty when the setup fails
+		want    string // a key that is set even so; empty when the setup fails
 	}{
 		"sets the keys with IPv6":                           {"", "net/ipv6/conf/all/forwarding"},
 		"accepts an image with IPv6 off (F-41)":             {"net/ipv6", "net/ipv4/ip_forward"},
@@ -67,7 +67,7 @@ func TestDownloadsAreLimitedInTime(t *testing.T) {
 func TestSetupInstallsCurl_F41(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
-	// The stub of apt-get installs it.
+	// The stub of apt-get installs curl.
 	h.must(os.Rename(h.path("bin/curl"), h.path("curl")))
 	h.must(os.Symlink("/usr/bin/cp", h.path("bin/cp")))
 	h.program("bin/apt-get", "#!/bin/bash\n[[ \" $* \" != *' curl '* ]] || cp "+h.path("curl")+" "+h.path("bin/curl")+"\n")
@@ -113,7 +113,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 	const restart = "systemctl restart kubelet.service\n"
 	for name, tc := range map[string]struct {
 		certificate bool
-		healthy     string // of twelve checks, those that the kubelet answers
+		healthy     string // which of twelve checks the kubelet answers
 		restarts    int
 	}{
 		"leaves a kubelet alone that answers (F-41)":                   {true, "yyyyyyyyyyyy", 0},
@@ -128,7 +128,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 				h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 			}
 			h.write("looks", tc.healthy)
-			// Each sleep removes one check, and ends the watchdog after the last.
+			// Each call of sleep removes one check, and ends the watchdog after the last check.
 			h.program("bin/sleep", "#!/bin/bash\nlooks=$(<"+h.path("looks")+")\n[[ $looks ]] || exit 1\necho \"${looks:0:1}\" >"+h.path("answer")+"\necho \"${looks:1}\" >"+h.path("looks")+"\n")
 			h.program("bin/curl", "#!/bin/bash\n[[ $(<"+h.path("answer")+") == y ]]\n")
 			if _, err := h.run(pathWatchdog); err != nil {

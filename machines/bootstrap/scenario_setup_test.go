@@ -292,7 +292,7 @@ func TestAKubeletThatDoesNotJoinIsReported(t *testing.T) {
 	}
 }
 
-// messages matches what the setup prints when it cannot go on.
+// messages matches the commands that print why the setup cannot continue.
 var messages = regexp.MustCompile(`echo [^\n]*(\\\n[^\n]*)?>&2`)
 
 func TestEachFailureOfTheSetupIsFoundInTheConsole(t *testing.T) {

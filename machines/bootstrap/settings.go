@@ -13,15 +13,15 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Annotations that configure the kubelet, of a Machine, its MachineDeployment or its MachineSet. The names are machine-controller's.
+// Annotations of a Machine, its MachineDeployment or its MachineSet that configure the kubelet. machine-controller uses the same names.
 const (
 	annotationKubeletConfig = "v1.kubelet-config.machine-controller.kubermatic.io/"
 	annotationFeatureGates  = "v1.kubelet-featuregates.machine-controller.kubermatic.io/"
 	annotationKubeletFlags  = "v1.kubelet-flags.machine-controller.kubermatic.io/"
 )
 
-// AnnotationExternalCloudProvider is an annotation of a Machine. With "false" its kubelet runs without
-// --cloud-provider=external, as clusters without a cloud-controller-manager need it. Default: "true".
+// AnnotationExternalCloudProvider is an annotation of a Machine. With "false" the Machine's kubelet runs without
+// --cloud-provider=external; clusters without a cloud-controller-manager need that. Default: "true".
 const AnnotationExternalCloudProvider = annotationKubeletFlags + "ExternalCloudProvider"
 
 // KubeletSettings holds the settings of a kubelet that annotations may change.
@@ -57,9 +57,9 @@ func DefaultKubeletSettings() KubeletSettings {
 }
 
 // KubeletSettings returns the kubelet settings of a Machine that is created now. own holds the annotations of the Machine, or of its
-// template. They take precedence over those of its MachineDeployment, or of its MachineSet when there is no MachineDeployment.
-// operating-system-manager reads only the annotations of the MachineDeployment and has its own defaults, so the settings of its groups are
-// computed from these. The error names the annotation.
+// template. They take precedence over the annotations of its MachineDeployment, or of its MachineSet when there is no MachineDeployment.
+// operating-system-manager reads only the annotations of the MachineDeployment and has its own defaults, so for its groups the settings
+// are computed from those annotations and defaults. The error names the annotation.
 func (o Owners) KubeletSettings(own map[string]string) (KubeletSettings, error) {
 	if ManagedByOSM(o.Deployment) {
 		return defaultsOSM().with(o.Deployment.Annotations)
@@ -75,8 +75,8 @@ func (o Owners) KubeletSettings(own map[string]string) (KubeletSettings, error) 
 	return DefaultKubeletSettings().with(merged)
 }
 
-// defaultsOSM returns the settings of the kubelets that operating-system-manager's profiles configure: 200m CPU, 200 MiB of
-// memory and 1 GiB of disk, both for the kubelet and for the system. Eviction thresholds and pods are drover's defaults.
+// defaultsOSM returns the settings of the kubelets that operating-system-manager's profiles configure: 200m CPU, 200 MiB of memory and
+// 1 GiB of disk for the kubelet, and the same for the system. Eviction thresholds and pods are drover's defaults.
 func defaultsOSM() KubeletSettings {
 	s := DefaultKubeletSettings()
 	s.KubeReserved = map[string]string{"cpu": "200m", "memory": "200Mi", "ephemeral-storage": "1Gi"}
@@ -84,16 +84,16 @@ func defaultsOSM() KubeletSettings {
 	return s
 }
 
-// ReservesByDefault reports whether the kubelet reserves and evicts as drover's or operating-system-manager's user data
-// configures it without annotations.
+// ReservesByDefault reports whether the kubelet's reservations and eviction thresholds are those that drover's or
+// operating-system-manager's user data contains when no annotation changes them.
 func (s KubeletSettings) ReservesByDefault() bool {
 	return slices.ContainsFunc([]KubeletSettings{DefaultKubeletSettings(), defaultsOSM()}, func(d KubeletSettings) bool {
 		return maps.Equal(s.KubeReserved, d.KubeReserved) && maps.Equal(s.SystemReserved, d.SystemReserved) && maps.Equal(s.EvictionHard, d.EvictionHard)
 	})
 }
 
-// with returns the settings with the annotations applied. It returns an error that names the annotation for a value with which a kubelet
-// would not start.
+// with returns the settings with the annotations applied. When a kubelet would not start with the value of an annotation, it returns an
+// error that names the annotation.
 func (s KubeletSettings) with(annotations map[string]string) (KubeletSettings, error) {
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		value := annotations[key]
@@ -112,7 +112,7 @@ func (s KubeletSettings) with(annotations map[string]string) (KubeletSettings, e
 	return s, s.check()
 }
 
-// check compares settings with each other, as the kubelet does.
+// check compares settings with each other, in the same way as the kubelet.
 func (s *KubeletSettings) check() error {
 	high, low := ptr.Deref(s.ImageGCHighThresholdPercent, 85), ptr.Deref(s.ImageGCLowThresholdPercent, 80)
 	if low >= high {
@@ -152,8 +152,8 @@ func boolean(value string) (bool, error) {
 	return on, nil
 }
 
-// set reads one setting. It ignores unknown names, which a newer writer may know. An empty value means the default, because KubeOne writes
-// EvictionHard that way.
+// set reads one setting. It ignores unknown names, because a newer writer may know them. An empty value means the default, because KubeOne
+// writes EvictionHard in that way.
 func (s *KubeletSettings) set(name, value string) (err error) {
 	if value == "" {
 		return nil

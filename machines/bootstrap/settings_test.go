@@ -22,7 +22,7 @@ func TestKubeletSettingsOfTheOwners(t *testing.T) {
 		owners Owners
 		own    map[string]string
 		pods   int32
-		memory string // reserved for kubelet and system
+		memory string // memory that is reserved for kubelet and system
 	}{
 		"uses those of the MachineDeployment (F-36)":                                 {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
 		"prefers those of the Machine to its MachineDeployment's (F-36)":             {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},

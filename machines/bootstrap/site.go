@@ -14,11 +14,11 @@ import (
 // Site holds the operator's settings for every node. The zero value sets nothing. User data that drover did not write
 // (overwriteCloudConfig, a class's Secret, operating-system-manager) does not use it.
 type Site struct {
-	// HTTPProxy is the URL of the proxy for downloads, packages and images. NoProxy lists what is reached without it, separated by commas.
-	// The kubelet itself connects to the API server without a proxy.
+	// HTTPProxy is the URL of the proxy for downloads, packages and images. NoProxy lists the hosts that are reached without the proxy,
+	// separated by commas. The kubelet itself connects to the API server without a proxy.
 	HTTPProxy, NoProxy string
-	// RegistryMirrors are tried before the registry itself, in order: registry=URL, or only a URL for docker.io. The path of a URL is the
-	// whole prefix of the registry's API there.
+	// RegistryMirrors are tried before the registry itself, in their order. Each is registry=URL, or only a URL for docker.io. The path
+	// of a URL is the whole prefix of the registry's API on the mirror.
 	RegistryMirrors []string
 	// InsecureRegistries are hosts whose certificates are not checked.
 	InsecureRegistries []string
@@ -28,10 +28,10 @@ type Site struct {
 	CABundle []byte
 	// ContainerdVersion is the version to install on an image without containerd. Default: 2.1.4.
 	ContainerdVersion string
-	// Packages are installed on Ubuntu when they are missing, such as the tools that mount NFS volumes. A node joins also when they cannot
-	// be installed.
+	// Packages are installed on Ubuntu when they are missing, such as the tools that mount NFS volumes. A node also joins when its
+	// packages cannot be installed.
 	Packages []string
-	// FeatureGates of every kubelet. A Machine's annotations override them.
+	// FeatureGates are the feature gates of every kubelet. A Machine's annotations override them.
 	FeatureGates map[string]bool
 }
 
@@ -102,7 +102,8 @@ func (s *Site) certificates() ([]string, error) {
 	}
 }
 
-// proxy returns the environment of everything that downloads; empty without a proxy. Local addresses are never reached through the proxy.
+// proxy returns the environment variables for every program that downloads; empty without a proxy. Local addresses are never reached
+// through the proxy.
 func (s *Site) proxy(apiServer string) string {
 	if s.HTTPProxy == "" {
 		return ""
@@ -126,6 +127,6 @@ func (s *Site) proxy(apiServer string) string {
 	return out.String()
 }
 
-// assign returns a line that a shell and systemd read in the same way, because nothing is special between single quotes. Values with quotes
-// or line ends are refused before (see [Site.Check] and [Input.check]).
+// assign returns a line that a shell and systemd read in the same way, because no character has a special meaning between single quotes.
+// Values with quotes or line ends were refused earlier (see [Site.Check] and [Input.check]).
 func assign(name, value string) string { return name + "='" + value + "'\n" }

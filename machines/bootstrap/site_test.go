@@ -61,7 +61,7 @@ func TestSiteSettingsAreChecked(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		site Site
-		want string // part of the message; empty: valid
+		want string // part of the message; empty means valid
 	}{
 		{"nothing", Site{}, ""},
 		{"all of it", siteInput("ubuntu").Site, ""},

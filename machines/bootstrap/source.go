@@ -18,32 +18,32 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// factsLife is how long the facts read from the cluster (address, CA, DNS, version) are used.
+// factsLife is how long drover uses the facts (address, CA, DNS, version) that it has read from the cluster.
 const factsLife = 5 * time.Minute
 
 // Options configure a [Source].
 type Options struct {
-	// Control is the cluster with the Machines, Target the one with their Nodes.
+	// Control is the cluster with the Machines. Target is the cluster with their Nodes.
 	Control, Target cluster.Cluster
 	Clock           clock.PassiveClock
 	// Rand is the cryptographic source of tokens.
 	Rand io.Reader
-	// APIServer replaces the URL of the API server that drover finds itself.
+	// APIServer replaces the URL of the API server that drover would find itself.
 	APIServer string
 	// ClusterDNS replaces the address of Service kube-system/kube-dns.
 	ClusterDNS []string
 	// ClusterDomain defaults to cluster.local.
 	ClusterDomain string
-	// StartupTaint is the key of the taint (NoSchedule) that a node registers with; empty: none.
+	// StartupTaint is the key of the taint (NoSchedule) with which a node registers; empty means no taint.
 	StartupTaint string
-	// ProviderIDs handles the provider IDs of Nodes. Default: the kubelet writes none.
+	// ProviderIDs handles the provider IDs of Nodes. By default, the kubelet writes no provider IDs.
 	ProviderIDs ProviderIDs
-	// InPod is true when drover's own connection is that of a pod, to an address that no server can reach before it is a node.
+	// InPod is true when drover connects to the API server as a pod does, at an address that a server cannot reach before it is a node.
 	InPod bool
 	// AllowedNamespaces lists the namespaces in which a MachineClass and its Secrets may be, in addition to the Machine's own.
 	AllowedNamespaces []string
-	// ServiceAccount is drover's service account, as namespace:name, for the command in an error about a forbidden Secret. Default:
-	// v1alpha1.DefaultServiceAccount.
+	// ServiceAccount is drover's service account, as namespace:name. The error about a forbidden Secret contains a command that needs
+	// it. Default: v1alpha1.DefaultServiceAccount.
 	ServiceAccount string
 	// Site holds the operator's settings for every node.
 	Site Site
@@ -53,8 +53,8 @@ type Options struct {
 type ProviderIDs interface {
 	// IDPrefix returns the part before the server's own part in a provider ID; empty when there is none.
 	IDPrefix(providerID string) string
-	// KubeletIDPrefix returns what a kubelet must write before its server's own part; empty: it writes no provider ID. existing holds the
-	// prefixes of the existing Nodes, each with the number of Nodes.
+	// KubeletIDPrefix returns the text that a kubelet must write before its server's own part of the provider ID; empty means that the
+	// kubelet writes no provider ID. existing holds the prefixes of the existing Nodes, each with the number of Nodes.
 	KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string
 }
 
@@ -74,7 +74,7 @@ type Source struct {
 	reading singleflight.Group
 }
 
-// clusterFacts holds what all Machines have in common.
+// clusterFacts holds the facts that are the same for all Machines.
 type clusterFacts struct {
 	endpoint
 	dns     []string
@@ -115,8 +115,8 @@ func (s *Source) Check(ctx context.Context, m *v1alpha1.Machine) error {
 	return nil
 }
 
-// UserData returns the Machine's user data, and creates its token when there is none yet. It returns a *[Problem] for an error in the
-// Machine's own description, and a *[Waiting] for something that must exist first.
+// UserData returns the Machine's user data, and creates the Machine's token when there is none yet. It returns a *[Problem] for an
+// error in the Machine's own description, and a *[Waiting] for an object or condition that must exist first.
 func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) ([]byte, error) {
 	owners, err := OwnersOf(ctx, s.options.Control.GetClient(), m)
 	if err != nil {
@@ -149,7 +149,7 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 	return in.Render()
 }
 
-// input collects what drover's own user data depends on, except the token.
+// input collects everything that drover's own user data depends on, except the token.
 func (s *Source) input(ctx context.Context, m *v1alpha1.Machine, owners Owners, config *v1alpha1.ProviderConfig) (*Input, error) {
 	settings, err := owners.KubeletSettings(m.Annotations)
 	if err != nil {
@@ -188,7 +188,8 @@ func (s *Source) NodeLabels(ctx context.Context, m *v1alpha1.Machine) (map[strin
 	return NodeLabels(&m.Spec, m.Labels, selector), nil
 }
 
-// cluster returns what all Machines have in common. It is read at most every five minutes, once for all concurrent callers.
+// cluster returns the facts that are the same for all Machines. It reads them at most every five minutes, once for all concurrent
+// callers.
 func (s *Source) cluster(ctx context.Context) (clusterFacts, error) {
 	s.mu.Lock()
 	facts := s.facts

@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	// Group is the group of all users of drover's bootstrap tokens. It may request a kubelet's client certificate, and only drover approves
-	// such requests.
+	// Group is the group of all users of drover's bootstrap tokens. Its members may request a kubelet's client certificate, and only drover
+	// approves such requests.
 	Group = "system:bootstrappers:drover"
 	// UserPrefix precedes the token ID in the user name of a bootstrap token.
 	UserPrefix = "system:bootstrap:"
-	// TokenLife is how long a token is valid. It is prolonged while its Machine is awaited.
+	// TokenLife is how long a token is valid. drover prolongs the token while it waits for the token's Machine to join.
 	TokenLife = 30 * time.Minute
 
 	namespace    = metav1.NamespaceSystem
@@ -37,8 +37,8 @@ type Token struct{ ID, Secret string }
 // String returns the token as a client presents it.
 func (t Token) String() string { return t.ID + "." + t.Secret }
 
-// secretFor returns the Secret of a token, by which the API server accepts it. It leaves out usage-bootstrap-signing, because the token is
-// for authentication only.
+// secretFor returns the Secret of a token. The API server accepts the token because of this Secret. It has no usage-bootstrap-signing,
+// because the token is for authentication only.
 func secretFor(m *v1alpha1.Machine, token Token, expiry time.Time) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -62,7 +62,7 @@ func tokenOf(s *corev1.Secret) Token {
 	return Token{ID: string(s.Data["token-id"]), Secret: string(s.Data["token-secret"])}
 }
 
-// expiryOf returns when a token expires; zero when that cannot be read.
+// expiryOf returns when a token expires. It returns the zero time when the Secret has no readable expiry.
 func expiryOf(s *corev1.Secret) time.Time {
 	expiry, err := time.Parse(time.RFC3339, string(s.Data["expiration"]))
 	if err != nil {
@@ -77,7 +77,7 @@ const (
 	secretLength = 16
 )
 
-// idOf returns the n-th ID that the token of a Machine may have. It is public and constant.
+// idOf returns the n-th ID that the token of a Machine may have. The ID is public and always the same.
 func idOf(machine types.UID, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "drover bootstrap token %s %d", machine, n))
 	out := make([]byte, idLength)
@@ -108,8 +108,8 @@ func draw(source io.Reader, length int) (string, error) {
 
 var tokenID = regexp.MustCompile(`^[a-z0-9]{6}$`)
 
-// Holder describes what a bootstrap token was made for: a Machine of drover's, or all Machines of a deployment of
-// operating-system-manager's. The zero value is neither.
+// Holder describes for what a bootstrap token was made: a Machine of drover, or all Machines of a deployment that
+// operating-system-manager manages. The zero value means neither.
 type Holder struct {
 	Machine types.NamespacedName
 	UID     types.UID
@@ -138,7 +138,7 @@ func HolderOf(ctx context.Context, reader client.Reader, id string) (Holder, err
 	return h, nil
 }
 
-// Serves reports whether the token is operating-system-manager's for that deployment.
+// Serves reports whether operating-system-manager made the token for that deployment.
 func (h Holder) Serves(d *v1alpha1.MachineDeployment) bool {
 	return h.deployment != "" && ManagedByOSM(d) && tokenLabelOSM(d) == h.deployment
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Tokens stores one bootstrap token per awaited Machine, as Secrets in kube-system. The ID of a token, which is public, is computed from
-// its Machine's UID, so that it is found, created and deleted by name, also by the next leader: nothing is listed, and nothing is created
-// twice. Its secret is random. The reader must not be a cache, which would miss new tokens.
+// Tokens stores one bootstrap token, as a Secret in kube-system, for each Machine that has yet to join. The ID of a token is public and
+// is computed from its Machine's UID. Therefore drover, even the next leader, finds, creates and deletes the token by name: it lists no
+// Secrets, and creates no token twice. The secret of a token is random. The reader must not be a cache, which would miss new tokens.
 type Tokens struct {
 	Client client.Client
 	Reader client.Reader
@@ -29,13 +29,15 @@ type Tokens struct {
 	Rand io.Reader
 
 	mu sync.Mutex
-	// known holds the tokens that were created or read, so that a reconcile of a waiting Machine needs no call, and a deletion only one.
+	// known holds the tokens that were created or read. With it, a reconcile of a waiting Machine needs no call, and a deletion needs
+	// only one.
 	known map[types.UID]knownToken
-	// began is when the first token was stored. Machines from before may have a token that another process created.
+	// began is when this process stored its first token. Machines that were created before may have a token that another process
+	// created.
 	began time.Time
 }
 
-// knownToken holds a token, which Secret it is, and when it expires.
+// knownToken holds a token, the name of its Secret, and when the token expires.
 type knownToken struct {
 	token  Token
 	name   string
@@ -43,7 +45,8 @@ type knownToken struct {
 	expiry time.Time
 }
 
-// ids is how many IDs are tried for a Machine. For each existing token, the chance that an ID is taken is one in two thousand million.
+// ids is how many IDs drover tries for a Machine. For each existing token, the chance that it has the same ID is one in two thousand
+// million.
 const ids = 3
 
 // Ensure returns the Machine's token, and creates it when there is none.
@@ -55,7 +58,8 @@ func (t *Tokens) Ensure(ctx context.Context, m *v1alpha1.Machine) (Token, error)
 	return t.Keep(ctx, m, drawn)
 }
 
-// Draw returns the known token of the Machine, else a new one that [Tokens.Keep] may store. Until then it is valid nowhere.
+// Draw returns the known token of the Machine, or else a new one that [Tokens.Keep] may store. A new token is not valid before it is
+// stored.
 func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
 	if known, ok := t.recall(m.UID); ok {
 		return known.token, nil
@@ -64,8 +68,8 @@ func (t *Tokens) Draw(m *v1alpha1.Machine) (Token, error) {
 	return Token{ID: idOf(m.UID, 0), Secret: secret}, err
 }
 
-// Keep stores a drawn token for the Machine, or returns the one that the Machine has already. When less than half of the life of that one
-// is left, its expiry is moved, and nothing else.
+// Keep stores a drawn token for the Machine, or returns the token that the Machine already has. When less than half of the life of an
+// existing token is left, Keep moves its expiry, and changes nothing else.
 //
 // A known token costs no call. For a Machine whose token an earlier process may have created, Keep reads before it writes, because the API
 // server would refuse the create.
@@ -120,7 +124,7 @@ func (t *Tokens) create(ctx context.Context, m *v1alpha1.Machine, drawn Token) (
 	return Token{}, fmt.Errorf("creating bootstrap token: %d ids of Machine %s are all taken by tokens of others", ids, m.Name)
 }
 
-// Prolong moves the expiry of the Machine's token, if it has one, when less than half of its life is left.
+// Prolong moves the expiry of the Machine's token, if the Machine has one, when less than half of the token's life is left.
 func (t *Tokens) Prolong(ctx context.Context, m *v1alpha1.Machine) error {
 	if known, ok := t.recall(m.UID); ok && known.expiry.Sub(t.Clock.Now()) > TokenLife/2 {
 		return nil
@@ -145,7 +149,7 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: known.name}}
 	err := t.Client.Delete(ctx, s, client.Preconditions{UID: &known.uid})
 	if apierrors.IsConflict(err) {
-		// Another Secret may have the name now. The next attempt searches for the Machine's.
+		// Another Secret may have this name now. The next attempt searches for the Secret of the Machine's token.
 		t.forget(m.UID)
 	}
 	if client.IgnoreNotFound(err) != nil {
@@ -155,7 +159,7 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 	return nil
 }
 
-// find reads the Machine's token. It returns nil when there is none.
+// find reads the Secret of the Machine's token. It returns nil when there is none.
 func (t *Tokens) find(ctx context.Context, uid types.UID) (*corev1.Secret, error) {
 	for n := range ids {
 		s, err := t.read(ctx, uid, n)

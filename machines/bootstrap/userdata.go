@@ -9,7 +9,7 @@ import (
 // maxEncoded is the maximum length of user data in base64 form (Nova's limit).
 const maxEncoded = 65535
 
-// Render returns the user data. The same input gives the same bytes. Errors have the type *[Problem].
+// Render returns the user data. The same input always results in the same bytes. Errors have the type *[Problem].
 func (in *Input) Render() ([]byte, error) {
 	out, err := in.render()
 	if err != nil {
@@ -46,8 +46,8 @@ func (in *Input) render() ([]byte, error) {
 	return write(doc)
 }
 
-// Placeholders in user data that drover did not write: Gardener's two, and machine-controller's. Each is also replaced in URL-escaped form,
-// as in an Ignition document.
+// Placeholders in user data that drover did not write: two of Gardener, and those of machine-controller. drover also replaces each
+// placeholder in its URL-escaped form, which an Ignition document contains.
 const (
 	placeName       = "<<MACHINE_NAME>>"
 	placeToken      = "<<BOOTSTRAP_TOKEN>>"
@@ -62,7 +62,7 @@ func wantsToken(text string) bool {
 // fill replaces the placeholders for the Machine's name and token in user data that drover did not write.
 func (in *Input) fill(text string) string { return fill(text, in.Name, in.Token) }
 
-// fill compares in this order at each position of the text. No placeholder is the beginning of another.
+// fill tries the placeholders in this order at each position of the text. No placeholder is the beginning of another one.
 func fill(text, name string, token Token) string {
 	var pairs []string
 	for _, p := range [][2]string{{placeName, name}, {placeToken, token.String()}, {placeNameLegacy, name}} {

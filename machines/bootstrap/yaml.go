@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// mostTexts is how many parts of user data are cached: those of about four node groups.
+// mostTexts is how many parts of user data are cached. That is enough for the parts of about four node groups.
 const mostTexts = 64
 
 // texts caches parts of user data that many Machines have in common. Writing YAML is most of the cost of user data.
@@ -47,7 +47,7 @@ func fieldsOf(raw []byte) (any, error) {
 	return whole(fields), nil
 }
 
-// whole turns numbers without a fraction into integers, because a kubelet does not read 1e+06 as one.
+// whole turns numbers without a fraction into integers, because a kubelet does not read 1e+06 as an integer.
 func whole(value any) any {
 	switch v := value.(type) {
 	case map[string]any:

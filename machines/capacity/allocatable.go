@@ -15,7 +15,7 @@ import (
 )
 
 // DefaultKernelMemory is the default share of a server's memory, in percent, that firmware and kernel use. A kubelet reports less memory
-// than the flavor has, and a template with too much memory makes the autoscaler order nodes that the pod does not fit on (CA-C99).
+// than the flavor has. With too much memory in a template, the autoscaler requests nodes on which the pod does not fit (CA-C99).
 const DefaultKernelMemory = 3.0
 
 // capacity returns the resources of the flavor.
@@ -32,8 +32,8 @@ func capacity(shape cloud.Shape, maxPods int32) corev1.ResourceList {
 }
 
 // arriving returns the capacity that a node reports: the flavor's memory less the percentage that firmware and kernel use. With an error of
-// more than 1.5 %, the autoscaler would not take an empty group as similar to one with nodes (CA-C99). Memory that annotations or a class
-// give stays as it is.
+// more than 1.5 %, the autoscaler would not treat an empty group as similar to one with nodes (CA-C99). arriving does not change memory
+// that annotations or a class set.
 func arriving(list corev1.ResourceList, given []corev1.ResourceName, kernel float64) corev1.ResourceList {
 	if memory, ok := list[corev1.ResourceMemory]; ok && !slices.Contains(given, corev1.ResourceMemory) {
 		memory.Sub(*resource.NewQuantity(share(memory.Value(), kernel), resource.BinarySI))
@@ -68,7 +68,7 @@ func allocatable(shape cloud.Shape, s bootstrap.KubeletSettings, kernel float64)
 	return list, nil
 }
 
-// subtract takes a quantity, or a percentage of total, from a resource of the list.
+// subtract subtracts a quantity, or a percentage of total, from a resource of the list.
 func subtract(list corev1.ResourceList, name corev1.ResourceName, value string, total int64) error {
 	left, ok := list[name]
 	if !ok || value == "" {

@@ -13,7 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// classTemplate returns what the template's MachineClass sets for its nodes; nil when there is no class, or it sets nothing.
+// classTemplate returns what the template's MachineClass sets for its nodes; nil when there is no class, or when the class sets
+// nothing.
 func (r *Reconciler) classTemplate(ctx context.Context, s *subject) (*v1alpha1.ClassNodeTemplate, error) {
 	source, err := s.template.Spec.Provider()
 	if err != nil || source.ValueFrom == nil || source.ValueFrom.MachineClass == nil {
@@ -53,7 +54,7 @@ func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape, settings *boot
 	}
 }
 
-// beyond adds the resources of a class that no flavor has.
+// beyond adds the resources of a class that do not exist in flavors.
 func beyond(c *v1alpha1.ClassNodeTemplate, t *v1alpha1.NodeTemplate) {
 	if c == nil {
 		return

@@ -25,9 +25,9 @@ import (
 const (
 	// FieldManager is the field manager of status.nodeTemplate and the condition TemplateResolved.
 	FieldManager = "drover-capacity"
-	// resolveAgain is how often a resolved template is resolved again, because a flavor or image may have changed.
+	// resolveAgain is the interval at which a resolved template is resolved again, because a flavor or image may have changed.
 	resolveAgain = 10 * time.Minute
-	// askAgain is how soon drover asks a cloud again that could not be reached.
+	// askAgain is the interval at which drover retries a cloud that it could not reach.
 	askAgain = 30 * time.Second
 	// reasonResolved is the condition's reason when the template is resolved.
 	reasonResolved = "Resolved"
@@ -35,7 +35,8 @@ const (
 
 // Options configure a Reconciler.
 type Options struct {
-	// Control is the cluster with the MachineDeployments, Target the one with their Nodes: Control when there is only one cluster.
+	// Control is the cluster with the MachineDeployments. Target is the cluster with their Nodes; it is Control when there is only one
+	// cluster.
 	Control, Target cluster.Cluster
 	Cloud           cloud.Cloud
 	// Clock is the time. Default: the real one.
@@ -44,7 +45,7 @@ type Options struct {
 	StartupTaint string
 	// OtherStartupTaints are the keys of taints that other programs remove before a node takes pods.
 	OtherStartupTaints []string
-	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent. Nil: DefaultKernelMemory.
+	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent. Nil means DefaultKernelMemory.
 	KernelMemory *float64
 	// GPUResource is the name under which a node reports the GPUs of a flavor. Default: DefaultGPUResource.
 	GPUResource corev1.ResourceName
@@ -52,7 +53,8 @@ type Options struct {
 	BareSets bool
 }
 
-// Reconciler writes the node template of each MachineDeployment, and with BareSets also of bare MachineSets.
+// Reconciler writes the node template of each MachineDeployment. With BareSets it also writes the node templates of MachineSets without
+// a deployment.
 type Reconciler struct {
 	control, target cluster.Cluster
 	client          client.Client
@@ -155,8 +157,9 @@ type verdict struct {
 	again     time.Duration
 }
 
-// judge decides what to write. There is no template for what the cloud does not have, because wrong numbers make the autoscaler order nodes
-// endlessly (CA-C98). When the cloud cannot be reached, the last template stays, unless it was for another Machine template (CA-C103).
+// judge decides what to write. When the cloud does not have what the spec names, there is no template, because wrong numbers make the
+// autoscaler request nodes endlessly (CA-C98). When drover cannot reach the cloud, the last template stays, unless it was computed for
+// another Machine template (CA-C103).
 func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) verdict {
 	v := verdict{
 		template: template,
@@ -184,7 +187,7 @@ func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) ve
 	return v
 }
 
-// write writes the verdict when it differs from the status, and reports a failure by one Event.
+// write writes the verdict when it differs from the status, and reports a failure by a single Event.
 func (r *Reconciler) write(ctx context.Context, s *subject, v verdict) error {
 	known := apimeta.FindStatusCondition(s.conditions, v.condition.Type)
 	same := known != nil && known.Status == v.condition.Status && known.Reason == v.condition.Reason && known.Message == v.condition.Message

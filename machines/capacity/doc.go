@@ -1,3 +1,3 @@
-// Package capacity writes into the status of each MachineDeployment the node that a new Machine of it would become. The autoscaler receives
-// it as the template of a group without nodes.
+// Package capacity writes into the status of each MachineDeployment which node a new Machine of the deployment would become. The autoscaler
+// receives this node as the template of a group without nodes.
 package capacity

@@ -33,12 +33,12 @@ func hashOf(of any) (string, error) {
 	return strconv.FormatUint(h.Sum64(), 36), nil
 }
 
-// lesson returns a key for what determines a node's resources: flavor, image, kubelet and reservations. Nodes with the same key have the
-// same resources, in whatever deployment they are.
+// lesson returns a key for the inputs that determine a node's resources: flavor, image, kubelet and reservations. Nodes with the same
+// key have the same resources, whatever their deployments are.
 func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.KubeletSettings) (string, error) {
 	var image any
 	if source, err := t.Spec.Provider(); err == nil && source.Value != nil {
-		// Keys are matched without regard to case.
+		// Keys match regardless of case.
 		var spec struct {
 			OperatingSystem   any
 			CloudProviderSpec struct{ Image, RootDiskSizeGB any }
@@ -58,8 +58,8 @@ func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.Kube
 	})
 }
 
-// learn replaces the computed resources by those that real nodes of the same lesson report: the least of the subject's own nodes, else what
-// this subject or another one has learned before. Resources that annotations or a class give stay as they are.
+// learn replaces the computed resources by those that real nodes of the same lesson report. It takes the lowest values of the subject's own
+// nodes, or else the values that this subject or another one learned earlier. It does not change resources that annotations or a class set.
 func (r *Reconciler) learn(ctx context.Context, s *subject, t resolved) error {
 	from, err := r.ownNodes(ctx, s, t.settings)
 	if err != nil {
@@ -87,7 +87,7 @@ func take(into, from corev1.ResourceList, name corev1.ResourceName) {
 	}
 }
 
-// remembered returns what the subject, or else any deployment, has learned for the same key.
+// remembered returns the values that the subject, or else any deployment, has learned for the same key.
 func (r *Reconciler) remembered(ctx context.Context, s *subject, key string) (*v1alpha1.NodeTemplate, error) {
 	if s.known != nil && s.known.LearnedFor == key {
 		return s.known, nil
@@ -104,7 +104,8 @@ func (r *Reconciler) remembered(ctx context.Context, s *subject, key string) (*v
 	return nil, nil
 }
 
-// ownNodes returns the least resources of the Ready nodes with the subject's current template and kubelet settings; nil when there is none.
+// ownNodes returns the lowest resources of the Ready nodes with the subject's current template and kubelet settings; nil when there are no
+// such nodes.
 func (r *Reconciler) ownNodes(ctx context.Context, s *subject, settings bootstrap.KubeletSettings) (*v1alpha1.NodeTemplate, error) {
 	sets, err := r.presentSets(ctx, s)
 	if err != nil || len(sets) == 0 {
@@ -152,7 +153,7 @@ func (r *Reconciler) presentSets(ctx context.Context, s *subject) (map[string]bo
 	return out, nil
 }
 
-// lower returns the lesser quantity of each resource.
+// lower returns the lower quantity of each resource.
 func lower(than *v1alpha1.NodeTemplate, n *corev1.Node) *v1alpha1.NodeTemplate {
 	if than == nil {
 		return &v1alpha1.NodeTemplate{Capacity: n.Status.Capacity.DeepCopy(), Allocatable: n.Status.Allocatable.DeepCopy()}

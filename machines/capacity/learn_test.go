@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// pool returns a deployment, a set of its template, and a Machine with a Ready node of that memory.
+// pool returns a deployment, a set of its template, and a Machine with a Ready node that has the given memory.
 func pool(name, memory string, change func(*v1alpha1.MachineDeployment)) []client.Object {
 	d := deployment()
 	d.Name, d.UID = name, types.UID(name)
@@ -42,7 +42,7 @@ func pool(name, memory string, change func(*v1alpha1.MachineDeployment)) []clien
 	return append(objects, m, n)
 }
 
-// ask resolves the template of a deployment among these objects.
+// ask resolves the template of a deployment in a cluster that contains the given objects.
 func ask(t *testing.T, c *catalog, name string, objects ...client.Object) (*v1alpha1.NodeTemplate, *fault.Error) {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -10,9 +10,9 @@ import (
 )
 
 // outdated reports whether a node was created with other kubelet settings than a new node of its group gets. The annotations of a
-// MachineDeployment change without a rollout, and existing nodes keep their settings, so they do not show what a new node offers. Only
-// settings that annotations change are compared. Other settings may come from user data that drover does not write, and then only the nodes
-// show them.
+// MachineDeployment change without a rollout, and existing nodes keep their settings. Therefore such nodes do not show what a new node
+// offers. outdated compares only settings that annotations change. Other settings may come from user data that drover does not write, and
+// then only the nodes show them.
 func outdated(n *corev1.Node, s bootstrap.KubeletSettings) bool {
 	if pods, ok := n.Status.Capacity[corev1.ResourcePods]; ok && s.MaxPods != bootstrap.DefaultKubeletSettings().MaxPods && pods.Value() != int64(s.MaxPods) {
 		return true
@@ -32,6 +32,6 @@ func outdated(n *corev1.Node, s bootstrap.KubeletSettings) bool {
 			memory += q.Value()
 		}
 	}
-	// Percentages may be rounded differently; reservations differ by more than 1 MiB.
+	// Percentages may be rounded in different ways, but a changed reservation differs by more than 1 MiB.
 	return n.Status.Allocatable.Cpu().Cmp(*want.Cpu()) != 0 || max(memory, -memory) > 1<<20
 }

@@ -70,7 +70,7 @@ func (o *override) set(name, value string) (err error) {
 	return err
 }
 
-// apply applies the override over the values of the flavor and the kubelet's settings.
+// apply replaces the values of the flavor and the kubelet's settings by those of the override.
 func (o override) apply(shape *cloud.Shape, settings *bootstrap.KubeletSettings) {
 	for into, value := range map[*resource.Quantity]*resource.Quantity{&shape.CPU: o.cpu, &shape.Memory: o.memory, &shape.Disk: o.disk} {
 		if value != nil {
@@ -82,7 +82,7 @@ func (o override) apply(shape *cloud.Shape, settings *bootstrap.KubeletSettings)
 	}
 }
 
-// extend adds what no flavor has.
+// extend adds the values that do not exist in flavors.
 func (o override) extend(t *v1alpha1.NodeTemplate) {
 	for key, value := range o.labels {
 		t.Labels[key] = value

@@ -20,7 +20,7 @@ const DefaultGPUResource corev1.ResourceName = "nvidia.com/gpu"
 // Rules holds the settings for all templates.
 type Rules struct {
 	// StartupTaint is the key of the taint that a node loses before it takes pods. OtherStartupTaints holds the keys of taints that other
-	// programs remove before then.
+	// programs remove before the node takes pods.
 	StartupTaint       string
 	OtherStartupTaints []string
 	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent.
@@ -29,10 +29,10 @@ type Rules struct {
 	GPUResource corev1.ResourceName
 }
 
-// resolved is a node template, and its origin.
+// resolved is a node template together with its origin.
 type resolved struct {
 	*v1alpha1.NodeTemplate
-	// lesson is the key of the real nodes whose resources are more accurate.
+	// lesson is the key of the real nodes whose resources are more accurate than the computed ones.
 	lesson string
 	// given lists the resources that annotations or a class set. They are not learned from nodes.
 	given []corev1.ResourceName
@@ -40,12 +40,12 @@ type resolved struct {
 	settings bootstrap.KubeletSettings
 }
 
-// template returns the node that a new Machine becomes on a server of this shape when it takes pods: with its permanent labels and taints,
-// without those that are removed before (startup taints, and those of the cloud-controller-manager and of the node lifecycle). Values of a
-// MachineClass replace those of the flavor, and annotations replace both.
+// template returns the node that a new Machine becomes on a server of this shape at the time when the node takes pods. The node has its
+// permanent labels and taints. It lacks the taints that are removed before that time: startup taints, and those of the
+// cloud-controller-manager and of the node lifecycle. Values of a MachineClass replace those of the flavor, and annotations replace both.
 //
-// It returns an error of class Invalid when the kubelet annotations of the template or the object, or the object's capacity annotations,
-// cannot be read.
+// template returns an error of class Invalid when the kubelet annotations of the template or the object, or the object's capacity
+// annotations, cannot be read.
 func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNodeTemplate) (resolved, error) {
 	settings, err := s.owners.KubeletSettings(s.template.Metadata.Annotations)
 	if err != nil {
@@ -96,8 +96,8 @@ func (o override) given(class *v1alpha1.ClassNodeTemplate) []corev1.ResourceName
 	return names
 }
 
-// labels returns the labels of the template, and over them those that the kubelet, the cloud-controller-manager and the CSI driver put on
-// every node. The host name differs between nodes, and the caller sets it.
+// labels returns the labels of the template, overridden by the labels that the kubelet, the cloud-controller-manager and the CSI driver
+// put on every node. The host name differs between nodes, and the caller sets it.
 func labels(s *subject, shape cloud.Shape) map[string]string {
 	out := bootstrap.NodeLabels(&s.template.Spec, s.template.Metadata.Labels, s.selector)
 	arch := shape.Architecture

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// SetupWithManager registers the controller with the manager: for changes of specs and annotations, when a Node of a group
-// becomes Ready, and at intervals.
+// SetupWithManager registers the controller with the manager. The controller runs when specs or annotations change, when a Node of a
+// group becomes Ready, and at intervals.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := watching(mgr, "capacity", changed(r, &v1alpha1.MachineDeployment{}), r.nodesReady(r.deploymentOf)).Complete(r); err != nil || !r.bareSets {
 		return err
@@ -39,17 +39,17 @@ func watching(mgr manager.Manager, name string, sources ...source.Source) *build
 	return b
 }
 
-// changed returns a source of the objects of a kind whose spec or annotations have changed.
+// changed returns a source of the objects of one kind whose spec or annotations have changed.
 func changed[T client.Object](r *Reconciler, of T) source.Source {
 	return source.Kind(r.control.GetCache(), of, &handler.TypedEnqueueRequestForObject[T]{}, predicate.Or[T](
 		predicate.TypedGenerationChangedPredicate[T]{}, predicate.TypedAnnotationChangedPredicate[T]{},
 	))
 }
 
-// settling is how long drover collects Nodes that become Ready one after the other, so that it learns from all of them at once.
+// settling is how long drover waits for further Nodes to become Ready, so that it learns from all of them together.
 const settling = time.Second
 
-// nodesReady returns a source of the owners of Machines whose Node takes pods, by their conditions.
+// nodesReady returns a source of the owners of Machines whose Node takes pods, according to the Machines' conditions.
 func (r *Reconciler) nodesReady(owner func(context.Context, *v1alpha1.Machine) []reconcile.Request) source.Source {
 	return source.Kind(r.control.GetCache(), &v1alpha1.Machine{}, handler.TypedFuncs[*v1alpha1.Machine, reconcile.Request]{
 		UpdateFunc: func(ctx context.Context, e event.TypedUpdateEvent[*v1alpha1.Machine], queue workqueue.TypedRateLimitingInterface[reconcile.Request]) {

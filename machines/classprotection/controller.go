@@ -24,21 +24,23 @@ import (
 const (
 	// classIndex finds deployments, sets and Machines by the class that they use, as namespace/name.
 	classIndex = "machineclass"
-	// secretAgain is how soon drover looks again for a Secret of a class in use that is missing or may not be written.
+	// secretAgain is the interval at which drover looks for a Secret that a class in use names, while the Secret is missing or drover
+	// may not write it.
 	secretAgain = time.Minute
-	// fieldManager is the field manager of the finalizers. It is the one of the controller of sets, which wrote them in earlier releases.
+	// fieldManager is the field manager of the finalizers. The controller of sets has the same field manager, because it wrote the
+	// finalizers in earlier releases.
 	fieldManager = "drover-machineset"
 )
 
 // Options configure the controller.
 type Options struct {
-	// Control is the cluster that holds the classes, their Secrets and what uses them.
+	// Control is the cluster that holds the classes, their Secrets and the objects that use the classes.
 	Control cluster.Cluster
-	// AllowedNamespaces lists the namespaces whose MachineClasses and Secrets objects of other namespaces may use.
+	// AllowedNamespaces lists the namespaces whose MachineClasses and Secrets may be used by objects of other namespaces.
 	AllowedNamespaces []string
 }
 
-// Reconciler adds the finalizer to classes in use, and removes it from the others.
+// Reconciler adds the finalizer to classes in use, and removes it from all other classes.
 type Reconciler struct {
 	writer patch.Writer
 	client client.Client
@@ -57,7 +59,8 @@ func New(o Options) *Reconciler {
 	}
 }
 
-// SetupWithManager registers the controller with the manager, for changes of classes and of the class that an object uses.
+// SetupWithManager registers the controller with the manager. The controller runs when a class changes, or when an object uses another
+// class than before.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	for _, o := range []client.Object{&v1alpha1.MachineDeployment{}, &v1alpha1.MachineSet{}, &v1alpha1.Machine{}} {
 		if err := r.cache.IndexField(context.Background(), o, classIndex, r.users.classOf); err != nil {
@@ -86,10 +89,11 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	held := slices.Contains(class.Finalizers, v1alpha1.FinalizerInUse)
 	switch {
 	case used && !held && !class.DeletionTimestamp.IsZero():
-		// A finalizer cannot be added to a deleted class; its users wait for a new class of that name.
+		// The API server refuses to add a finalizer to a class that is being deleted. The users of the class wait for a new class of
+		// that name.
 		return ctrl.Result{}, nil
 	case used:
-		// The class gets its finalizer first, because its Secrets are found as long as it exists.
+		// The class gets its finalizer first, because drover finds the Secrets only as long as the class exists.
 		if err := r.finalize(ctx, class, true); err != nil {
 			return ctrl.Result{}, err
 		}
@@ -133,8 +137,8 @@ func (r *Reconciler) usableSecrets(class *v1alpha1.MachineClass) []types.Namespa
 	return slices.DeleteFunc(secretsOf(class), func(key types.NamespacedName) bool { return !r.users.mayUse(class.Namespace, key.Namespace) })
 }
 
-// holdSecrets adds the finalizer to the Secrets that a class may use. A Secret that is missing, or in a namespace where drover may not
-// write, is looked for again later; the Machines that need it report the error.
+// holdSecrets adds the finalizer to the Secrets that a class may use. When a Secret is missing, or is in a namespace where drover may
+// not write, drover looks for it again later. The Machines that need the Secret report the error.
 func (r *Reconciler) holdSecrets(ctx context.Context, class *v1alpha1.MachineClass) (ctrl.Result, error) {
 	var result ctrl.Result
 	for _, key := range r.usableSecrets(class) {
@@ -154,8 +158,8 @@ func (r *Reconciler) holdSecrets(ctx context.Context, class *v1alpha1.MachineCla
 	return result, nil
 }
 
-// releaseSecrets removes the finalizer from the Secrets that no other class in use names. Earlier versions also protected Secrets that the
-// class may not use, so it releases those too.
+// releaseSecrets removes the finalizer from the Secrets that no other class in use names. It also does this for Secrets that the class may
+// not use, because earlier versions protected those too.
 func (r *Reconciler) releaseSecrets(ctx context.Context, class *v1alpha1.MachineClass) error {
 	var all v1alpha1.MachineClassList
 	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {

@@ -80,7 +80,7 @@ func (w *world) delete(objects ...client.Object) {
 	}
 }
 
-// held reports whether an object has the finalizer, and no other.
+// held reports whether an object has the finalizer, and no other finalizer.
 func (w *world) held(o client.Object) bool {
 	w.Helper()
 	if err := w.client.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
@@ -105,7 +105,7 @@ func (w *world) finalizers(objects ...client.Object) (state string) {
 	return state
 }
 
-// eventually waits until holds returns true; state describes what it depends on.
+// eventually waits until holds returns true. state describes the objects on which the result of holds depends.
 func (w *world) eventually(what string, holds func() bool, state func() string) {
 	w.Helper()
 	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return holds(), nil })
@@ -160,7 +160,8 @@ func (w *world) classInUse() {
 	w.eventually("class and Secret are gone", func() bool { return state() == "gone gone " }, state)
 }
 
-// foreignClass makes a set use a class of another namespace, and a class of its own that names a Secret of another namespace.
+// foreignClass makes one set use a class of another namespace, and makes another set use a class of its own namespace that names a
+// Secret of another namespace.
 func (w *world) foreignClass() {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "not-theirs", Namespace: "kube-system"}}
 	foreign, own := classNamed("kube-system", "not-theirs"), classNamed("default", "greedy")

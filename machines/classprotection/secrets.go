@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// secretsOf returns the Secrets that a class names: by its references, whose default is its own namespace, and in its provider spec, of
-// which only Secrets of its own namespace count.
+// secretsOf returns the Secrets that a class names. A reference of the class without a namespace means the class's own namespace. Of
+// the Secrets that the provider spec names, only those in the class's own namespace count.
 func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
 	var keys []types.NamespacedName
 	add := func(key types.NamespacedName) {
@@ -41,7 +41,7 @@ func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
 	return keys
 }
 
-// secretsIn finds the references {secretKeyRef: {namespace, name, key}} in a document. Keys are matched without regard to case.
+// secretsIn finds the references {secretKeyRef: {namespace, name, key}} in a document. Keys match regardless of case.
 func secretsIn(document any, namespace string, add func(types.NamespacedName)) {
 	switch d := document.(type) {
 	case []any:
@@ -62,7 +62,7 @@ func secretsIn(document any, namespace string, add func(types.NamespacedName)) {
 	}
 }
 
-// text returns a string field of an object. Its key is matched without regard to case.
+// text returns a string field of an object. Its key matches regardless of case.
 func text(object map[string]any, name string) string {
 	for key, value := range object {
 		if s, ok := value.(string); ok && strings.EqualFold(key, name) {

@@ -15,12 +15,12 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// gather is how long events are collected before a class is reconciled.
+// gather is how long the queue collects events before a class is reconciled.
 const gather = 200 * time.Millisecond
 
 // users finds the classes that objects use.
 type users struct {
-	// allowed lists the namespaces whose classes and Secrets objects of other namespaces may use.
+	// allowed lists the namespaces whose classes and Secrets may be used by objects of other namespaces.
 	allowed []string
 }
 
@@ -54,7 +54,7 @@ func (u users) classOf(o client.Object) []string {
 }
 
 // classKeys returns the class that an object uses. It leaves out a class of another namespace that the object may not use, because a user
-// must not be able to protect an object that it has no right to (F-11).
+// must not be able to protect an object to which the user has no right (F-11).
 func (u users) classKeys(o client.Object) []types.NamespacedName {
 	var spec v1alpha1.MachineSpec
 	switch o := o.(type) {

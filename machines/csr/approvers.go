@@ -20,16 +20,16 @@ import (
 	"github.com/drover-project/drover/machines/bootstrap"
 )
 
-// approverCheckEvery is the interval between two checks.
+// approverCheckEvery is the interval between two checks for other approvers.
 const approverCheckEvery = 10 * time.Minute
 
-// reasonOthersApprove is the reason of the Event.
+// reasonOthersApprove is the reason of the Event about other approvers.
 const reasonOthersApprove = "OthersApprove"
 
-// ApproverCheck warns when another program would approve requests that drover refuses: the control plane's own approver approves every
-// request of a token whose group may create certificatesigningrequests/nodeclient, for any node name. It warns at the start and every 10
-// minutes: in the log, by an Event about the binding of drover's group, by a condition of each MachineDeployment, and in the metric
-// drover_csr_others_approve.
+// ApproverCheck warns when another program would approve requests that drover refuses. The control plane's own approver approves every
+// request that is made with certain tokens, for any node name: the tokens whose group may create certificatesigningrequests/nodeclient.
+// ApproverCheck warns at the start and every 10 minutes: in the log, by an Event about the binding of drover's group, by a condition of
+// each MachineDeployment, and in the metric drover_csr_others_approve.
 type ApproverCheck struct {
 	ApproverCheckOptions
 	recorder events.EventRecorder
@@ -38,10 +38,10 @@ type ApproverCheck struct {
 
 // ApproverCheckOptions configure an [ApproverCheck].
 type ApproverCheckOptions struct {
-	// Control is the cluster with the Machines, Target the cluster where certificates are requested.
+	// Control is the cluster with the Machines. Target is the cluster where certificates are requested.
 	Control, Target cluster.Cluster
 	Clock           clock.WithTicker
-	// Registry registers the metric; nil: no metric.
+	// Registry registers the metric; nil means no metric.
 	Registry prometheus.Registerer
 }
 
@@ -100,8 +100,8 @@ func (g *ApproverCheck) check(ctx context.Context) {
 		"other programs approve certificate requests of bootstrap tokens without drover; remove what allows it: %s", why)
 }
 
-// Others returns what allows other programs to approve requests of the tokens that servers join with, in the authorizer's words. It returns
-// "" when nothing does.
+// Others returns what allows other programs to approve requests that are made with the tokens of joining servers, in the authorizer's
+// words. It returns "" when nothing allows that.
 func (g *ApproverCheck) Others(ctx context.Context) (string, error) {
 	groups, err := g.groups(ctx)
 	if err != nil {
@@ -128,7 +128,8 @@ func (g *ApproverCheck) Others(ctx context.Context) (string, error) {
 	return strings.Join(found, "; "), nil
 }
 
-// groups returns the groups whose tokens join: drover's, and operating-system-manager's when it has a deployment.
+// groups returns the groups of the tokens with which servers join: drover's group, and operating-system-manager's when it manages a
+// deployment.
 func (g *ApproverCheck) groups(ctx context.Context) ([]string, error) {
 	var list v1alpha1.MachineDeploymentList
 	if err := g.Control.GetClient().List(ctx, &list); err != nil {

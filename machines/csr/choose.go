@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Contenders holds which Machine may use a node name that one or more Machines want.
+// Contenders holds the Machines that want a node name, and which of them may use it.
 type Contenders struct {
 	// Holder is the Machine that may use the name; nil when that is undecided.
 	Holder *Machine
@@ -15,10 +15,10 @@ type Contenders struct {
 	Squatters []*Machine
 }
 
-// Choose returns which Machine may use a node name. Of several Machines, it is the Machine whose server the Node of that name runs on, else the
-// only one with a server. A Machine without a server does not compete. Two Machines that both have a server of that name are equal as long
-// as no Node decides between them. When several have the server of the Node, as with a cloud that lists the IDs of another cloud's servers,
-// it is the one that is older than the Node.
+// Choose returns which Machine may use a node name. If several Machines want the name, it is the Machine whose server the Node of that name
+// runs on, or else the only Machine with a server. A Machine without a server does not compete. Two Machines that both have a server of
+// that name are equal as long as no Node decides between them. Several Machines may have the server of the Node, for example when a cloud
+// lists the IDs of another cloud's servers. In that case it is the Machine that is older than the Node.
 func Choose(machines []*Machine, n *Node) Contenders {
 	if len(machines) == 1 {
 		return Contenders{Holder: machines[0]}
@@ -55,7 +55,7 @@ func split(machines []*Machine, counts func(*Machine) bool) (found, rest []*Mach
 	return found, rest
 }
 
-// contested returns why a node name does not belong to a Machine; empty when it does.
+// contested returns why a Machine may not use the node name; empty when it may.
 func (c *Contenders) contested(m *Machine) string {
 	switch {
 	case c.Holder != nil && c.Holder.UID == m.UID:

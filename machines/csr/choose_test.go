@@ -10,7 +10,7 @@ import (
 )
 
 func TestChooseDecidesWhoseANodeNameIs(t *testing.T) {
-	// machine returns a Machine whose name describes what is known of it.
+	// machine returns a Machine whose name describes its facts.
 	machine := func(name string, change func(*Machine)) *Machine {
 		m := &Machine{Key: types.NamespacedName{Namespace: "ns", Name: name}, UID: types.UID(name), ServerName: "n"}
 		change(m)
@@ -24,7 +24,7 @@ func TestChooseDecidesWhoseANodeNameIs(t *testing.T) {
 	forged := machine("forged", func(m *Machine) { m.Recorded, m.Unknown = "s-1", "not listed" })
 	paused := machine("paused", func(m *Machine) { m.Recorded, m.Unknown, m.Paused = "s-1", "not listed", true })
 	claimed := machine("claimed", func(m *Machine) { m.Recorded = "s-1" })
-	// The cloud of an author lists the ID of another cloud's server.
+	// The author of a Machine runs a cloud that lists the ID of another cloud's server.
 	registered := time.Unix(1700000000, 0)
 	liar := machine("liar", func(m *Machine) {
 		m.Server, m.Created = &cloud.Server{ID: "s-2", Key: "s-2", Name: "n"}, registered.Add(time.Hour)

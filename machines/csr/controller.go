@@ -28,10 +28,11 @@ import (
 
 const name = "drover-csr"
 
-// indexNode is the field index of Machines by the name of their server, which is that of their Node.
+// indexNode is the field index of Machines by the name of their server. The Node has the same name.
 const indexNode = "drover.csr.node"
 
-// A request that cannot be decided yet is decided again every second, after a minute every 15 s, and after an hour no more.
+// While a request cannot be decided yet, drover tries again every second. After a minute it tries every 15 s, and after an hour it
+// stops.
 const (
 	retry        = time.Second
 	retryLong    = 15 * time.Second
@@ -41,10 +42,10 @@ const (
 
 // Servers returns the servers of Machines from the cloud's inventory.
 type Servers interface {
-	// ServerOf returns the living server whose owner tag names the Machine, with the addresses that the cloud has for it; nil when there is
-	// none. It returns an error when the inventory is incomplete. It makes no call to the cloud.
+	// ServerOf returns the living server whose owner tag names the Machine, with the addresses that the cloud has for the server; nil when
+	// there is no such server. It returns an error when the inventory is incomplete. It makes no call to the cloud.
 	ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error)
-	// ServerID returns the ID in a provider ID, or "" when it contains none.
+	// ServerID returns the server ID in a provider ID, or "" when the provider ID contains none.
 	ServerID(providerID string) cloud.ServerID
 }
 
@@ -55,8 +56,8 @@ type Options struct {
 	Clock           clock.WithTicker
 	// Servers is required.
 	Servers Servers
-	// Network holds the operator's settings about addresses that no node may have a certificate for. Default: none; drover also reads them
-	// from the cluster.
+	// Network holds the operator's settings about addresses for which no node may have a certificate. By default there are none. drover
+	// also reads such addresses from the cluster.
 	Network Network
 }
 
@@ -82,7 +83,7 @@ func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
 }
 
-// SetupWithManager adds the controller to the manager; it reconciles certificate requests.
+// SetupWithManager adds the controller to the manager. The controller reconciles certificate requests.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	err := r.Control.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.Machine{}, indexNode, func(o client.Object) []string {
 		if m, ok := o.(*v1alpha1.Machine); ok {
@@ -137,7 +138,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{}, nil
 }
 
-// again returns the time until a waiting request is decided again; 0: never.
+// again returns the time until drover tries again to decide a waiting request; 0 means never.
 func (r *Reconciler) again(o *certificatesv1.CertificateSigningRequest) time.Duration {
 	switch age := r.Clock.Since(o.CreationTimestamp.Time); {
 	case age > patience:

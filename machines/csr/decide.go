@@ -19,13 +19,13 @@ type Outcome string
 
 // The outcomes.
 const (
-	// Approve the request.
+	// Approve means that drover approves the request.
 	Approve Outcome = "Approve"
-	// Deny the request: a server of this cluster asks for a certificate that it must not get.
+	// Deny means that drover denies the request: a server of this cluster requests a certificate that it must not get.
 	Deny Outcome = "Deny"
-	// Ignore the request: it does not concern a server of drover, or it is decided already.
+	// Ignore means that the request does not concern a server of drover, or that it is already decided.
 	Ignore Outcome = "Ignore"
-	// Wait means that the request cannot be decided yet. Nothing is written, and it is decided again later.
+	// Wait means that the request cannot be decided yet. drover writes nothing, and decides the request later.
 	Wait Outcome = "Wait"
 )
 
@@ -48,9 +48,9 @@ const (
 	nodesGroup     = "system:nodes"
 )
 
-// Decide returns what to do about a request. It approves the first client certificate of an awaited server, the renewal of a joined node's
-// client certificate, and a joined node's serving certificate for its own name and the addresses that the cloud's inventory has for its
-// server (MC-58).
+// Decide returns what to do about a request. It approves three kinds of requests: the first client certificate of a server that has yet to
+// join, the renewal of a joined node's client certificate, and a joined node's serving certificate for its own name and the addresses that
+// the cloud's inventory has for its server (MC-58).
 func Decide(r *Request, f *Facts) Verdict {
 	switch {
 	case r.Decided:
@@ -67,8 +67,8 @@ func Decide(r *Request, f *Facts) Verdict {
 	return ignore("user %s is neither a node nor a bootstrap token", r.User)
 }
 
-// decideFirst decides about the first client certificate of a server, requested with the bootstrap token of its Machine or
-// of its deployment. The server must be known to the cloud's inventory.
+// decideFirst decides about the first client certificate of a server. The request is made with the bootstrap token of the server's
+// Machine or deployment. The server must be in the cloud's inventory.
 func decideFirst(r *Request, f *Facts) Verdict {
 	m := f.Machine
 	switch {
@@ -128,7 +128,7 @@ func decideServing(r *Request, f *Facts) Verdict {
 	}
 	for _, ip := range r.IPs {
 		address, ok := addressOf(ip)
-		// The Node can show an address before the cloud's list does, so the request is not denied.
+		// The Node can show an address before the cloud lists it, so drover does not deny the request.
 		if !ok || !hasAddress(f.Machine.Server, address) {
 			return await("%s is not an address that the cloud has for server %s", ip, f.Machine.ServerName)
 		}
@@ -139,7 +139,7 @@ func decideServing(r *Request, f *Facts) Verdict {
 	return approve("serving certificate of node %s", f.Machine.ServerName)
 }
 
-// checkServingForm checks what is wrong with a request for a serving certificate whatever the cloud says.
+// checkServingForm checks those parts of a request for a serving certificate that are wrong whatever the cloud reports.
 func checkServingForm(r *Request, f *Facts) (Verdict, bool) {
 	own := f.Machine.ServerName
 	if v, ok := checkSubject(r, own); !ok {
@@ -186,7 +186,7 @@ func checkNode(r *Request, m *Machine) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// checkMarkedServer is checkServer for requests that need the server as the cloud's inventory has it.
+// checkMarkedServer is like checkServer, but it also requires that the cloud's inventory has the server.
 func checkMarkedServer(f *Facts) (Verdict, bool) {
 	if m := f.Machine; f.Contested == "" && m.Server == nil {
 		if m.Unknown != "" {
@@ -215,7 +215,7 @@ func checkServer(f *Facts) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// checkClient checks that the request is for a client certificate of exactly that node, without alternative names.
+// checkClient checks that the request is for a client certificate of exactly the node with the name node, without alternative names.
 func checkClient(r *Request, node string) (Verdict, bool) {
 	if v, ok := checkSubject(r, node); !ok {
 		return v, false
@@ -229,7 +229,7 @@ func checkClient(r *Request, node string) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// checkSubject checks that the request is signed by its own key and in the name of exactly that node.
+// checkSubject checks that the request is signed by its own key, and that its subject is exactly the node with the name node.
 func checkSubject(r *Request, node string) (Verdict, bool) {
 	switch {
 	case r.Invalid != nil:
@@ -244,8 +244,7 @@ func checkSubject(r *Request, node string) (Verdict, bool) {
 	return Verdict{}, true
 }
 
-// onlyUsages reports whether the usages are digital signature and the purpose, with or without key encipherment, and
-// nothing else.
+// onlyUsages reports whether the usages are digital signature and purpose. Key encipherment is also allowed, but nothing else.
 func onlyUsages(usages []certificatesv1.KeyUsage, purpose certificatesv1.KeyUsage) bool {
 	allowed := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, purpose, certificatesv1.UsageKeyEncipherment}
 	for _, u := range usages {

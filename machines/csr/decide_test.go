@@ -19,7 +19,7 @@ type question struct {
 	*Facts
 }
 
-// first returns a request of an awaited server for its first client certificate.
+// first returns a request for the first client certificate of a server that has yet to join.
 func first() question {
 	return question{
 		&Request{
@@ -37,7 +37,7 @@ func first() question {
 	}
 }
 
-// renewal returns a request of a joined node for another client certificate.
+// renewal returns a joined node's request for another client certificate.
 func renewal() question {
 	q := first()
 	q.User, q.Groups = "system:node:m", []string{"system:nodes", "system:authenticated"}
@@ -45,7 +45,7 @@ func renewal() question {
 	return q
 }
 
-// server returns a request of a joined node for its serving certificate.
+// server returns a joined node's request for its serving certificate.
 func server() question {
 	q := renewal()
 	q.Signer, q.Usages = certificatesv1.KubeletServingSignerName, []certificatesv1.KeyUsage{sign, serving}

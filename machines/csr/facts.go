@@ -13,14 +13,14 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// Request holds what a CertificateSigningRequest requests, and its user.
+// Request holds what a CertificateSigningRequest requests, and the user that made it.
 type Request struct {
 	Signer, User string
 	Groups       []string
 	Usages       []certificatesv1.KeyUsage
-	// Decided is true when the request is approved, denied or failed already.
+	// Decided is true when the request is already approved, denied or failed.
 	Decided bool
-	// Invalid describes why the request cannot be read, or that it is not signed by its own key; nil when it is valid.
+	// Invalid describes that the request cannot be read, or that it is not signed by its own key; nil when it is valid.
 	Invalid error
 
 	CommonName    string
@@ -32,21 +32,21 @@ type Request struct {
 	Others int
 }
 
-// Facts holds what a request is compared with.
+// Facts holds the facts with which a request is compared.
 type Facts struct {
 	// Machine is the Machine that the request is about; nil when none is known.
 	Machine *Machine
-	// Group is the group that the holder of the Machine's bootstrap token must be in. TokenExpired is true when the token
-	// has expired since the request was made. Both are empty for requests without a token.
+	// Group is the group in which the holder of the Machine's bootstrap token must be. TokenExpired is true when the token has expired
+	// since the request was made. Both are zero for requests without a token.
 	Group        string
 	TokenExpired bool
 	// Node is the Node with the Machine's server name; nil when it does not exist.
 	Node *Node
 	// Contested describes why the Machine may not use the node name; empty when it may.
 	Contested string
-	// Reserved holds what a serving certificate may never contain. It is filled for serving requests only.
+	// Reserved holds what a serving certificate may never contain. It is set for serving requests only.
 	Reserved Reserved
-	// Taken holds the requested addresses that an older Node has, with the name of that Node. It is filled for serving requests only.
+	// Taken holds the requested addresses that an older Node has, each with the name of that Node. It is set for serving requests only.
 	Taken map[netip.Addr]string
 }
 
@@ -66,7 +66,7 @@ type Machine struct {
 	// Server is the server whose owner tag names this Machine, from the cloud's inventory; nil when there is none or the inventory is
 	// incomplete.
 	Server *cloud.Server
-	// Unknown describes why the inventory cannot say whether there is a server; empty when it can.
+	// Unknown describes why the inventory does not show whether there is a server; empty when the inventory is complete.
 	Unknown string
 }
 
@@ -78,8 +78,8 @@ type Node struct {
 	Created time.Time
 }
 
-// serverID returns the Machine's server: the one with its owner tag, else the recorded one while the inventory is incomplete. It returns ""
-// when there is neither. The record of a paused Machine does not count, because drover does not maintain it.
+// serverID returns the Machine's server: the server with the Machine's owner tag, or else the recorded server while the inventory is
+// incomplete. It returns "" when there is neither. The record of a paused Machine does not count, because drover does not maintain it.
 func (m *Machine) serverID() cloud.ServerID {
 	switch {
 	case m.Server != nil:
@@ -101,8 +101,8 @@ func hasAddress(s *cloud.Server, address netip.Addr) bool {
 	})
 }
 
-// addressOf returns an address of a request. An IPv4 address in IPv6 form becomes an IPv4 address. The result is false when it is not an
-// address.
+// addressOf returns an address of a request. An IPv4 address in IPv6 form becomes an IPv4 address. The second result is false when ip is
+// not an address.
 func addressOf(ip net.IP) (netip.Addr, bool) {
 	address, ok := netip.AddrFromSlice(ip)
 	return address.Unmap(), ok

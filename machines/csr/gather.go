@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// gather collects what a request is compared with, and which Machines want its node name.
+// gather collects the facts with which a request is compared, and the Machines that want the request's node name.
 func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Contenders, error) {
 	f := &Facts{}
 	var asked *v1alpha1.Machine
@@ -62,8 +62,8 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Cont
 	return f, claims, err
 }
 
-// subject returns the Machine that a request concerns: the one of its token, else the one that may use the node name. While no Machine may,
-// it returns a joined one.
+// subject returns the Machine that a request concerns: the Machine of the request's token, or else the Machine that may use the node name.
+// While no Machine may use the name, it returns a joined one.
 func subject(machines []*Machine, c Contenders, asked *v1alpha1.Machine) *Machine {
 	if asked == nil && c.Holder != nil {
 		return c.Holder
@@ -77,9 +77,9 @@ func subject(machines []*Machine, c Contenders, asked *v1alpha1.Machine) *Machin
 	return machines[max(i, 0)]
 }
 
-// byToken returns the Machine that a bootstrap token was made for, not another one of the same name; nil when there is none. For a token
-// that the Machines of a deployment share, it returns the Machine of that deployment that the request names. It adds the token's group and
-// expiry to the facts.
+// byToken returns the Machine for which a bootstrap token was made, but not another Machine of the same name; nil when there is no such
+// Machine. When all Machines of a deployment share the token, it returns the Machine of that deployment that the request names. It adds
+// the token's group and expiry to the facts.
 func (r *Reconciler) byToken(ctx context.Context, id, commonName string, f *Facts) (*v1alpha1.Machine, error) {
 	holder, err := bootstrap.HolderOf(ctx, r.Target.GetAPIReader(), id)
 	if err != nil {
@@ -104,8 +104,8 @@ func (r *Reconciler) byToken(ctx context.Context, id, commonName string, f *Fact
 	return &m, nil
 }
 
-// ofDeployment returns the Machine of the token's deployment whose server has the name that the request names; nil when
-// there is none.
+// ofDeployment returns the Machine of the token's deployment whose server has the name in the request; nil when there is no such
+// Machine.
 func (r *Reconciler) ofDeployment(ctx context.Context, holder bootstrap.Holder, commonName string) (*v1alpha1.Machine, error) {
 	node, ok := strings.CutPrefix(commonName, nodeUserPrefix)
 	if !ok {
@@ -149,13 +149,13 @@ func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
 	return &Node{Server: r.serverOf(node.Spec.ProviderID), Created: node.CreationTimestamp.Time}, nil
 }
 
-// serverOf returns the server in the provider ID of a Node. It returns a provider ID of another form unchanged: that equals no server of a
-// Machine, and is not taken for a Node without a provider ID.
+// serverOf returns the server in the provider ID of a Node. It returns a provider ID of another form unchanged, so that it equals no
+// server of a Machine and the Node is not taken for one without a provider ID.
 func (r *Reconciler) serverOf(providerID string) cloud.ServerID {
 	return cmp.Or(r.Servers.ServerID(providerID), cloud.ServerID(providerID))
 }
 
-// describe returns what the object and the cloud's inventory contain about a Machine.
+// describe returns what a Machine's object and the cloud's inventory contain about the Machine.
 func (r *Reconciler) describe(ctx context.Context, m *v1alpha1.Machine) *Machine {
 	out := &Machine{
 		Key: client.ObjectKeyFromObject(m), UID: m.UID, ServerName: m.ServerName(), Created: m.CreationTimestamp.Time,

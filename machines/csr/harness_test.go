@@ -97,7 +97,7 @@ func (e *eventLog) AnnotatedEventf(regarding, related runtime.Object, _ map[stri
 	e.Eventf(regarding, related, kind, reason, action, note, args...)
 }
 
-// fakeCluster is a cluster in memory with the approver, an inventory, and a fixed clock.
+// fakeCluster is a cluster in memory with the approver, an inventory and a fixed clock.
 type fakeCluster struct {
 	cluster.Cluster
 	*testing.T
@@ -137,7 +137,8 @@ func (c *fakeCluster) create(o client.Object) {
 	}
 }
 
-// machine stores a Machine ns/name with the UID uid-name, and a server with its owner tag, the ID serverID(name) and the address.
+// machine stores the Machine ns/name with the UID uid-name, and a server with the Machine's owner tag, the ID serverID(name) and the
+// given address.
 func (c *fakeCluster) machine(name, address string, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 	c.Helper()
 	m := machineNamed("ns", name, changes...)
@@ -227,14 +228,14 @@ func withToken(id, node string) attempt {
 	}
 }
 
-// asNode returns a request for a client certificate of a node by the holder of own's node certificate.
+// asNode returns a request for a client certificate of the node node. The user is the holder of the node certificate of own.
 func asNode(own, node string) attempt {
 	a := withToken("", node)
 	a.user, a.groups = "system:node:"+own, []string{"system:nodes", "system:authenticated"}
 	return a
 }
 
-// toServe returns a request for a serving certificate of a node for these names and addresses.
+// toServe returns a request by the node own for a serving certificate of the node node, with hosts as names and addresses.
 func toServe(own, node string, hosts ...string) attempt {
 	a := asNode(own, node)
 	a.signer, a.usages = certificatesv1.KubeletServingSignerName, []certificatesv1.KeyUsage{sign, serving}
@@ -253,7 +254,7 @@ func (a attempt) with(change func(*attempt)) attempt {
 	return a
 }
 
-// The results of an attempt.
+// The possible results of an attempt.
 const (
 	approved = string(certificatesv1.CertificateApproved)
 	denied   = string(certificatesv1.CertificateDenied)

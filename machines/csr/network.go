@@ -29,11 +29,11 @@ type Network struct {
 	ServiceCIDRs []netip.Prefix
 	// ServiceDomain is the domain of Services, such as cluster.local.
 	ServiceDomain string
-	// APIServers holds URLs or host:port of the API server, in addition to the one in the ConfigMap kube-public/cluster-info.
+	// APIServers holds URLs or host:port of the API server, in addition to the address in the ConfigMap kube-public/cluster-info.
 	APIServers []string
 }
 
-// networkLife is how long the settings read from the cluster are used.
+// networkLife is how long drover uses the settings that it has read from the cluster.
 const networkLife = time.Minute
 
 // apiServerService is the name of the API server's Service in the namespace default.
@@ -42,7 +42,7 @@ const apiServerService = "kubernetes"
 // networkReader reads what no serving certificate may contain, at most once a minute.
 type networkReader struct {
 	Network
-	// target reads from the API server itself. control reads the Clusters of the cluster with the Machines.
+	// target reads from the API server itself. control reads the Cluster objects of the cluster with the Machines.
 	target, control client.Reader
 	clock           clock.PassiveClock
 
@@ -50,12 +50,12 @@ type networkReader struct {
 	known Reserved
 	// served is true when the API server has ServiceCIDR objects.
 	served bool
-	// read is when known was read; zero: never.
+	// read is when known was read; zero means never.
 	read time.Time
 }
 
-// reserved returns what no serving certificate of a node in a namespace may contain. Without ServiceCIDR objects (before Kubernetes 1.33),
-// it uses the ranges of the Clusters in the namespace of the Machine.
+// reserved returns what no serving certificate of a node may contain. Without ServiceCIDR objects (before Kubernetes 1.33), it uses the
+// ranges of the Cluster objects in namespace, the namespace of the node's Machine.
 func (n *networkReader) reserved(ctx context.Context, namespace string) (Reserved, error) {
 	out, served, err := n.current(ctx)
 	if err != nil || served {
@@ -74,7 +74,7 @@ func (n *networkReader) reserved(ctx context.Context, namespace string) (Reserve
 	return out, nil
 }
 
-// current returns what applies to the whole cluster, and whether the API server has ServiceCIDR objects.
+// current returns the reserved values for the whole cluster, and whether the API server has ServiceCIDR objects.
 func (n *networkReader) current(ctx context.Context) (Reserved, bool, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -93,7 +93,7 @@ func (n *networkReader) current(ctx context.Context) (Reserved, bool, error) {
 	return out, served, nil
 }
 
-// serviceCIDRs adds the ranges of the ServiceCIDR objects. It returns false when the API server has none.
+// serviceCIDRs adds the ranges of the ServiceCIDR objects. It returns false when the API server does not have this kind.
 func (n *networkReader) serviceCIDRs(ctx context.Context, out *Reserved) (bool, error) {
 	var list networkingv1.ServiceCIDRList
 	if err := n.target.List(ctx, &list); meta.IsNoMatchError(err) {
@@ -109,8 +109,8 @@ func (n *networkReader) serviceCIDRs(ctx context.Context, out *Reserved) (bool, 
 	return len(list.Items) > 0, nil
 }
 
-// apiServer adds the addresses and names of the API server: those of its Service and EndpointSlices, of the ConfigMap
-// cluster-info, and those that the operator names.
+// apiServer adds the addresses and names of the API server: those of its Service and EndpointSlices, those of the ConfigMap
+// cluster-info, and those that the operator has configured.
 func (n *networkReader) apiServer(ctx context.Context, out *Reserved) error {
 	var s corev1.Service
 	key := types.NamespacedName{Namespace: metav1.NamespaceDefault, Name: apiServerService}

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// withoutServiceCIDRs makes the API server answer as one before Kubernetes 1.33.
+// withoutServiceCIDRs makes the API server answer like one of a release before Kubernetes 1.33.
 func (c *fakeCluster) withoutServiceCIDRs() {
 	c.approver.network.target = interceptor.NewClient(c.client.(client.WithWatch), interceptor.Funcs{
 		List: func(ctx context.Context, inner client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {

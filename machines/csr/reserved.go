@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Reserved holds what a serving certificate may never contain, whatever the cloud lists. Loopback, link-local, unspecified and multicast
-// addresses, names of localhost, and the names of the Service kubernetes are always reserved.
+// Reserved holds what a serving certificate may never contain, whatever the cloud lists. In addition, loopback, link-local, unspecified
+// and multicast addresses, names of localhost, and the names of the Service kubernetes are always reserved.
 type Reserved struct {
 	// Ranges holds the addresses of Services and of the API server.
 	Ranges []netip.Prefix
@@ -18,7 +18,7 @@ type Reserved struct {
 	Domain string
 }
 
-// refuses describes an address that no node may have a certificate for. It returns "" for any other address.
+// refuses describes why no node may have a certificate for an address. It returns "" for any other address.
 func (r *Reserved) refuses(ip net.IP) string {
 	address, ok := addressOf(ip)
 	switch {

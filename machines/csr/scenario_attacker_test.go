@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// newTarget returns a cluster with possible targets of an attacker: awaited servers, joined nodes, a Machine that is being deleted, the
-// control plane's node and another server's node.
+// newTarget returns a cluster with possible targets of an attacker: servers that have yet to join, joined nodes, a Machine that is
+// being deleted, the control plane's node and another server's node.
 func newTarget(t *testing.T) *fakeCluster {
 	t.Helper()
 	c := newFakeCluster(t,
@@ -26,12 +26,12 @@ func newTarget(t *testing.T) *fakeCluster {
 		token("cccccc", "joined", "uid-joined"), node("joined", "openstack:///"+serverID("joined")),
 		node("victim", "openstack:///"+serverID("victim")),
 		token("dddddd", "deleting", "uid-deleting"), node("deleting", "openstack:///"+serverID("deleting")),
-		// The token of a deleted Machine, whose name another Machine has now.
+		// The token of a deleted Machine. Another Machine has the same name now.
 		token("eeeeee", "awaited", "uid-of-the-former"),
 		// The tokens of Machines that were named after existing nodes.
 		token("ffffff", "control-plane", "uid-control-plane"), node("control-plane", ""),
 		token("gggggg", "stranger", "uid-stranger"), node("stranger", "openstack:///"+serverID("another")),
-		// A token in drover's group that is not for a Machine.
+		// A token in drover's group that belongs to no Machine.
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "bootstrap-token-zzzzzz"}, Type: "bootstrap.kubernetes.io/token"},
 	)
 	expired := token("xxxxxx", "awaited", "uid-awaited")
@@ -149,7 +149,8 @@ func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
 	}
 }
 
-// The attacker writes Machines, has the kubelet's certificate of one of their nodes, and can run a cloud that lists any address.
+// The attacker writes Machines, has the kubelet certificate of one of the nodes of these Machines, and can run a cloud that lists any
+// address.
 func TestForgedAddressesGetNoCertificate(t *testing.T) {
 	internal := func(address string) corev1.NodeAddress {
 		return corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: address}
@@ -160,7 +161,7 @@ func TestForgedAddressesGetNoCertificate(t *testing.T) {
 	everything := statusAddresses(host("forged"), internal("10.0.0.5"), host("kubernetes.default.svc"), internal("10.96.0.1"), internal("10.0.0.6"))
 	for _, tt := range []struct {
 		name string
-		// change alters the Machine. cloud holds the addresses that the cloud lists for its server.
+		// change alters the Machine. cloud holds the addresses that the cloud lists for the Machine's server.
 		change []func(*v1alpha1.Machine)
 		cloud  string
 		what   []string
@@ -216,7 +217,7 @@ func clusterInfo(server string) *corev1.ConfigMap {
 	}
 }
 
-// Nothing is approved for a Machine without a server of its own, whatever its spec and status say.
+// drover approves nothing for a Machine without a server of its own, whatever the Machine's spec and status contain.
 func TestAMachineWithoutAServerGetsNoCertificate(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -55,7 +55,7 @@ func testDenied(p *plane) {
 	}
 }
 
-// joinedNode creates a Machine whose Node is registered and recorded with the addresses.
+// joinedNode creates a Machine whose Node is registered. The Machine's status records the Node and the addresses.
 func (p *plane) joinedNode(name, server string, addresses ...corev1.NodeAddress) *v1alpha1.Machine {
 	p.Helper()
 	m := p.machine(name, server, nil, "")
@@ -64,7 +64,7 @@ func (p *plane) joinedNode(name, server string, addresses ...corev1.NodeAddress)
 	return m
 }
 
-// register creates a Node and waits until drover's cache has it.
+// register creates a Node and waits until drover's cache shows it.
 func (p *plane) register(name, providerID string) {
 	p.Helper()
 	p.must(p.client.Create(p.ctx, node(name, providerID)))

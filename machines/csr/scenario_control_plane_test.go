@@ -90,7 +90,7 @@ func (p *plane) must(err error) {
 	}
 }
 
-// within runs a part of the test that fails on its own.
+// within runs a part of the test that passes or fails on its own.
 func (p *plane) within(name string, part func(p *plane)) {
 	p.Run(name, func(t *testing.T) {
 		inner := *p
@@ -107,7 +107,7 @@ func (p *plane) until(what string, ok func() bool) {
 	}
 }
 
-// machine creates a Machine whose server is recorded and awaited, with the address 10.0.0.5.
+// machine creates a Machine with the address 10.0.0.5. Its server is recorded and has yet to join.
 func (p *plane) machine(name, server string, owner client.Object, kind string) *v1alpha1.Machine {
 	p.Helper()
 	m := &v1alpha1.Machine{
@@ -131,7 +131,7 @@ func ownedBy(owner client.Object, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), Controller: ptr.To(true)}}
 }
 
-// seen waits until drover's cache shows an object as it was written.
+// seen waits until drover's cache shows the current version of an object.
 func (p *plane) seen(o client.Object) {
 	p.Helper()
 	key := client.ObjectKeyFromObject(o)
@@ -174,7 +174,7 @@ func (c *journal) count(line string) (n int) {
 	return n
 }
 
-// boot runs a server with that user data.
+// boot runs a simulated server with the given user data.
 func (p *plane) boot(server, name string, userData []byte) *journal {
 	metadata := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if strings.HasSuffix(in.URL.Path, "user_data") {
@@ -259,7 +259,7 @@ func (p *plane) request(config *rest.Config, name string, what attempt) error {
 	})
 }
 
-// ask makes a request with these credentials and returns a function that returns the decision.
+// ask makes a request with these credentials. The function that it returns returns the decision about the request.
 func (p *plane) ask(config *rest.Config, name string, what attempt) func() (certificatesv1.RequestConditionType, string) {
 	p.Helper()
 	// The API server accepts a token a moment after its Secret is created.
@@ -274,7 +274,7 @@ func (p *plane) ask(config *rest.Config, name string, what attempt) func() (cert
 	}
 }
 
-// wants fails unless a request gets that decision.
+// wants fails the test unless the decision about a request is want.
 func (p *plane) wants(want certificatesv1.RequestConditionType, decided func() (certificatesv1.RequestConditionType, string)) {
 	p.Helper()
 	p.until("the request is decided", func() bool { kind, _ := decided(); return kind != "" })

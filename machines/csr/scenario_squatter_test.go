@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// The attacker writes Machines in another namespace whose servers have the victim's name.
+// The attacker writes Machines in another namespace. The servers of these Machines have the name of the victim's server.
 func TestAMachineWithAnotherNodesName(t *testing.T) {
 	squatter := func(c *fakeCluster, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 		m := machineNamed("elsewhere", "squatter", append([]func(*v1alpha1.Machine){serverNamed("victim"), func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }}, changes...)...)

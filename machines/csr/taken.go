@@ -13,9 +13,10 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// taken returns the requested addresses that a Node has which registered before the requester's, with that Node's name. The cloud of an
-// author may list any address for a server, so its list alone does not move an address from one node to another. A kubelet may report any
-// address, so the address of a Machine's Node counts only when the cloud has it for the server of that Machine.
+// taken returns the requested addresses that belong to a Node that registered before the requester's Node, each with the name of the
+// older Node. The author of a Machine may run a cloud that lists any address for a server, so the cloud's list alone does not move an
+// address from one node to another. A kubelet may report any address, so the address of a Machine's Node counts only when the cloud has
+// it for the server of that Machine.
 func (r *Reconciler) taken(ctx context.Context, request *Request, requester string, own *Node) (map[netip.Addr]string, error) {
 	var list corev1.NodeList
 	if err := r.Target.GetClient().List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -44,8 +45,8 @@ func (r *Reconciler) taken(ctx context.Context, request *Request, requester stri
 	return taken, nil
 }
 
-// confirms reports whether drover trusts an address that a Node reports: no Machine has a server of the Node's name, or the cloud has the
-// address for such a server.
+// confirms reports whether drover trusts an address that a Node reports. It does when no Machine has a server of the Node's name, or when
+// the cloud has the address for such a server.
 func (r *Reconciler) confirms(ctx context.Context, node string, address netip.Addr) (bool, error) {
 	machines, err := r.named(ctx, node)
 	if err != nil || len(machines) == 0 {

@@ -12,8 +12,8 @@ import (
 func TestTheAddressOfAnOlderNodeIsRefused(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// age is how much older the other Node is. reports holds the addresses that it reports, listed those that the cloud has for its
-		// server; empty: it has no Machine.
+		// age is by how much the other Node is older. reports holds the addresses that the other Node reports. listed holds the
+		// addresses that the cloud has for that Node's server; empty means that the Node has no Machine.
 		age             time.Duration
 		reports, listed string
 		want            string

@@ -22,8 +22,8 @@ const fieldOwner = client.FieldOwner(name)
 // mostWarned limits the length of the condition's message, in bytes.
 const mostWarned = fault.MaxMessage
 
-// report keeps the condition on every MachineDeployment, whose servers join with such tokens, while other programs approve requests, and
-// removes it afterwards. It writes only differences.
+// report keeps the condition on every MachineDeployment while other programs approve requests, because the deployment's servers join
+// with the affected tokens. It removes the condition afterwards. It writes only differences.
 func (g *ApproverCheck) report(ctx context.Context, why string) error {
 	var list v1alpha1.MachineDeploymentList
 	if err := g.Control.GetClient().List(ctx, &list); err != nil {

@@ -22,13 +22,13 @@ const (
 // warnEvery is the least time between two Events about the same Machine.
 const warnEvery = 10 * time.Minute
 
-// warned records when each Machine was warned last.
+// warned records when drover last recorded an Event about each Machine.
 type warned struct {
 	mu   sync.Mutex
 	last map[types.UID]time.Time
 }
 
-// due reports whether a Machine was not warned for warnEvery. If so, it records that the Machine is warned now.
+// due reports whether drover has not warned about a Machine for at least warnEvery. If so, it records now as the time of a warning.
 func (w *warned) due(uid types.UID, now time.Time) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -39,14 +39,14 @@ func (w *warned) due(uid types.UID, now time.Time) bool {
 	return true
 }
 
-// sweep removes entries that have no effect any more.
+// sweep removes entries that no longer have an effect.
 func (w *warned) sweep(now time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	maps.DeleteFunc(w.last, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= warnEvery })
 }
 
-// sweep removes old entries about warned Machines, once in warnEvery, until ctx ends.
+// sweep removes old entries about warned Machines, at intervals of warnEvery, until ctx ends.
 func (r *Reconciler) sweep(ctx context.Context) error {
 	ticker := r.Clock.NewTicker(warnEvery)
 	defer ticker.Stop()

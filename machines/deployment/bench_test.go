@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// BenchmarkRolling500Machines counts the writes of the controllers to sets and deployments for each Machine of a rollout. The target is at
-// most 2. The surge is the usual 10 %: with a smaller surge a step moves fewer Machines for as many writes.
+// BenchmarkRolling500Machines counts how many writes to sets and deployments the controllers make per Machine of a rollout. The target is
+// at most 2. The surge is the usual 10 %: with a smaller surge, a step moves fewer Machines for the same number of writes.
 func BenchmarkRolling500Machines(b *testing.B) {
 	for _, surge := range []string{"10%", "25%"} {
 		b.Run("surge="+surge, func(b *testing.B) { benchmarkRolling(b, 500, intstr.Parse(surge)) })

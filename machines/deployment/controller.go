@@ -30,10 +30,10 @@ import (
 type Options struct {
 	// Control is the cluster that holds the MachineDeployments, MachineSets and Machines.
 	Control cluster.Cluster
-	// Target is the cluster that their Nodes join. Default: Control.
+	// Target is the cluster that the Nodes of these Machines join. Default: Control.
 	Target cluster.Cluster
 	Clock  clock.PassiveClock
-	// MaxReplacing limits how many Machines are replaced at the same time over all deployments; 0: no limit.
+	// MaxReplacing limits how many Machines of all deployments together are replaced at the same time; 0 means no limit.
 	MaxReplacing int
 	// Concurrent is how many deployments are reconciled at the same time. Default: 10.
 	Concurrent int
@@ -50,10 +50,11 @@ type Reconciler struct {
 	nodes    rolledNodes
 	plans    *history
 	statuses *statuses
-	// named holds the removals that deployments have named, rolled the removals that rollouts have named in the sets.
+	// named holds the removals that deployments have named. rolled holds the removals that rollouts have named in the sets.
 	named, rolled ownership.Removals
 	options       Options
-	// conflicts holds the back-off of deployments that are in the informer cache, or whose sets are, as they were before.
+	// conflicts holds the back-off of deployments for which the informer cache is older than the API server, in the deployment or in
+	// its sets.
 	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
 
@@ -123,8 +124,8 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// Reconcile makes a plan for one deployment and carries it out. When a deployment is being deleted, the garbage collector deletes what it
-// owns; its finalizer waits for the sets (MC-31).
+// Reconcile makes a plan for one deployment and carries it out. When a deployment is being deleted, the garbage collector deletes the
+// objects that it owns; the deployment's finalizer waits for the sets (MC-31).
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	d := &v1alpha1.MachineDeployment{}
 	if err := r.client.Get(ctx, req.NamespacedName, d); err != nil {
@@ -147,8 +148,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// forget removes what is remembered of a deployment that is deleted, and removes the taints and annotations that drover put on its Nodes,
-// because its Machines live on when they were orphaned.
+// forget removes everything that drover remembers of a deleted deployment. It also removes the taints and annotations that drover put on
+// the deployment's Nodes, because orphaned Machines live on after their deployment was deleted.
 func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -204,8 +205,8 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 	return r.follow(ctx, d, plan)
 }
 
-// record stores a plan and logs its steps, unless the last plan had the same steps. A plan that cannot be stored is carried out all the
-// same.
+// record stores a plan and logs its steps, unless the last plan had the same steps. drover also carries out a plan that cannot be
+// stored.
 func (r *Reconciler) record(ctx context.Context, s rollout.Snapshot, p rollout.Plan) {
 	log := ctrl.LoggerFrom(ctx)
 	news, err := r.plans.record(client.ObjectKeyFromObject(s.Deployment), s, p)
@@ -220,8 +221,8 @@ func (r *Reconciler) record(ctx context.Context, s rollout.Snapshot, p rollout.P
 	}
 }
 
-// follow taints and annotates the Nodes that a plan rolls before it carries the plan out, so that no pod moves from one such Node to the
-// next.
+// follow taints and annotates the Nodes that a plan rolls before it carries out the plan, so that pods do not move from one of these
+// Nodes to another one that is rolled later.
 func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, plan rollout.Plan) (time.Duration, error) {
 	more, marked := r.nodes.sync(ctx, client.ObjectKeyFromObject(d), plan)
 	if more {
@@ -234,7 +235,7 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 	}
 	err = errors.Join(marked, err)
 	if err == nil && !collided && len(plan.Changes) > 0 && d.Status.ObservedGeneration == d.Generation {
-		// The numbers are about to change. They are written once, when the sets have followed.
+		// The numbers are about to change. The status is written once, when the sets have followed.
 		return gather, nil
 	}
 	left, shown := r.statuses.writeWhenDue(ctx, d, plan.Status)

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// debounce delays plans while the spec that they follow may change back within a moment. It remembers when the current spec of a deployment
-// whose template has changed was first seen.
+// debounce delays plans while the spec that they follow may change back within a moment. When the template of a deployment has changed, it
+// remembers when the deployment's current spec was first seen.
 type debounce struct {
 	// live reads from the API server itself, without a cache.
 	live  client.Reader
@@ -34,7 +34,7 @@ func newDebounce(live client.Reader, now clock.PassiveClock) *debounce {
 	return &debounce{live: live, clock: now, seen: map[types.NamespacedName]seenSpec{}}
 }
 
-// since returns when that generation of a deployment was first seen, and now for a new generation.
+// since returns when the given generation of a deployment was first seen. For a new generation it returns now.
 func (b *debounce) since(deployment types.NamespacedName, generation int64, now time.Time) time.Time {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -52,9 +52,10 @@ func (b *debounce) forget(deployment types.NamespacedName) {
 	delete(b.seen, deployment)
 }
 
-// wait returns how long to wait before a plan may be carried out; 0: do not wait. A plan for another template than before waits until the
-// template has not changed for a moment. wait returns errCacheOld for such a plan, and for one that makes a set smaller, while the API
-// server has a newer spec than the informer cache, because that may have the former template again.
+// wait returns how long to wait before a plan may be carried out; 0 means not to wait. A plan for another template than the last one
+// waits until the template has not changed for a moment. For such a plan, and for a plan that makes a set smaller, wait returns
+// errCacheOld while the API server has a newer spec than the informer cache, because the newer spec may contain the former template
+// again.
 func (b *debounce) wait(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (time.Duration, error) {
 	key := client.ObjectKeyFromObject(d)
 	changed := p.Revision != "" && d.Annotations[v1alpha1.AnnotationRevision] != ""

@@ -43,17 +43,17 @@ type harness struct {
 	deployments *deployment.Reconciler
 }
 
-// actor makes Machines Ready and lets deleted ones end, unless it is stopped from doing so.
+// actor makes Machines Ready and finishes deletions, unless it is stopped from doing so.
 type actor struct {
 	client client.Client
 	mu     sync.Mutex
 	held   map[string]string
 }
 
-// Actions that hold can stop.
+// The actions of the actor that hold can stop.
 const creates, deletes = "creates", "deletes"
 
-// hold stops the actor from making a group's new Machines Ready, or from letting its deleted Machines end.
+// hold stops the actor from making a group's new Machines Ready, or from finishing the deletion of the group's Machines.
 func (a *actor) hold(group, what string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -171,7 +171,7 @@ func group(name string, replicas *int32) *v1alpha1.MachineDeployment {
 	}
 }
 
-// eventually waits until see reports success, and fails the test with what was seen last.
+// eventually waits until see reports success. Otherwise it fails the test with the last text that see returned.
 func (h *harness) eventually(what string, see func() (string, bool)) {
 	h.t.Helper()
 	var last string
@@ -203,7 +203,7 @@ func (h *harness) machines(name string) []v1alpha1.Machine {
 	return list.Items
 }
 
-// settled waits until the deployment has exactly n Machines, all available and of its current template.
+// settled waits until the deployment has exactly n Machines, and all of them are available and of its current template.
 func (h *harness) settled(name string, n int32) {
 	h.t.Helper()
 	h.eventually(fmt.Sprintf("%d settled Machines in %s", n, name), func() (string, bool) {

@@ -20,13 +20,14 @@ import (
 // keptPlans is how many plans are stored for each deployment.
 const keptPlans = 100
 
-// history stores the last plans of each deployment in memory. They explain what drover did; nothing is decided by them.
+// history stores the last plans of each deployment in memory. The plans explain what drover did; drover makes no decision from them.
 type history struct {
 	mu    sync.Mutex
 	plans map[types.NamespacedName][]keptPlan
 }
 
-// keptPlan is a rollout.Record as compressed JSON, because it contains what was observed of every Machine. steps holds its steps.
+// keptPlan is a rollout.Record as compressed JSON, because a record contains what was observed of every Machine. steps holds the plan's
+// steps.
 type keptPlan struct {
 	steps  []rollout.Step
 	record []byte
@@ -34,7 +35,7 @@ type keptPlan struct {
 
 func newHistory() *history { return &history{plans: map[types.NamespacedName][]keptPlan{}} }
 
-// record stores a plan unless its steps equal those of the last plan. It reports whether it did.
+// record stores a plan unless its steps equal those of the last plan. It reports whether it stored the plan.
 func (h *history) record(deployment types.NamespacedName, s rollout.Snapshot, p rollout.Plan) (bool, error) {
 	if len(p.Steps) == 0 || h.repeats(deployment, p.Steps) {
 		return false, nil
@@ -68,7 +69,7 @@ func (h *history) forget(deployment types.NamespacedName) {
 	delete(h.plans, deployment)
 }
 
-// of returns the plans of a deployment that this process has stored, oldest first.
+// of returns the plans of a deployment that this process has stored, the oldest first.
 func (h *history) of(deployment types.NamespacedName) ([]rollout.Record, error) {
 	h.mu.Lock()
 	all := slices.Clone(h.plans[deployment])
@@ -111,8 +112,9 @@ func unpack(packed []byte, record *rollout.Record) error {
 // groupPrefix is the prefix of the ID of a deployment's node group.
 const groupPrefix = "MachineDeployment/"
 
-// ServeHTTP returns the last plans as JSON. With ?group=MachineDeployment/<namespace>/<name> it returns those of one deployment, oldest
-// first, each with its input; without, it returns how many plans each deployment has. Only the leader has plans.
+// ServeHTTP returns the last plans as JSON. With ?group=MachineDeployment/<namespace>/<name> it returns the plans of one deployment,
+// the oldest first, each with its input. Without the parameter it returns the number of plans of each deployment. Only the leader has
+// plans.
 func (h *history) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	if req.Method != http.MethodGet && req.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -146,7 +148,7 @@ type count struct {
 	Plans int    `json:"plans"`
 }
 
-// counts returns the numbers in the order of the group IDs.
+// counts returns the number of plans of each group, sorted by the group IDs.
 func (h *history) counts() []count {
 	h.mu.Lock()
 	defer h.mu.Unlock()

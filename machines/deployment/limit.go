@@ -13,23 +13,23 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// limitRetry is how soon a deployment that the replacement limit stops is reconciled again.
+// limitRetry is the interval at which a deployment that the replacement limit stops is reconciled.
 const limitRetry = 2 * time.Second
 
-// replacementLimit limits how many Machines are replaced at the same time over all deployments. The number of each deployment comes from
-// its last plan. Plans are made one after the other, so that no two use the same share.
+// replacementLimit limits how many Machines of all deployments together are replaced at the same time. The number of each deployment
+// comes from its last plan. Plans are made one after the other, so that no two plans use the same share.
 type replacementLimit struct {
 	mu sync.Mutex
-	// most is the limit; 0: no limit.
+	// most is the limit; 0 means no limit.
 	most int32
-	// inUse holds how many Machines each deployment replaces. counted is true when it includes the replacements from before this process
-	// led.
+	// inUse holds how many Machines each deployment replaces. counted is true when inUse includes the replacements that began before
+	// this process led.
 	inUse   map[types.NamespacedName]int32
 	counted bool
 	sets    *sets
 }
 
-// newReplacementLimit returns a limit of most replacements; 0: no limit.
+// newReplacementLimit returns a limit of most replacements; 0 means no limit.
 func newReplacementLimit(most int32, sets *sets) *replacementLimit {
 	return &replacementLimit{most: most, inUse: map[types.NamespacedName]int32{}, sets: sets}
 }
@@ -60,7 +60,7 @@ func (l *replacementLimit) plan(ctx context.Context, s rollout.Snapshot) (plan r
 	return plan, invalid, nil
 }
 
-// countExisting counts, once, the replacements of the deployments from before this process led. mu must be held.
+// countExisting counts the replacements that began before this process led. It does so only once. mu must be held.
 func (l *replacementLimit) countExisting(ctx context.Context, now time.Time) error {
 	if l.counted {
 		return nil

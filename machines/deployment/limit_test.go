@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// limited returns a reconciler with a limit, and two deployments, each with a set of another template in which a number of old Machines are
-// leaving.
+// limited returns a reconciler with the limit most, and two deployments. Each deployment has a set of another template with old Machines
+// that are being deleted; leaving is their number.
 func limited(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -52,7 +52,7 @@ func limited(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) 
 		clients{control: c, target: c, live: c, events: events.NewFakeRecorder(10)}), snapshots
 }
 
-// rollingGroup returns a deployment of 4 whose template has just changed, and the set of its former template.
+// rollingGroup returns a deployment of 4 Machines whose template has just changed, and the set of its former template.
 func rollingGroup(name string) (*v1alpha1.MachineDeployment, *v1alpha1.MachineSet) {
 	labels := map[string]string{"group": name}
 	d := &v1alpha1.MachineDeployment{

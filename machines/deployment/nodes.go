@@ -25,11 +25,12 @@ const (
 	nodesPerReconcile = 100
 )
 
-// rollingRecord records what drover has put on a Node because its Machine is being rolled, or replaces one that is still drained. It is
-// stored in an annotation of the Node. drover removes exactly what is recorded, and keeps what others had put on the Node before (MCM-20).
+// rollingRecord records what drover has put on a Node because the Node's Machine is being rolled, or because it replaces a Machine that
+// still drains. The record is stored in an annotation of the Node. drover removes exactly what is recorded, and keeps what others had put
+// on the Node before (MCM-20).
 type rollingRecord struct {
 	Deployment string `json:"deployment"`
-	// Replaces is true when the Node is one that pods move to. Such a Node gets no taint.
+	// Replaces is true when pods of a draining Machine move to the Node. Such a Node gets no taint.
 	Replaces  bool `json:"replaces,omitempty"`
 	Taint     bool `json:"taint,omitempty"`
 	ScaleDown bool `json:"scaleDownDisabled,omitempty"`
@@ -58,9 +59,9 @@ func recordOf(node client.Object) (rollingRecord, bool) {
 	return marks, true
 }
 
-// sync keeps the scheduler and the autoscaler off the Nodes that are being rolled, and the autoscaler off the Nodes that replace one which
-// is still drained. It restores the Nodes that are neither any more, unless their Machines are being deleted. It reports whether some Nodes
-// are left for the next reconcile.
+// sync keeps the scheduler and the autoscaler off the Nodes that are being rolled. It keeps the autoscaler off the Nodes that replace a
+// Node that still drains. It restores all other Nodes, unless their Machines are being deleted. It reports whether some Nodes are left for
+// the next reconcile.
 func (r rolledNodes) sync(ctx context.Context, deployment types.NamespacedName, plan rollout.Plan) (more bool, err error) {
 	var marked corev1.NodeList
 	if err := r.target.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
@@ -106,13 +107,13 @@ func (r rolledNodes) sync(ctx context.Context, deployment types.NamespacedName, 
 	return more || written > nodesPerReconcile, errors.Join(errs...)
 }
 
-// hasMachineIn reports whether the Node belongs to a Machine of the namespace, by the annotation that the Machine controller sets on the
-// Node. A Node that only a Machine's status names is left alone.
+// hasMachineIn reports whether the Node belongs to a Machine of the namespace, according to the annotation that the Machine controller
+// sets on the Node. It ignores a Node that only a Machine's status names.
 func hasMachineIn(node *corev1.Node, namespace string) bool {
 	return strings.HasPrefix(node.Annotations[v1alpha1.AnnotationNodeMachine], namespace+"/")
 }
 
-// addPatch returns the patch that taints and annotates a Node; nil when the Node has a record already.
+// addPatch returns the patch that taints and annotates a Node; nil when the Node already has a record.
 func addPatch(node *corev1.Node, marks rollingRecord) map[string]any {
 	if _, there := node.Annotations[v1alpha1.AnnotationNodeRolling]; there {
 		return nil
@@ -133,8 +134,8 @@ func addPatch(node *corev1.Node, marks rollingRecord) map[string]any {
 	return nodePatch(node, annotations, append(slices.Clone(node.Spec.Taints), rollingTaint))
 }
 
-// removePatch returns the patch that removes what drover put on the Node, as the record on the Node lists it. It keeps a value that another
-// client has changed since then.
+// removePatch returns the patch that removes what drover put on the Node, according to the record on the Node. The patch keeps a value that
+// another client has changed since then.
 func removePatch(node *corev1.Node) map[string]any {
 	marks, _ := recordOf(node)
 	annotations := map[string]any{v1alpha1.AnnotationNodeRolling: nil}
@@ -148,8 +149,8 @@ func removePatch(node *corev1.Node) map[string]any {
 	return nodePatch(node, annotations, left)
 }
 
-// nodePatch returns a patch that merges annotations and, unless nil, replaces the list of taints. The API server refuses it when the taints
-// are not those of the Node that was read.
+// nodePatch returns a patch that merges annotations and, unless taints is nil, replaces the list of taints. The API server refuses the
+// patch when the Node's taints have changed since the Node was read.
 func nodePatch(node *corev1.Node, annotations map[string]any, taints []corev1.Taint) map[string]any {
 	metadata := map[string]any{"uid": node.UID, "annotations": annotations}
 	patch := map[string]any{"metadata": metadata}

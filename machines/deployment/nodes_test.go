@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// patched returns a node after a merge patch.
+// patched returns the node as it is after a merge patch.
 func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node {
 	t.Helper()
 	before, err := json.Marshal(node)

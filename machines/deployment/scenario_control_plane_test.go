@@ -155,7 +155,8 @@ func (h *harness) removalsInARoll() {
 	h.settled("busy", 3)
 }
 
-// hurried names several Machines one after the other in a rollout, one of which another client deletes at the same time.
+// hurried names several Machines for removal, one after the other, during a rollout. Another client deletes one of these Machines at
+// the same time.
 func (h *harness) hurried() {
 	h.create(group("hurried", size(5)))
 	h.settled("hurried", 5)
@@ -305,7 +306,7 @@ func (h *harness) writes() {
 	}
 }
 
-// counted reads the audit log: writes to this group's sets and deployment, creates and deletes of its Machines.
+// counted counts in the audit log the writes to this group's sets and deployment, and the creates and deletes of its Machines.
 func (h *harness) counted() map[string]int {
 	h.t.Helper()
 	requests, err := h.kube.Requests()
@@ -328,7 +329,7 @@ func (h *harness) counted() map[string]int {
 	return counts
 }
 
-// takeOver creates a current set as another program does, with its own names and its own form of the provider spec.
+// takeOver creates a current set in the way in which another program does, with its own names and its own form of the provider spec.
 func (h *harness) takeOver() {
 	d := group("taken", size(2))
 	labels := map[string]string{"group": "taken", v1alpha1.LabelTemplateHash: "584598b977"}

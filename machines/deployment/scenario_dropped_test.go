@@ -11,7 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// rewrite writes the whole deployment, as a program does that does not know some of its fields, and so drops them. change alters the rest.
+// rewrite writes the whole deployment like a program that does not know some of its fields and therefore drops them. change alters the
+// rest.
 func (h *harness) rewrite(name string, change func(*unstructured.Unstructured)) {
 	h.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -31,7 +32,7 @@ func (h *harness) rewrite(name string, change func(*unstructured.Unstructured)) 
 	}
 }
 
-// wholeObjects tests with programs that write whole deployments, such as operating-system-manager.
+// wholeObjects tests drover together with programs that write whole deployments, such as operating-system-manager.
 func (h *harness) wholeObjects(t *testing.T) {
 	annotate := func(o *unstructured.Unstructured) { o.SetAnnotations(map[string]string{"rewritten": "yes"}) }
 	t.Run("carries out a removal that was dropped before drover had seen it in a reconcile (F-5)", func(t *testing.T) {
@@ -76,8 +77,8 @@ func (h *harness) wholeObjects(t *testing.T) {
 	})
 }
 
-// removedAndDropped names one of four Machines of a new, paused deployment for removal, and then writes the whole deployment without the
-// removal and no longer paused. It waits until the named Machine is gone and the others remain, and returns the named Machine.
+// removedAndDropped names one of four Machines of a new, paused deployment for removal. Then it writes the whole deployment without the
+// removal and no longer paused. It waits until only the named Machine is gone, and returns that Machine.
 func (h *harness) removedAndDropped(name string, change func(*unstructured.Unstructured)) v1alpha1.Machine {
 	h.t.Helper()
 	h.create(group(name, size(4)))

@@ -31,8 +31,8 @@ import (
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
-// inFlip runs a scenario in virtual time, on a deployment of three available Machines. The controllers' watch of MachineDeployments is late
-// by lag.
+// inFlip runs a scenario in virtual time, on a deployment of three available Machines. lag is the delay of the controllers' watch of
+// MachineDeployments.
 func inFlip(t *testing.T, lag time.Duration, scenario func(h *harness)) {
 	late := func(resource string) time.Duration {
 		return map[string]time.Duration{"machinedeployments": lag}[resource]
@@ -40,7 +40,7 @@ func inFlip(t *testing.T, lag time.Duration, scenario func(h *harness)) {
 	inFlipOver(t, late, func(next http.RoundTripper) http.RoundTripper { return next }, scenario)
 }
 
-// inFlipOver is inFlip with watches that are late by what late returns for a resource, and with calls that pass through over.
+// inFlipOver is like inFlip, but late returns the delay of the watch of each resource, and over wraps the transport of all calls.
 func inFlipOver(t *testing.T, late func(resource string) time.Duration, over func(http.RoundTripper) http.RoundTripper, scenario func(h *harness)) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -172,7 +172,7 @@ func TestATemplateThatFlipsBackRollsNothing(t *testing.T) {
 	})
 }
 
-// ofKubelet returns the names of the living Machines with that kubelet version.
+// ofKubelet returns the names of the living Machines whose kubelet version is version.
 func (h *harness) ofKubelet(version string) map[string]bool {
 	all := h.machines("flip")
 	return names(slices.DeleteFunc(all, func(m v1alpha1.Machine) bool {

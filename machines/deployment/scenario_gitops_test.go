@@ -17,17 +17,19 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// tool applies a manifest to the API server as one program does. former is the manifest that it applied before, nil at first.
+// tool applies a manifest to the API server in the way of one program. former is the manifest that it applied before; nil at first.
 type tool struct {
 	name string
-	// unchanged is the size after a manifest that still says 4, when the autoscaler has lowered the size to 3.
+	// unchanged is the resulting size when the autoscaler has lowered the size to 3 and the program applies a manifest that still
+	// contains 4.
 	unchanged int32
 	// refused is true when the program refuses to change a size that another field manager owns.
 	refused bool
 	apply   func(h *harness, former, manifest *v1alpha1.MachineDeployment) error
 }
 
-// sizesAfter returns the size that a second manifest leads to. The first manifest says 4, and the autoscaler has removed one Machine since.
+// sizesAfter returns the size that results from a second manifest. The first manifest contains 4, and the autoscaler has removed one
+// Machine since then.
 func (t tool) sizesAfter() map[string]struct {
 	manifest *int32
 	size     int32
@@ -91,7 +93,7 @@ func (h *harness) manifests(t *testing.T) {
 	}
 }
 
-// survivors checks that a removal deleted the named Machine, and that of the other Machines only the surplus was deleted.
+// survivors checks that a removal deleted the named Machine, and that only surplus Machines were deleted besides it.
 func (h *harness) survivors(name string, before []v1alpha1.Machine, victim v1alpha1.Machine, n int32) {
 	h.t.Helper()
 	h.settled(name, n)
@@ -157,7 +159,7 @@ func (h *harness) kubectlApply(d *v1alpha1.MachineDeployment, flags ...string) e
 	return nil
 }
 
-// merge applies the JSON merge patch between three manifests, or creates the object when there is no former one.
+// merge applies the JSON merge patch that leads from one manifest to the next, or creates the object when there is no former manifest.
 func (h *harness) merge(former, manifest, live *v1alpha1.MachineDeployment) error {
 	if former == nil {
 		return h.client.Create(h.t.Context(), manifest.DeepCopy())

@@ -67,7 +67,7 @@ func (h *harness) reported(name, reason string) {
 	})
 }
 
-// nodesBeingRolled rolls a group in which an operator has put on one Node what drover would put there, and then rolls back.
+// nodesBeingRolled rolls a group and then rolls it back. Before that, an operator has put on one Node what drover would put there.
 func (h *harness) nodesBeingRolled() {
 	h.create(group("avoided", size(3)))
 	h.settled("avoided", 3)
@@ -96,7 +96,7 @@ func (h *harness) nodesBeingRolled() {
 				n.Annotations[v1alpha1.AnnotationNodeRolling] != ""
 		})
 	}
-	// An operator sets another value in the meantime, which drover must keep.
+	// Before the rollback, an operator sets another value, which drover must keep.
 	changed := old[2].Name
 	if err := h.client.Patch(h.t.Context(), h.node(changed), client.RawPatch("application/merge-patch+json",
 		[]byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationScaleDownDisabled+`":"false"}}}`))); err != nil {
@@ -120,8 +120,8 @@ func (h *harness) nodesThatReplace() {
 	h.create(group("awaited", size(2)))
 	h.settled("awaited", 2)
 	before := h.machines("awaited")
-	// Times of the API server are whole seconds. A replacement that is created in the same second as the first Machines cannot be distinguished from
-	// them.
+	// The API server stores times in whole seconds. A replacement that is created in the same second as the first Machines cannot be
+	// distinguished from them.
 	h.eventually("the next second", func() (string, bool) {
 		made := before[len(before)-1].CreationTimestamp
 		return made.String(), time.Since(made.Time) > 2*time.Second
@@ -162,7 +162,7 @@ func (h *harness) node(name string) *corev1.Node {
 	if err := h.client.Get(h.t.Context(), client.ObjectKey{Name: name}, n); err != nil {
 		h.t.Fatal(err)
 	}
-	// The control plane sets annotations, too.
+	// The control plane sets annotations on the Node, too.
 	maps.DeleteFunc(n.Annotations, func(key, _ string) bool { return strings.HasPrefix(key, "node.alpha.kubernetes.io/") })
 	n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
 	return n

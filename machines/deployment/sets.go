@@ -46,7 +46,7 @@ func (s *sets) claim(ctx context.Context, d *v1alpha1.MachineDeployment) ([]roll
 	return s.withMachines(ctx, claimed)
 }
 
-// owned returns the sets that the deployment controls, with their Machines, and writes nothing.
+// owned returns the sets that the deployment controls, with their Machines. It writes nothing.
 func (s *sets) owned(ctx context.Context, d *v1alpha1.MachineDeployment) ([]rollout.SetState, error) {
 	found, err := s.controlledBy(ctx, d.Namespace, string(d.UID))
 	if err != nil {

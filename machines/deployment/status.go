@@ -30,8 +30,8 @@ const (
 // reasonWithoutEffect is the reason of the condition Warnings.
 const reasonWithoutEffect = "WithoutEffect"
 
-// otherRevision is the spelling of [v1alpha1.AnnotationRevision] in manifests of MetaKube. Annotation keys are case-sensitive, so it is
-// another annotation.
+// otherRevision is the spelling of [v1alpha1.AnnotationRevision] in MetaKube's manifests. Annotation keys are case-sensitive, so this
+// key is another annotation.
 const otherRevision = "machineDeployment.clusters.k8s.io/revision"
 
 // ours lists the conditions that this controller writes. It leaves other conditions alone.
@@ -45,8 +45,8 @@ type statuses struct {
 	throttle ownership.StatusThrottle
 }
 
-// bounds returns the deployment's bounds and a condition that describes them; the condition is nil when there are no bounds. A bad value or
-// a missing minimum is reported by an Event once.
+// bounds returns the deployment's bounds and a condition that describes them; the condition is nil when there are no bounds. An Event
+// reports a bad value or a missing minimum once.
 func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *metav1.Condition) {
 	bounds, err := v1alpha1.ParseBounds(d.Annotations)
 	c := metav1.Condition{Type: v1alpha1.ConditionBoundsValid, Status: metav1.ConditionTrue, Reason: reasonBounds,
@@ -67,8 +67,8 @@ func (s *statuses) bounds(d *v1alpha1.MachineDeployment) (v1alpha1.Bounds, *meta
 	return bounds, &c
 }
 
-// warnings returns a condition that names what is accepted without effect; nil when there is nothing. A new warning is reported by an
-// Event.
+// warnings returns a condition that names the values that drover accepts although they have no effect; nil when there are none. An
+// Event reports a new warning.
 func (s *statuses) warnings(d *v1alpha1.MachineDeployment) *metav1.Condition {
 	if _, given := d.Annotations[otherRevision]; !given {
 		return nil
@@ -126,17 +126,18 @@ func owned(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus
 	return st
 }
 
-// statusInterval is the least time between two writes of a deployment's numbers. The first change after that time is written at once, and
-// so are urgent changes.
+// statusInterval is the least time between two writes of a deployment's numbers. The first change after that time is written immediately.
+// Urgent changes are always written immediately.
 const statusInterval = 15 * time.Second
 
-// urgent reports whether a change of the status must be written at once. That is any change except of the numbers of Machines and of the
-// messages and times of conditions. The last size is urgent, for example, because drover restores it when a client drops spec.replicas.
+// urgent reports whether a change of the status must be written immediately. Every change is urgent, except changes of the numbers of
+// Machines and of the messages and times of conditions. The last size is urgent, for example, because drover restores it when a client
+// drops spec.replicas.
 func urgent(stored, now v1alpha1.MachineDeploymentStatus) bool {
 	return !equality.Semantic.DeepEqual(withoutNumbers(owned(stored)), withoutNumbers(owned(now)))
 }
 
-// withoutNumbers returns a status without what changes with every Machine.
+// withoutNumbers returns a status without the fields that change with every Machine.
 func withoutNumbers(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus {
 	st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas = 0, 0, 0, 0, 0
 	for i := range st.Conditions {
@@ -145,7 +146,8 @@ func withoutNumbers(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploym
 	return st
 }
 
-// writeWhenDue writes the status when it differs from what is stored, and is urgent or due. It returns how long to wait until it is due.
+// writeWhenDue writes the status when it differs from what is stored, and is urgent or due. It returns how long to wait until the write
+// is due.
 func (s *statuses) writeWhenDue(ctx context.Context, d *v1alpha1.MachineDeployment, st v1alpha1.MachineDeploymentStatus) (time.Duration, error) {
 	if equality.Semantic.DeepEqual(owned(d.Status), owned(st)) {
 		return 0, nil
@@ -156,7 +158,7 @@ func (s *statuses) writeWhenDue(ctx context.Context, d *v1alpha1.MachineDeployme
 	return 0, s.write(ctx, d, st)
 }
 
-// refuse writes a status that describes what is invalid in the spec, beside the conditions about annotations.
+// refuse writes a status that describes what is invalid in the spec. The status also contains input, the conditions about annotations.
 func (s *statuses) refuse(ctx context.Context, d *v1alpha1.MachineDeployment, invalid error, input []metav1.Condition) error {
 	st := withoutOthers(*d.Status.DeepCopy())
 	st.ObservedGeneration = d.Generation

@@ -19,8 +19,8 @@ func (r *Reconciler) deploymentEvents() handler.TypedEventHandler[*v1alpha1.Mach
 	return ownership.Remembering(&r.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineDeployment]{})
 }
 
-// setEvents enqueues the deployment of a set, or every deployment that might adopt it when it has no controller. It records the removals of
-// rollouts that the set names.
+// setEvents enqueues the deployment of a set. For a set without a controller it enqueues every deployment that might adopt the set. It
+// records the removals of rollouts that the set names.
 func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet, ctrl.Request] {
 	rolled := func(s *v1alpha1.MachineSet) []v1alpha1.Removal { return s.Spec.RolloutRemovals }
 	selector := func(d *v1alpha1.MachineDeployment) *metav1.LabelSelector { return &d.Spec.Selector }

@@ -27,8 +27,8 @@ type writes struct {
 	events events.EventRecorder
 }
 
-// carryOut makes the writes of a plan. Each write is safe without the others, and conditional on the object that the plan was made from.
-// collided reports whether another object has the name of the new set.
+// carryOut makes the writes of a plan. Each write is safe even if the others fail, and has the condition that the object is still the
+// one from which the plan was made. collided reports whether another object already has the name of the new set.
 func (w writes) carryOut(ctx context.Context, d *v1alpha1.MachineDeployment, p rollout.Plan) (collided bool, err error) {
 	var errs []error
 	for i := range p.Changes {
@@ -89,9 +89,9 @@ func changedAnnotations(c *rollout.SetChange) map[string]any {
 	return changed
 }
 
-// createSet creates the set for the current template. It returns errCacheOld when a set of this deployment with this template has the name
-// already, which the informer cache does not show yet. In every other case of a taken name it reports a collision, and the next plan uses
-// another name (MC-26, MCM-22).
+// createSet creates the set for the current template. It returns errCacheOld when the name belongs to a set of this deployment with this
+// template, which the informer cache does not show yet. When the name belongs to any other set, createSet reports a collision, and the
+// next plan uses another name (MC-26, MCM-22).
 func (w writes) createSet(ctx context.Context, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) (collided bool, err error) {
 	err = w.Client.Create(ctx, set.DeepCopy(), w.FieldManager)
 	if !apierrors.IsAlreadyExists(err) {
@@ -158,8 +158,8 @@ type operation struct {
 	Value any    `json:"value,omitempty"`
 }
 
-// rollBack restores the template that the annotation rollback-to asks for, and removes the annotation, in one write. It reports whether
-// there was such an annotation; the watch then enqueues the deployment again.
+// rollBack restores the template that the annotation rollback-to asks for, and removes the annotation in the same write. It reports
+// whether the deployment had the annotation; the watch then enqueues the deployment again.
 func (w writes) rollBack(ctx context.Context, s rollout.Snapshot) (bool, error) {
 	p := rollout.Rollback(s.Deployment, s.Sets)
 	if p == nil {

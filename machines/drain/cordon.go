@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Cordon keeps new pods and new connections off a node: it makes the node unschedulable, taints it and excludes it from external load
-// balancers, in one patch. It writes only what is missing. It returns the node as stored, and a Conflict when another client has changed
+// Cordon keeps new pods and new connections off a node. In one patch it makes the node unschedulable, taints it and excludes it from
+// external load balancers. It writes only what is missing. It returns the node as stored, and a Conflict when another client has changed
 // the node since it was read.
 func Cordon(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
 	if cordoned(node) {
@@ -52,7 +52,7 @@ var (
 	outOfService = corev1.Taint{Key: corev1.TaintNodeOutOfService, Value: "nodeshutdown", Effect: corev1.TaintEffectNoExecute}
 )
 
-// tainted reports whether the Node has that taint, with any value.
+// tainted reports whether the Node has a taint with the key and effect of taint, with any value.
 func tainted(node *corev1.Node, taint *corev1.Taint) bool {
 	return slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool { return t.MatchTaint(taint) })
 }
@@ -78,7 +78,7 @@ func OutOfService(ctx context.Context, c client.Client, node *corev1.Node) (*cor
 	return node, nil
 }
 
-// InService removes the out-of-service taint from a node whose server runs after all. It returns the node as stored.
+// InService removes the out-of-service taint from a node whose server runs again. It returns the node as stored.
 func InService(ctx context.Context, c client.Client, node *corev1.Node) (*corev1.Node, error) {
 	base := node.DeepCopy()
 	node = node.DeepCopy()

@@ -28,7 +28,7 @@ type Drainer struct {
 	slots chan struct{}
 }
 
-// Order describes which node is drained, and how.
+// Order describes which node to drain, and how.
 type Order struct {
 	Node string
 	Mode Mode
@@ -52,11 +52,12 @@ type Result struct {
 type Blocked struct{ Pod, Reason string }
 
 // Round lists the node's pods, requests the evictions that are due, and returns without waiting for any pod to end. It reads volume
-// attachments from the informer cache. When no pod is left, and the cache has shown no attachment although pods of this drain have volume
-// claims, it reads them from the API server, because the watch may be late.
+// attachments from the informer cache. The watch of attachments may be late. Therefore, when no pod is left and the cache has shown no
+// attachment although pods of this drain have volume claims, Round reads the attachments from the API server.
 //
-// Errors: the pods or volumes cannot be read (the result is empty), or evictions were not answered (the result covers all pods; those
-// without an answer are in Blocked). In abrupt mode only an unreadable list of pods is an error.
+// Round returns an error when it cannot read the pods or volumes; the result is then empty. It also returns an error when evictions were
+// not answered; the result then covers all pods, and those without an answer are in Blocked. In abrupt mode only an unreadable list of
+// pods is an error.
 func (d *Drainer) Round(ctx context.Context, o Order, now time.Time) (Result, error) {
 	return d.round(ctx, o, newMemory(), now)
 }
@@ -86,7 +87,7 @@ func (d *Drainer) round(ctx context.Context, o Order, m *memory, now time.Time) 
 	blocked, err := d.evict(ctx, plan.Evict, o.Mode)
 	result := Result{Remaining: len(plan.Evict) + len(plan.Waiting) + len(plan.Later), Blocked: blocked, Detaching: volumes.Detaching}
 	if o.Mode.Abrupt {
-		// In abrupt mode the drain is done once the evictions were requested, whatever their answers.
+		// In abrupt mode the drain is done once the evictions have been requested, whatever the answers are.
 		result.Done = true
 		return result, nil
 	}
@@ -110,7 +111,7 @@ func (d *Drainer) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 }
 
 // evict requests the eviction of each pod. At most parallel requests are under way at the same time, over all nodes. The error joins the
-// errors of the evictions that were not answered; the evictions of the other pods are requested all the same.
+// errors of the evictions that were not answered; evict requests the evictions of the other pods all the same.
 func (d *Drainer) evict(ctx context.Context, pods []*corev1.Pod, mode Mode) ([]Blocked, error) {
 	d.once.Do(func() { d.slots = make(chan struct{}, parallel) })
 	answers, errs := make([]string, len(pods)), make([]error, len(pods))

@@ -21,7 +21,7 @@ func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
 	tests := []struct {
 		name   string
 		answer error
-		// now is the UID of the pod that a live read finds: "" for the same pod, "none" for no pod.
+		// now is the UID of the pod that a live read finds. "" means the same pod, and "none" means no pod.
 		now     types.UID
 		blocked string
 		fails   bool

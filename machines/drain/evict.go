@@ -21,12 +21,12 @@ import (
 const patience = 5 * time.Second
 
 // noAnswer is the reason shown for a pod whose eviction was not answered. It is constant, because the text of a transport error differs
-// from attempt to attempt, and the condition that shows it would be written at each of them.
+// from attempt to attempt, and each new text would cause a write of the condition that shows it.
 const noAnswer = "the API server did not answer"
 
 // evictOne asks the Eviction API to evict one pod, with the pod's UID as a precondition. It returns why the pod cannot be evicted now, or
-// "" when the eviction was granted or the pod is gone. Every Status of the API server, whatever its code, is such a reason, in the API
-// server's words. The error is set only when there was no Status.
+// "" when the eviction was granted or the pod is gone. When the API server answers with a Status, of whatever code, the text of that
+// Status is the reason. The error is set only when there was no Status.
 func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (string, error) {
 	options := &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(pod.UID))}
 	if mode.Abrupt {
@@ -36,8 +36,8 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (str
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: options,
 	}
-	// client-go itself repeats a request that was answered with Retry-After, such as one for a budget that was just changed, and waits as
-	// long as the answer says.
+	// client-go itself repeats a request that was answered with Retry-After, and waits as long as the answer demands. Such an answer
+	// follows, for example, when the disruption budget was just changed.
 	asking, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err := d.Client.SubResource("eviction").Create(asking, pod.DeepCopy(), eviction)
@@ -62,8 +62,9 @@ func isStatus(err error) bool {
 	return errors.As(err, &status)
 }
 
-// gone reports whether the pod no longer exists, or another pod has its name by now. A 404 of a proxy and a conflict of another kind look
-// the same, so drover reads the pod. A pod that cannot be read counts as existing.
+// gone reports whether the pod no longer exists, or another pod has its name by now. The errors of evictions do not show this reliably,
+// because a proxy may also return 404, and there are other kinds of conflicts. Therefore drover reads the pod. A pod that cannot be read
+// counts as existing.
 func (d *Drainer) gone(ctx context.Context, pod *corev1.Pod) bool {
 	var now corev1.Pod
 	if err := d.Reader.Get(ctx, client.ObjectKeyFromObject(pod), &now); err != nil {
@@ -77,8 +78,8 @@ func budgetRefused(err error) bool {
 	return apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 }
 
-// reasonOf returns the text of a Status: that of the disruption budget, which is in the causes, else the message. For a Status without a
-// message it returns the code.
+// reasonOf returns the text of a Status. The text of a disruption budget is in the causes of the Status; without such a text, reasonOf
+// returns the message, or else the code.
 func reasonOf(err error) string {
 	var answer apierrors.APIStatus
 	if !errors.As(err, &answer) {
@@ -95,8 +96,8 @@ func reasonOf(err error) string {
 	return cmp.Or(status.Message, strings.TrimSpace(fmt.Sprintf("the API server answered %d %s", status.Code, status.Reason)))
 }
 
-// neverAllowed returns a note for the reader when a budget of the pod allows no disruption although all its pods are healthy, so that
-// waiting does not help (MCM-62). It returns "" when there is no such budget, or it cannot be read.
+// neverAllowed returns a note for the reader when a disruption budget of the pod allows no disruption although all pods of the budget
+// are healthy, so that waiting does not help (MCM-62). It returns "" when there is no such budget, or when the budgets cannot be read.
 func (d *Drainer) neverAllowed(ctx context.Context, pod *corev1.Pod) string {
 	var budgets policyv1.PodDisruptionBudgetList
 	if err := d.Client.List(ctx, &budgets, client.InNamespace(pod.Namespace)); err != nil {
@@ -112,7 +113,7 @@ func (d *Drainer) neverAllowed(ctx context.Context, pod *corev1.Pod) string {
 	return ""
 }
 
-// neverAllows reports whether the status of a budget is current, all expected pods are healthy, and the budget still allows no disruption.
+// neverAllows reports whether a budget allows no disruption although its status is current and all expected pods are healthy.
 func neverAllows(b *policyv1.PodDisruptionBudget) bool {
 	s := &b.Status
 	return s.ObservedGeneration == b.Generation && s.ExpectedPods > 0 && s.CurrentHealthy >= s.ExpectedPods &&

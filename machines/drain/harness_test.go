@@ -28,7 +28,7 @@ func indexed() *fake.ClientBuilder {
 		WithIndex(&storagev1.VolumeAttachment{}, IndexVolume, func(o client.Object) []string { return []string{AttachmentVolume(o)} })
 }
 
-// answering returns a Drainer whose API server answers evictions by the given function, and appends every eviction to asked.
+// answering returns a Drainer whose API server answers evictions with the result of answer, and appends every eviction to asked.
 func answering(answer func(pod string) error, asked *[]*policyv1.Eviction, pods ...corev1.Pod) *Drainer {
 	builder := indexed()
 	var mu sync.Mutex
@@ -55,7 +55,7 @@ func tooMany() error {
 	return err
 }
 
-// reading returns a reader that returns another UID for a pod that is read by name, or no pod.
+// reading returns a reader that reads a pod by name as a pod with another UID, or finds no pod.
 func reading(c client.Client, now types.UID) client.Reader {
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -73,13 +73,13 @@ func reading(c client.Client, now types.UID) client.Reader {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// testNode is a node with pods and volumes. A granted eviction deletes its pod at once.
+// testNode is a node with pods and volumes. When an eviction is granted, its pod is deleted immediately.
 type testNode struct {
 	t      *testing.T
 	client client.Client
 	mu     sync.Mutex
 	asked  []string
-	// answer answers an eviction; nil: granted.
+	// answer answers an eviction; nil means that every eviction is granted.
 	answer func(ctx context.Context, pod string) error
 }
 

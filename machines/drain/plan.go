@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// systemCriticalPriority is the lowest priority of pods that the cluster itself depends on. The value is the one of Kubernetes.
+// systemCriticalPriority is the lowest priority of pods that the cluster itself depends on. Kubernetes uses the same value.
 const systemCriticalPriority = 2 * 1000000000
 
-// Mode is how a node is drained.
+// Mode describes how a node is drained.
 type Mode struct {
-	// Abrupt is true when the kubelet of the node does not answer, or an operator has forced the deletion. Pods get one second of grace,
-	// and the drain waits neither for them to end nor for a budget that refuses.
+	// Abrupt is true when the kubelet of the node does not answer, or when an operator has forced the deletion. Pods then get a grace
+	// period of one second, and the drain waits neither for pods to end nor for a disruption budget that refuses.
 	Abrupt bool
 }
 
@@ -33,7 +33,7 @@ type Plan struct {
 	Evict []*corev1.Pod
 	// Waiting holds the pods that are being deleted already.
 	Waiting []*corev1.Pod
-	// Later holds the pods to evict when the pods before them are gone and the volumes of those are detached.
+	// Later holds the pods to evict when earlier pods are gone and the volumes of the earlier pods are detached.
 	Later []*corev1.Pod
 	// Skipped holds the pods that stay: DaemonSet pods, mirror pods and ended pods.
 	Skipped []*corev1.Pod
@@ -42,9 +42,10 @@ type Plan struct {
 // Done reports whether the drain waits for no pod.
 func (p *Plan) Done() bool { return len(p.Evict)+len(p.Waiting)+len(p.Later) == 0 }
 
-// MakePlan decides about the pods of one node. Pods that the cluster itself depends on are evicted after all others are gone. Within these
-// two groups, pods with exclusive volumes are evicted one by one, each when the volumes of the previous one have been detached, because a
-// cloud moves volumes one by one too; the other pods are evicted at once. Evictions are ordered by priority, highest first, then by name.
+// MakePlan decides about the pods of one node. Pods that the cluster itself depends on form a second group, which is evicted after all
+// other pods are gone. Within each group, pods with exclusive volumes are evicted one by one, each when the volumes of the previous pod
+// have been detached, because a cloud also moves volumes one by one. The other pods of the group are evicted together. Evictions are
+// ordered by priority, highest first, then by name.
 func MakePlan(pods []corev1.Pod, mode Mode, volumes Volumes) *Plan {
 	p := &Plan{}
 	var groups [2][]*corev1.Pod

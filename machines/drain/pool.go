@@ -17,7 +17,7 @@ type PoolOptions struct {
 	Clock   clock.PassiveClock
 	// Workers is how many nodes are drained at the same time. Default: 10.
 	Workers int
-	// OnResult is called with the Machine of each round that has ended, while the pool runs.
+	// OnResult is called each time a round has ended while the pool runs. Its argument is the Machine of the round.
 	OnResult func(types.NamespacedName)
 }
 
@@ -100,8 +100,8 @@ type Request struct {
 	Every time.Duration
 }
 
-// Drain returns the last result of a drain. It requests another round when that result is older than Every or the order has changed. known
-// is false while there is no result yet.
+// Drain returns the last result of a drain. It requests another round when that result is older than Every, or when the order has changed.
+// known is false while there is no result yet.
 func (p *Pool) Drain(ctx context.Context, r Request) (result Result, known bool, err error) {
 	if p.request(r) {
 		p.drain(ctx, r.UID)

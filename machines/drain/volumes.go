@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Names of the indexes of VolumeAttachments that the Client of a [Drainer] must have: by node, and by persistent volume.
+// Names of the two indexes of VolumeAttachments that the Client of a [Drainer] must have: by node, and by persistent volume.
 const (
 	IndexNode   = "drover.drain.node"
 	IndexVolume = "drover.drain.volume"
@@ -39,10 +39,10 @@ func AttachmentVolume(o client.Object) string {
 type memory struct {
 	// volumes caches the volume of each volume claim. A binding never changes.
 	volumes map[types.NamespacedName]boundVolume
-	// unused holds since when each attached volume is used by no pod.
+	// unused holds, for each attached volume that no pod uses, since when it has been unused.
 	unused map[string]time.Time
-	// volumeClaims is true when pods with volume claims were seen on the node. shown is true when the informer cache has shown an attached
-	// volume.
+	// volumeClaims is true when the drain has seen pods with volume claims on the node. shown is true when the informer cache has shown an
+	// attached volume.
 	volumeClaims, shown bool
 }
 
@@ -139,7 +139,7 @@ func (d *Drainer) unseen(ctx context.Context, node string) ([]string, error) {
 	return names, nil
 }
 
-// detaching returns the unused volumes, except those that have been attached without use for the whole timeout.
+// detaching returns the unused volumes, except those that have been attached without use for longer than the timeout.
 func (m *memory) detaching(unused []string, now time.Time, timeout time.Duration) (waiting []string) {
 	for name := range m.unused {
 		if !slices.Contains(unused, name) {
@@ -173,7 +173,7 @@ func volumeClaimsOf(pod *corev1.Pod) []string {
 	return names
 }
 
-// boundVolume returns the volume of a claim, which it reads once. A claim that is gone or not bound has no volume.
+// boundVolume returns the volume of a claim. It reads each claim only once. A claim that is gone or not bound has no volume.
 func (d *Drainer) boundVolume(ctx context.Context, key types.NamespacedName, m *memory) (boundVolume, error) {
 	if c, ok := m.volumes[key]; ok {
 		return c, nil

@@ -1,6 +1,6 @@
 package fault
 
-// classes holds the class of each code. Some codes occur with several classes; those have the most frequent one.
+// classes holds the class of each code. A code that occurs with several classes has the most frequent one here.
 var classes = map[Code]Class{
 	CodeQuotaExceeded:           Quota,
 	CodePortQuotaExceeded:       Quota,
@@ -39,12 +39,12 @@ var classes = map[Code]Class{
 	CodeForeignAnswer:           Transient,
 	CodeUnsettled:               Transient,
 	CodeBootstrapPending:        Transient,
-	// A server that did not join in time will not join by waiting longer.
+	// Waiting longer does not help a server that did not join in time.
 	CodeJoinTimeout: Invalid,
 }
 
-// ClassOf returns the class of a code where only the code is known, as in a Machine's status.errorReason. It returns Unknown for a code
-// that is not of this package.
+// ClassOf returns the class of a code when only the code is known, as in a Machine's status.errorReason. It returns Unknown for a code
+// that this package does not define.
 func ClassOf(code Code) Class {
 	if class, ok := classes[code]; ok {
 		return class
@@ -52,12 +52,12 @@ func ClassOf(code Code) Class {
 	return Unknown
 }
 
-// unmatched holds the codes for names and IDs that match nothing in the cloud, or several resources.
+// unmatched holds the codes for names and IDs that match no resource in the cloud, or several resources.
 var unmatched = map[Code]bool{
 	CodeFlavorNotFound: true, CodeImageNotFound: true, CodeNetworkNotFound: true, CodeSubnetNotFound: true,
 	CodeSecurityGroupNotFound: true, CodeServerGroupNotFound: true, CodeVolumeTypeNotFound: true, CodeKeyPairNotFound: true,
 	CodeZoneNotFound: true, CodeIPPoolNotFound: true, CodeAmbiguousName: true,
 }
 
-// Unmatched reports whether the code means that a name or ID in a spec matches nothing in the cloud, or several resources.
+// Unmatched reports whether the code means that a name or ID in a spec matches no resource in the cloud, or several resources.
 func Unmatched(code Code) bool { return unmatched[code] }

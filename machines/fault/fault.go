@@ -76,11 +76,11 @@ const (
 	CodeForbidden          Code = "Forbidden"
 	// CodeEndpointNotAllowed means that the operator has not allowed drover to send anything to the endpoint.
 	CodeEndpointNotAllowed Code = "EndpointNotAllowed"
-	// CodeProjectNotAllowed means that the spec uses the configured cloud's user with another project, domain or user.
+	// CodeProjectNotAllowed means that the spec combines the user of the configured cloud with another project, domain or user.
 	CodeProjectNotAllowed Code = "ProjectNotAllowed"
 	CodeConflict          Code = "Conflict"
 	CodeRateLimited       Code = "RateLimited"
-	// CodeWaitingForTurn means that the call waits for other calls of drover; the cloud refused nothing.
+	// CodeWaitingForTurn means that the call waits for other calls of drover; the cloud has not refused the call.
 	CodeWaitingForTurn   Code = "WaitingForTurn"
 	CodeServerError      Code = "ServerError"
 	CodeCloudUnavailable Code = "CloudUnavailable"
@@ -98,7 +98,8 @@ const (
 type Error struct {
 	Class Class
 	Code  Code
-	// Message describes what failed, where, and what to do. It includes the text of the cloud. It is one line of at most MaxMessage bytes.
+	// Message describes what failed, where, and what to do. It includes the text that the cloud returned. It is one line of at most
+	// MaxMessage bytes.
 	Message string
 	// RetryAfter is how long the cloud asked drover to wait; 0 when it did not ask.
 	RetryAfter time.Duration
@@ -106,8 +107,8 @@ type Error struct {
 	Err error
 }
 
-// MaxMessage limits the length of Error.Message, in bytes. Conditions and status fields store a message of that length whole, because what
-// to do about a failure often stands at the end.
+// MaxMessage limits the length of Error.Message, in bytes. Conditions and status fields store a message of that length without cutting it,
+// because the remedy often stands at the end.
 const MaxMessage = 4096
 
 // MaxShort limits the length of what [Short] returns, in bytes. One answer to the autoscaler may contain thousands of such messages.
@@ -125,7 +126,7 @@ func Line(text string) string {
 	}), " "), MaxMessage)
 }
 
-// Short returns a text as one line of at most MaxShort bytes, for the autoscaler.
+// Short returns a text as one line of at most MaxShort bytes, for an answer to the autoscaler.
 func Short(text string) string { return Cut(Line(text), MaxShort) }
 
 // Cut returns a text of at most limit bytes (3 or more). An ellipsis replaces the part that is cut off, and a character is never cut in

@@ -6,22 +6,23 @@ import "time"
 type Policy struct {
 	// Retry is the first wait before the same step is tried again. It doubles with each failure, up to MaxRetry.
 	Retry, MaxRetry time.Duration
-	// OpensBackoff reports whether the failure opens the back-off of the group. While that runs, other Machines of the group create no
-	// server.
+	// OpensBackoff reports whether the failure opens the back-off of the group. While the back-off runs, other Machines of the group
+	// create no server.
 	OpensBackoff bool
-	// ShownAfter is how long a Machine without a server must have failed before the autoscaler sees the error. Negative: never.
+	// ShownAfter is how long the failure of a Machine without a server must last before the autoscaler sees the error. Negative means
+	// never.
 	ShownAfter time.Duration
 	// OutOfResources reports whether the autoscaler sees the error as out of resources (its class 1) or as any other error (its class 99).
 	OutOfResources bool
 }
 
-// The bounds of the back-off of a group, class, flavor and zone.
+// The bounds of a back-off. Each group has one for each class, flavor and zone.
 const (
 	firstBackoff = 30 * time.Second
 	lastBackoff  = 5 * time.Minute
 	soon         = 2 * time.Second
 	atOnce       = 100 * time.Millisecond
-	// patience is how long drover hides a failure from the autoscaler that may end without help (CA-C47).
+	// patience is how long drover hides from the autoscaler a failure that may end without help (CA-C47).
 	patience = 5 * time.Minute
 )
 
@@ -47,14 +48,14 @@ func PolicyOf(class Class) Policy {
 	return policies[Unknown]
 }
 
-// GroupWait returns how long the Machines of a group make no further attempt after a number of consecutive failures, of which the last had
-// this class and code. It is 30 s, doubled with each further failure, at most 5 min.
+// GroupWait returns how long the Machines of a group make no further attempt after failures consecutive failures. class and code are those
+// of the last failure. The wait is 30 s, doubled with each further failure, at most 5 min.
 //
-// A failure of a class that does not open the back-off concerns one Machine. When several servers of a group fail with it one after the
-// other, the back-off opens at the second failure: the wait after the first is 0.
+// A failure of a class that does not open the back-off concerns one Machine. When several servers of a group fail in that way one after
+// the other, the back-off opens at the second failure: the wait after the first failure is 0.
 //
 // For a name in a spec that the cloud does not have ([Unmatched]), the wait is always 30 s: an operator may create the resource at any
-// moment, and the retry costs one list.
+// moment, and the retry costs one list request.
 func GroupWait(class Class, code Code, failures int32) time.Duration {
 	failures = max(failures, 1)
 	if !PolicyOf(class).OpensBackoff {

@@ -1,5 +1,5 @@
-// Package handover keeps drover and machine-controller from acting on the same Machines at the same time, and finds parts of
-// machine-controller that were left behind and block drover.
+// Package handover prevents drover and machine-controller from acting on the same Machines at the same time, and finds leftover parts
+// of machine-controller that block drover.
 //
 //   - A Lock joins drover's own lease with that of machine-controller: drover leads only while it holds both.
 //   - A Watch finds admission webhooks that intercept writes of Machines, sets or deployments and do not answer.

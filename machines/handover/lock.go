@@ -14,19 +14,20 @@ import (
 )
 
 // Holder returns the identity under which drover holds machine-controller's lease. All replicas of one installation share it: drover's own
-// lease decides which replica leads, and the replica that holds it may take over machine-controller's lease from another replica at once.
+// lease decides which replica leads, and the replica that holds drover's lease may take over machine-controller's lease from another
+// replica immediately.
 func Holder(namespace string) string { return holderPrefix + namespace }
 
 // holderPrefix begins the identity of every drover that holds machine-controller's lease.
 const holderPrefix = "drover/"
 
 // NamespaceOf returns the namespace of the drover that holds machine-controller's lease under the identity holder. isDrover is false when
-// the identity is not a drover's.
+// the identity does not belong to a drover.
 func NamespaceOf(holder string) (namespace string, isDrover bool) {
 	return strings.CutPrefix(holder, holderPrefix)
 }
 
-// defaultSeconds is the duration of a lease that has none. It is the duration that machine-controller sets.
+// defaultSeconds is the duration of a lease that does not specify one. machine-controller sets the same duration.
 const defaultSeconds = 15
 
 // LockOptions configure a [Lock].
@@ -37,17 +38,17 @@ type LockOptions struct {
 	Other resourcelock.Interface
 	// Holder is the identity under which drover holds the other lease.
 	Holder string
-	// Seen is called each time the other lease was read: with its record while another program holds it, else with nil. It must not block.
-	// It may be nil.
+	// Seen is called each time the other lease was read: with the record of that lease while another program holds it, else with nil. It
+	// must not block. It may be nil.
 	Seen func(other *resourcelock.LeaderElectionRecord)
 }
 
 // Lock is the lock of an election whose winner holds two leases. It implements [resourcelock.Interface].
 //
-// While another program holds the other lease, Get returns that program's record, so the elector waits for it as for another replica: until
-// neither of the two leases has changed for the longer of their durations. The other lease is always written before drover's own, so a
-// process that leads holds both. The other lease is not released at the end. It expires, so that another replica of drover can take over
-// before machine-controller does.
+// While another program holds the other lease, Get returns that program's record. The elector then waits for that program as it waits for
+// another replica: until neither of the two leases has changed for the longer of their durations. The other lease is always written before
+// drover's own, so a process that leads holds both. drover does not release the other lease at the end. That lease expires, so that another
+// replica of drover can take over before machine-controller does.
 type Lock struct {
 	LockOptions
 
@@ -68,9 +69,10 @@ func NewLock(o LockOptions) *Lock {
 	return &Lock{LockOptions: o}
 }
 
-// Get returns the record of drover's own lease, unless another program holds the other lease. Then it returns that program's record with
-// the last renewal of the own lease, which is when a drover led last. The raw bytes are then those of both leases, because a drover that
-// does not acquire the other lease, such as one of an older version, may hold the own one: both must be unchanged before drover leads.
+// Get returns the record of drover's own lease, unless another program holds the other lease. In that case it returns that program's
+// record, with the last renewal of drover's own lease, which is when a drover led last. The raw bytes are then those of both leases,
+// because a drover that does not acquire the other lease, such as one of an older version, may hold drover's own lease: both leases must
+// be unchanged before drover leads.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	own, ownRaw, ownErr := l.Own.Get(ctx)
 	if ownErr != nil && !apierrors.IsNotFound(ownErr) {
@@ -105,7 +107,7 @@ func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []b
 	return own, ownRaw, ownErr
 }
 
-// Create acquires both leases when the own one does not exist.
+// Create acquires both leases when drover's own lease does not exist.
 func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if err := l.takeOther(ctx, record); err != nil {
 		return err
@@ -113,7 +115,7 @@ func (l *Lock) Create(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.Own.Create(ctx, record)
 }
 
-// Update acquires or renews both leases. A record without a holder releases the own one.
+// Update acquires or renews both leases. A record without a holder releases drover's own lease.
 func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	if record.HolderIdentity == "" {
 		return l.Own.Update(ctx, record)
@@ -131,7 +133,7 @@ func (l *Lock) Update(ctx context.Context, record resourcelock.LeaderElectionRec
 	return l.Own.Update(ctx, record)
 }
 
-// takeOther writes the other lease, on condition that it is as last read or written.
+// takeOther writes the other lease, on condition that the lease has not changed since it was last read or written.
 func (l *Lock) takeOther(ctx context.Context, own resourcelock.LeaderElectionRecord) error {
 	l.mu.Lock()
 	before, missing := l.other, l.otherMissing
@@ -159,16 +161,16 @@ func (l *Lock) takeOther(ctx context.Context, own resourcelock.LeaderElectionRec
 	return nil
 }
 
-// RecordEvent records an Event about the own lease.
+// RecordEvent records an Event about drover's own lease.
 func (l *Lock) RecordEvent(text string) { l.Own.RecordEvent(text) }
 
-// Identity returns the identity under which the own lease is held.
+// Identity returns the identity under which drover's own lease is held.
 func (l *Lock) Identity() string { return l.Own.Identity() }
 
-// Describe returns the name of the own lease.
+// Describe returns the name of drover's own lease.
 func (l *Lock) Describe() string { return l.Own.Describe() }
 
-// ParseLease parses namespace/name. named is false for the empty text, which names no lease.
+// ParseLease parses a text of the form namespace/name. named is false for the empty text, which names no lease.
 func ParseLease(text string) (namespace, name string, named bool, err error) {
 	if text == "" {
 		return "", "", false, nil

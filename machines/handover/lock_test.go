@@ -34,7 +34,7 @@ type election struct {
 	server *memory.Server
 
 	mu sync.Mutex
-	// acting holds the programs that act now, clashes the times at which two acted.
+	// acting holds the programs that act now. clashes holds the times at which two programs acted.
 	acting  map[string]bool
 	clashes []string
 }
@@ -104,7 +104,7 @@ type program struct {
 	line *cut
 }
 
-// run starts a program that acts when it leads, until it is stopped. Like the real ones, it starts again when it loses its lease.
+// run starts a program that acts while it leads, until it is stopped. Like the real programs, it starts again when it loses its lease.
 func (e *election) run(name string, lock resourcelock.Interface, line *cut, release bool) *program {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup

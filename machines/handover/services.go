@@ -27,8 +27,9 @@ func Read(ctx context.Context, c client.Reader) ([]Webhook, error) {
 	return all.Webhooks(), nil
 }
 
-// Dead returns why a webhook does not answer: its Service does not exist, or has no ready endpoint. It returns "" when the Service has one,
-// and for a webhook with a URL, which is not tried. It returns an error when the Service or its endpoints cannot be read.
+// Dead returns why a webhook does not answer: its Service does not exist, or the Service has no ready endpoint. It returns "" when the
+// Service has a ready endpoint. It also returns "" for a webhook with a URL, because drover does not try the URL. It returns an error when
+// the Service or its endpoints cannot be read.
 func Dead(ctx context.Context, c client.Reader, w Webhook) (why string, err error) {
 	if w.Service.Name == "" {
 		return "", nil

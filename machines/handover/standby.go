@@ -20,8 +20,8 @@ const (
 	reasonAnotherDrover     = "AnotherDroverRuns"
 )
 
-// Standby reports that drover stays idle because another program holds machine-controller's lease: once in the log, by an Event about the
-// lease once the other program has renewed it, and in the metric drover_standing_by.
+// Standby reports that drover stays idle because another program holds machine-controller's lease. It reports this once in the log, by an
+// Event about the lease once the other program has renewed the lease, and in the metric drover_standing_by.
 type Standby struct {
 	namespace, name string
 	log             logr.Logger
@@ -29,16 +29,16 @@ type Standby struct {
 
 	mu     sync.Mutex
 	events events.EventRecorder
-	// holder is the identity of the other program that holds the lease; empty: none. renewed is the lease's renew time when it was first
-	// read.
+	// holder is the identity of the other program that holds the lease; empty means that there is none. renewed is the lease's renew
+	// time when drover first read it.
 	holder  string
 	renewed time.Time
 	// reported is true when the Event was recorded.
 	reported bool
 }
 
-// NewStandby returns a Standby for the lease namespace/name. registry registers the metric; nil: no metric. It returns an error when the
-// metric cannot be registered.
+// NewStandby returns a Standby for the lease namespace/name. registry registers the metric; nil means no metric. NewStandby returns an
+// error when the metric cannot be registered.
 func NewStandby(namespace, name string, log logr.Logger, registry prometheus.Registerer) (*Standby, error) {
 	s := &Standby{namespace: namespace, name: name, log: log, metric: prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "drover_standing_by",
@@ -59,7 +59,7 @@ func (s *Standby) RecordTo(recorder events.EventRecorder) {
 	s.events = recorder
 }
 
-// Seen is called with the lease each time it was read: its record while another program holds it, else nil.
+// Seen is called each time the lease was read: with the lease's record while another program holds the lease, else with nil.
 func (s *Standby) Seen(other *resourcelock.LeaderElectionRecord) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

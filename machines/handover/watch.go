@@ -28,7 +28,7 @@ const (
 	lookTimeout = 10 * time.Second
 )
 
-// errDead is logged with the webhook.
+// errDead is logged for a webhook that does not answer.
 var errDead = errors.New("an admission webhook of drover's kinds does not answer")
 
 // WatchOptions configure a [Watch].
@@ -37,12 +37,12 @@ type WatchOptions struct {
 	Reader client.Reader
 	Events events.EventRecorder
 	Clock  clock.WithTicker
-	// Registry registers the metric; nil: no metric.
+	// Registry registers the metric; nil means no metric.
 	Registry prometheus.Registerer
 }
 
-// Watch checks every 5 minutes for admission webhooks of Machines, sets and deployments whose Service does not exist any more. With such a
-// webhook, left behind by machine-controller, the API server refuses every write of these kinds.
+// Watch checks every 5 minutes for admission webhooks of Machines, sets or deployments whose Service no longer exists. While such a
+// leftover webhook of machine-controller exists, the API server refuses every write of these kinds.
 type Watch struct {
 	WatchOptions
 	metric prometheus.Gauge
@@ -81,7 +81,7 @@ func (w *Watch) Start(ctx context.Context) error {
 	}
 }
 
-// look reads the webhooks, and reports each one that does not answer once.
+// look reads the webhooks. It reports each webhook that does not answer, but only once.
 func (w *Watch) look(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

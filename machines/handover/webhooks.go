@@ -15,9 +15,9 @@ import (
 type Webhook struct {
 	// Kind and Configuration identify the object that contains the webhook. Name is the webhook's own name.
 	Kind, Configuration, Name string
-	// Resources are the kinds that it intercepts, as "machines, machinedeployments".
+	// Resources names the kinds that the webhook intercepts, as in "machines, machinedeployments".
 	Resources string
-	// Service is the Service of the webhook; empty when it has a URL, which is in URL then.
+	// Service is the Service of the webhook. It is empty when the webhook has a URL; the field URL then holds that URL.
 	Service types.NamespacedName
 	URL     string
 	// Refuses is true when the API server refuses a write while the webhook does not answer.
@@ -76,7 +76,8 @@ func add(all []Webhook, w Webhook, rules []admissionv1.RuleWithOperations, at ad
 	return append(all, w)
 }
 
-// intercepts reports whether a rule covers a resource of drover's group. A rule for all groups or all resources covers these kinds, too.
+// intercepts reports whether a rule covers a resource of drover's group. A rule for all groups or for all resources also covers drover's
+// kinds.
 func intercepts(r admissionv1.RuleWithOperations, resource string) bool {
 	has := func(list []string, text string) bool {
 		return slices.Contains(list, text) || slices.Contains(list, "*")

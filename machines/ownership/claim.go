@@ -34,18 +34,18 @@ type RefManager[T client.Object] struct {
 	Live client.Reader
 	// Owners is the kind of the owners, and Objects the kind of the objects that they own.
 	Owners, Objects schema.GroupVersionKind
-	// List returns the objects of a namespace whose controller has this UID, or which have none ([NoController]). The objects belong to the
-	// informer cache.
+	// List returns the objects of a namespace whose controller has the UID controller, or those without a controller ([NoController]). The
+	// objects belong to the informer cache.
 	List func(ctx context.Context, namespace, controller string) ([]T, error)
-	// ReleasedBy is the annotation that records on a released object the UID of its former owner. Empty: no record.
+	// ReleasedBy is the annotation of a released object that records the UID of its former owner. Empty means that nothing is recorded.
 	ReleasedBy string
 	// Released, unless nil, is called after an object was released.
 	Released func(owner types.NamespacedName, object T)
 }
 
 // Claim returns the objects that belong to the owner. It releases objects of the owner that the selector no longer matches, and adopts
-// objects without a controller that it matches. It does neither with an object that is being deleted. The objects belong to the informer
-// cache and must not be changed; adopted ones are copies.
+// objects without a controller that the selector matches. It neither releases nor adopts an object that is being deleted. The objects
+// belong to the informer cache and must not be changed; adopted objects are copies.
 func (m RefManager[T]) Claim(ctx context.Context, owner client.Object, selector labels.Selector) ([]T, error) {
 	owned, err := m.List(ctx, owner.GetNamespace(), string(owner.GetUID()))
 	if err != nil {
@@ -95,7 +95,7 @@ func (m RefManager[T]) release(ctx context.Context, owner client.Object, object 
 	return nil
 }
 
-// adopt makes the owner the controller of an object, unless the API server shows that the owner is deleted or being deleted.
+// adopt makes the owner the controller of an object, unless the API server shows that the owner is gone or being deleted.
 func (m RefManager[T]) adopt(ctx context.Context, owner client.Object, object T) (T, error) {
 	var none T
 	deleted, err := m.deleted(ctx, owner)

@@ -69,7 +69,7 @@ func (k *claims) stored(t *testing.T, name string) *v1alpha1.Machine {
 	return &m
 }
 
-// machineOf returns a Machine with a pool label and a controller (empty: none).
+// machineOf returns a Machine with a pool label and a controller. An empty controller means none.
 func machineOf(name, controller, pool string) *v1alpha1.Machine {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name), Labels: map[string]string{"pool": pool}}}
 	if controller != "" {
@@ -122,7 +122,7 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 
 func TestAnOwnerThatIsBeingDeletedAdoptsNothing(t *testing.T) {
 	k := newClaims(t, machineOf("orphan", "", "a"))
-	k.set.UID = "former-uid" // the cache shows a set that was created again meanwhile
+	k.set.UID = "former-uid" // the cache shows a set that has since been deleted and created again
 	if _, err := k.claim(t); err == nil || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Claim() = %v, want an error that the set is being deleted", err)
 	}

@@ -26,8 +26,8 @@ type Candidate struct {
 	Selector *metav1.LabelSelector
 }
 
-// Candidates returns a function that lists the owners of a namespace, for [Events.Candidates]. list is an empty list of the owners' kind;
-// selector returns the selector of an owner.
+// Candidates returns a function that lists the owners of a namespace, for the field [Events.Candidates]. list is an empty list of the
+// owners' kind; selector returns the selector of an owner.
 func Candidates[T client.Object](reader client.Reader, list client.ObjectList, selector func(T) *metav1.LabelSelector) func(ctx context.Context, namespace string) ([]Candidate, error) {
 	return func(ctx context.Context, namespace string) ([]Candidate, error) {
 		owners := list.DeepCopyObject().(client.ObjectList)
@@ -53,7 +53,8 @@ type Events[T client.Object] struct {
 	Kind string
 	// Gather is how long the queue collects events before the owner is reconciled. Further events in that time do not prolong it.
 	Gather time.Duration
-	// Candidates lists the owners of a namespace. Those whose selector matches an object without a controller are enqueued.
+	// Candidates lists the owners of a namespace. For an object without a controller, the owners whose selector matches the object are
+	// enqueued.
 	Candidates func(ctx context.Context, namespace string) ([]Candidate, error)
 	// Gone, unless nil, is called with each object that was deleted, and its owner.
 	Gone func(owner types.NamespacedName, object T)
@@ -81,7 +82,7 @@ func (e Events[T]) Handler() handler.TypedEventHandler[T, ctrl.Request] {
 
 func (e Events[T]) owns(ref *metav1.OwnerReference) bool { return ref != nil && ref.Kind == e.Kind }
 
-// wake enqueues the owner of an object, or every owner that might adopt the object when it has no controller.
+// wake enqueues the owner of an object. When the object has no controller, wake enqueues every owner that might adopt the object.
 func (e Events[T]) wake(ctx context.Context, object T, q Queue) {
 	if ref := metav1.GetControllerOfNoCopy(object); ref != nil {
 		if e.owns(ref) {

@@ -15,8 +15,8 @@ import (
 )
 
 // Removals remembers the removals that objects have named in any version that a watch showed. A client that does not know the field and
-// writes the whole object drops the list; Removals finds entries that were dropped before they were carried out. The zero value is ready
-// for use.
+// writes the whole object drops the list. With Removals, drover finds entries that were dropped before they were carried out. The zero
+// value is ready for use.
 type Removals struct {
 	mu   sync.Mutex
 	seen map[types.NamespacedName]seenRemovals
@@ -46,8 +46,8 @@ func (r *Removals) see(o client.Object, list []v1alpha1.Removal) {
 	r.seen[key] = seen
 }
 
-// Of returns the removals that an object has named in this or an earlier version. current is false when the last version that the watch
-// showed is another one; then a version may be missing, and the object must be reconciled again.
+// Of returns the removals that an object has named in this or an earlier version. current is false when o is not the last version that
+// the watch showed. In that case a version may be missing, and the object must be reconciled again.
 func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -58,8 +58,8 @@ func (r *Removals) Of(o client.Object) (all []v1alpha1.Removal, current bool) {
 	return seen.all, seen.version == o.GetResourceVersion()
 }
 
-// Keep replaces what is remembered of an object by a list, because its other entries have been carried out. It does nothing when the last
-// version that the watch showed is another one.
+// Keep replaces the remembered removals of an object by list, because the other entries have been carried out. It does nothing when o is
+// not the last version that the watch showed.
 func (r *Removals) Keep(o client.Object, list []v1alpha1.Removal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -78,7 +78,7 @@ func (r *Removals) forget(key types.NamespacedName) {
 }
 
 // Remembering returns a handler that records every version of an object in r before it calls next. list returns the removals that a version
-// names.
+// of the object names.
 func Remembering[T client.Object](r *Removals, list func(T) []v1alpha1.Removal, next handler.TypedEventHandler[T, ctrl.Request]) handler.TypedEventHandler[T, ctrl.Request] {
 	return remembering[T]{TypedEventHandler: next, removals: r, list: list}
 }

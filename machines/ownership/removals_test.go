@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// version returns a deployment with a resource version and removals of those names.
+// version returns a deployment with a resource version, and with removals of the given names.
 func version(uid, number string, removals ...string) *v1alpha1.MachineDeployment {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d", UID: types.UID(uid), ResourceVersion: number}}
 	for _, name := range removals {
@@ -30,7 +30,7 @@ func TestRemovalsAreRemembered(t *testing.T) {
 	see := func(d D) {
 		watch.Update(t.Context(), event.TypedUpdateEvent[D]{ObjectOld: d, ObjectNew: d}, &woken{})
 	}
-	// holds checks what is remembered of a version, and whether it is the last one that the watch showed.
+	// holds checks what is remembered of a version, and whether that version is the last one that the watch showed.
 	holds := func(t *testing.T, d D, current bool, want ...string) {
 		t.Helper()
 		all, is := r.Of(d)

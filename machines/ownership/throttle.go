@@ -7,15 +7,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// StatusThrottle limits how often the status of an owner is written. An owner that creates or loses Machines one after the other writes the
-// sum of several changes at once. The zero value is ready for use.
+// StatusThrottle limits how often the status of an owner is written. When an owner creates or loses Machines one after the other, one write
+// contains the sum of several changes. The zero value is ready for use.
 type StatusThrottle struct {
 	mu      sync.Mutex
 	written map[types.NamespacedName]time.Time
 }
 
-// Left returns how long the next write of an owner must wait, so that at least every passes between two writes. When it returns 0, the
-// write may be made, and now is recorded as its time.
+// Left returns how long the next write of an owner's status must wait, so that two writes are at least every apart. When it returns 0,
+// the caller may write, and Left records now as the time of that write.
 func (t *StatusThrottle) Left(owner types.NamespacedName, every time.Duration, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -29,7 +29,7 @@ func (t *StatusThrottle) Left(owner types.NamespacedName, every time.Duration, n
 	return 0
 }
 
-// Soonest returns the shorter of two waits. A wait of 0 or less counts as none; Soonest returns 0 when both are none.
+// Soonest returns the shorter of two waits. A wait of 0 or less means that there is none. Soonest returns 0 when neither wait exists.
 func Soonest(a, b time.Duration) time.Duration {
 	switch {
 	case a <= 0:

@@ -28,8 +28,8 @@ func (w Writer) Merge(ctx context.Context, object client.Object, fields map[stri
 	return w.Client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), w.FieldManager)
 }
 
-// ApplyStatus writes the fields of status by server-side apply, and forces the ownership of fields that another field manager has. It
-// returns no error when the object does not exist, and a Conflict when another object has its name by now.
+// ApplyStatus writes the fields of status by server-side apply, and takes over fields that another field manager owns. It returns no
+// error when the object does not exist, and a Conflict when another object has the same name by now.
 func (w Writer) ApplyStatus(ctx context.Context, object client.Object, status any) error {
 	kind, err := w.Client.GroupVersionKindFor(object)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// store returns a writer to a fake API server that holds one set of two Machines, and the set.
+// store returns a writer to a fake API server that holds one set of two Machines. It also returns that set.
 func store(t *testing.T) (Writer, *v1alpha1.MachineSet) {
 	t.Helper()
 	scheme := runtime.NewScheme()

@@ -16,13 +16,13 @@ type MachineFacts struct {
 	NodeReady bool
 	// Available is true when the Node has been Ready for the deployment's minReadySeconds.
 	Available bool
-	// NodeRegistered is true when a Node of this Machine exists, also when the Machine's status does not name it yet.
+	// NodeRegistered is true when a Node of this Machine exists, even if the Machine's status does not name the Node yet.
 	NodeRegistered bool
 	// Listed is true when a list of removals of the set or deployment names the Machine.
 	Listed bool
 }
 
-// Living reports whether the Machine counts: it is neither being deleted nor named for removal.
+// Living reports whether the Machine counts towards sizes: it is neither being deleted nor named for removal.
 func (f MachineFacts) Living() bool {
 	return f.Machine.DeletionTimestamp.IsZero() && !f.Listed
 }
@@ -32,8 +32,8 @@ func (f MachineFacts) HasNode() bool {
 	return f.NodeRegistered || f.NodeReady || f.Machine.Status.NodeRef != nil
 }
 
-// HasServer reports whether the cloud has, or may still have, a server of this Machine: one was recorded, and the finalizer for servers
-// has not been removed.
+// HasServer reports whether the cloud has, or may still have, a server of this Machine: a server was recorded, and the Machine's
+// finalizer for servers has not been removed.
 func (f MachineFacts) HasServer() bool {
 	m := f.Machine
 	if !m.DeletionTimestamp.IsZero() && !hasFinalizer(m, v1alpha1.FinalizerServer) {
@@ -52,7 +52,7 @@ func (f MachineFacts) HasServer() bool {
 	return false
 }
 
-// Failed reports whether the Machine has an error that does not end by waiting.
+// Failed reports whether the Machine has an error that waiting alone does not resolve.
 func (f MachineFacts) Failed() bool {
 	s := f.Machine.Status
 	return s.ErrorReason != nil && *s.ErrorReason != "" || s.Phase != nil && *s.Phase == v1alpha1.PhaseFailed
@@ -81,7 +81,7 @@ func AvailableAfter(m *v1alpha1.Machine, minReadySeconds int32, now time.Time) t
 	return max(0, since.Add(seconds(minReadySeconds)).Sub(now))
 }
 
-// ReadySince reports whether the Machine's Node is Ready, and since when (the zero time when that is unknown).
+// ReadySince reports whether the Machine's Node is Ready. The time is when the Node became Ready; it is zero when that is unknown.
 func ReadySince(m *v1alpha1.Machine) (time.Time, bool) {
 	for i := range m.Status.Conditions {
 		c := &m.Status.Conditions[i]

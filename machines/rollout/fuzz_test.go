@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// extremes holds numbers of a deployment that a user can type.
+// extremes holds values, possibly extreme, for the numbers that a user can set in a deployment.
 type extremes struct {
 	replicas, last, stored, minReady, history, series int32
 	surge, unavailable, annotation                    string
@@ -29,7 +29,7 @@ func limit(text string) *intstr.IntOrString {
 	return &v
 }
 
-// snapshot returns a rollout with those numbers: an old set and the current one, each with Machines.
+// snapshot returns a rollout with the values of e: an old set and the current set, each with Machines.
 func (e extremes) snapshot() Snapshot {
 	w := newSimulation(shape{replicas: 3, surge: "1", unavailable: "0"})
 	w.settle(&strings.Builder{})
@@ -60,8 +60,8 @@ func (e extremes) snapshot() Snapshot {
 	return s
 }
 
-// FuzzCompute makes plans with any numbers. It checks that no size is negative or above the maximum, and that a plan does not grow with the
-// numbers.
+// FuzzCompute makes plans with any numbers. It checks that no size is negative or above the maximum, and that large numbers do not make the
+// plan larger.
 func FuzzCompute(f *testing.F) {
 	const most = math.MaxInt32
 	add := func(e extremes) {

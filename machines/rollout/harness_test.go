@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// simulation holds a deployment with its sets and Machines in memory. The test decides what acts next: the planner, a set or a Machine.
+// simulation holds a deployment with its sets and Machines in memory. The test decides which actor acts next: the planner, a set or a
+// Machine.
 type simulation struct {
 	now      time.Time
 	serial   int
@@ -189,7 +190,7 @@ func (w *simulation) make(set *v1alpha1.MachineSet) {
 	w.most = max(w.most, int32(len(w.machines)))
 }
 
-// delete starts the deletion of a Machine, whose server still exists.
+// delete starts the deletion of a Machine. Its server still exists.
 func (w *simulation) delete(m *v1alpha1.Machine) {
 	if m.DeletionTimestamp.IsZero() {
 		at := metav1.NewTime(w.now)
@@ -197,7 +198,8 @@ func (w *simulation) delete(m *v1alpha1.Machine) {
 	}
 }
 
-// advance moves one Machine a step on: to a server, or to a Ready node; a deletion ends. It reports whether the Machine changed.
+// advance moves one Machine one step forward: it gets a server, becomes a Ready node, or its deletion ends. advance reports whether the
+// Machine changed.
 func (w *simulation) advance(m *v1alpha1.Machine) bool {
 	switch {
 	case (w.slow || w.stuck[m.Name]) && !m.DeletionTimestamp.IsZero():
@@ -260,7 +262,7 @@ func (w *simulation) sizes() string {
 	return "[" + strings.Join(parts, " ") + "]"
 }
 
-// readable replaces the name of a set by the name of its template.
+// readable replaces the name of a set in line by the name of the set's template.
 func (w *simulation) readable(line string) string {
 	for _, set := range w.sets {
 		line = strings.ReplaceAll(line, set.Name, set.Spec.Template.Spec.Versions.Kubelet)
@@ -268,7 +270,7 @@ func (w *simulation) readable(line string) string {
 	return line
 }
 
-// count returns the living and the available Machines, and those that are leaving with a server.
+// count returns the number of living Machines, of available Machines, and of leaving Machines that have a server.
 func (w *simulation) count() (living, available, leaving int32) {
 	listed := uidsOf(w.d.Spec.Removals)
 	for _, set := range w.sets {

@@ -42,8 +42,8 @@ func limitsOf(d *v1alpha1.MachineDeployment, replicas int32) (limits, error) {
 	return limits{surge: up, unavailable: min(down, replicas)}, nil
 }
 
-// MostLiving returns how many living Machines a deployment has at most, once its sets have followed its size: the size plus its surge. An
-// unreadable surge counts as a surge of all Machines. known is false while the deployment has no size.
+// MostLiving returns the largest number of living Machines that a deployment has once its sets have followed its size: the size plus its
+// surge. A surge that cannot be read counts as a surge of all Machines. known is false while the deployment has no size.
 func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 	size := d.Spec.Replicas
 	if size == nil {
@@ -59,12 +59,12 @@ func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 	return int(*size) + int(l.surge), true
 }
 
-// mostPercent is the percentage from which on any size but 0 exceeds [v1alpha1.MaxReplicas].
+// mostPercent is the lowest percentage that results in at least [v1alpha1.MaxReplicas] for every size except 0.
 const mostPercent = 100 * v1alpha1.MaxReplicas
 
-// scaled returns a number, or a percentage of a size as a number. Text without a percent sign is a percentage too ("5" is 5 %), because
-// machine-controller stores such text and reads it that way. The result is at most [v1alpha1.MaxReplicas], whatever the value, so that sums
-// of sizes and limits fit into an int32.
+// scaled returns value as a number of Machines; a percentage refers to size. Text without a percent sign is a percentage too ("5" is 5 %),
+// because machine-controller stores such text and reads it as a percentage. The result is at most [v1alpha1.MaxReplicas], whatever value
+// is, so that sums of sizes and limits fit into an int32.
 func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
 	if _, err := strconv.ParseUint(value.StrVal, 10, 32); err == nil && value.Type == intstr.String {
 		value.StrVal += "%"
@@ -79,11 +79,11 @@ func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
 	return int32(min(n, v1alpha1.MaxReplicas)), err
 }
 
-// ErrSizeTooLarge is wrapped by the error of [Compute] for a deployment whose spec.replicas is above
-// [v1alpha1.MaxReplicas].
+// ErrSizeTooLarge is the error that [Compute] wraps for a deployment whose spec.replicas is above [v1alpha1.MaxReplicas].
 var ErrSizeTooLarge = errors.New("the size is too large")
 
-// CheckSize returns an error, with the remedy, for a spec.replicas above [v1alpha1.MaxReplicas]. It returns nil for a nil size.
+// CheckSize returns an error, which includes the remedy, for a spec.replicas above [v1alpha1.MaxReplicas]. It returns nil for a nil
+// size.
 func CheckSize(replicas *int32) error {
 	if replicas == nil || *replicas <= v1alpha1.MaxReplicas {
 		return nil
@@ -92,7 +92,7 @@ func CheckSize(replicas *int32) error {
 		ErrSizeTooLarge, *replicas, v1alpha1.MaxReplicas)
 }
 
-// check returns an error for an invalid deployment, with one message that says what to do (MCM-1, MCM-2).
+// check returns an error for an invalid deployment. The error's one message describes what to do (MCM-1, MCM-2).
 func check(d *v1alpha1.MachineDeployment) error {
 	selector, err := metav1.LabelSelectorAsSelector(&d.Spec.Selector)
 	if err != nil {

@@ -41,8 +41,8 @@ func TestMostLivingIsTheSizeAndTheSurge(t *testing.T) {
 	}
 }
 
-// busy is a deployment that an operator and the autoscaler change all the time. Its sets follow within seconds, and its Machines may drain
-// for any time.
+// busy is a deployment that an operator and the autoscaler change all the time. Its sets follow within seconds, and the drains of its
+// Machines may take any time.
 type busy struct {
 	*simulation
 	t *rapid.T
@@ -101,7 +101,7 @@ func (b *busy) round() {
 	b.now = b.now.Add(10 * time.Second)
 }
 
-// one makes the planner or one set act.
+// one makes the planner or one of the sets act.
 func (b *busy) one() {
 	n := rapid.IntRange(0, len(b.sets)).Draw(b.t, "who acts")
 	if n == len(b.sets) {
@@ -111,7 +111,7 @@ func (b *busy) one() {
 	b.act(b.sets[n])
 }
 
-// change does what an operator or the autoscaler may do.
+// change makes one change of the kind that an operator or the autoscaler makes.
 func (b *busy) change() {
 	switch rapid.IntRange(0, 4).Draw(b.t, "change") {
 	case 0:
@@ -133,7 +133,7 @@ func (b *busy) change() {
 	}
 }
 
-// check fails when there are more living Machines than the largest bound of the last minute.
+// check fails the test when there are more living Machines than the largest bound of the last minute.
 func (b *busy) check() {
 	most, _ := MostLiving(b.d)
 	if !b.now.After(b.until) {

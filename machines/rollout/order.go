@@ -15,7 +15,7 @@ import (
 // defaultPriority is the priority of a Machine whose annotation is missing or unreadable.
 const defaultPriority = 3
 
-// CheckDeletePolicy returns an error for a policy that is not one of the four, or empty, which is Random.
+// CheckDeletePolicy returns an error for a policy that is none of the four. The empty policy is valid and means Random.
 func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
 	switch policy {
 	case "", v1alpha1.DeleteRandom, v1alpha1.DeleteNewest, v1alpha1.DeleteOldest, v1alpha1.DeleteDefault:
@@ -24,10 +24,10 @@ func CheckDeletePolicy(policy v1alpha1.DeletePolicy) error {
 	return fmt.Errorf("deletePolicy is %q: it must be Random, Newest, Oldest or Default", policy)
 }
 
-// DeletionOrder returns the Machines in the order in which a set deletes them when it has too many: first the Machines named in removals,
-// then those with the delete-machine annotation, then by the priority annotation, then failed ones and those without a Node, then those
-// whose Node is not Ready, then those that are Ready but not yet available, then by the policy, and finally by name. Machines that are
-// being deleted already are left out.
+// DeletionOrder returns the Machines in the order in which a set deletes them when it has too many: first the Machines that are named in
+// removals, then those with the delete-machine annotation, then those with the lowest priority annotation, then failed Machines and
+// Machines without a Node, then those whose Node is not Ready, then those that are Ready but not yet available. The remaining ties are
+// broken by the policy, and finally by name. Machines that are already being deleted are left out.
 func DeletionOrder(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1alpha1.Removal) []*v1alpha1.Machine {
 	ranked := rank(machines, policy, removals)
 	ordered := make([]*v1alpha1.Machine, len(ranked))
@@ -52,13 +52,13 @@ func rank(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1al
 	return ranked
 }
 
-// ranking holds what two Machines are compared by, in this order; the lower value is deleted first.
+// ranking holds the criteria by which two Machines are compared, in this order. The Machine with the lower value is deleted first.
 type ranking struct {
 	index    int
 	name     string
-	keep     [2]bool // not named for removal, not annotated with delete-machine
+	keep     [2]bool // not named for removal; not annotated with delete-machine
 	priority int
-	healthy  [3]bool // neither failed nor without a Node, Ready, available
+	healthy  [3]bool // neither failed nor without a Node; Ready; available
 	age      int64
 }
 
@@ -107,7 +107,8 @@ func priorityOf(m *v1alpha1.Machine) int {
 	return defaultPriority
 }
 
-// rankByAge returns a number that is lower for a Machine to delete earlier. A Machine without a creation time counts as just created.
+// rankByAge returns a number for a Machine's age: the Machine with the lower number is deleted first. A Machine without a creation time
+// counts as just created.
 func rankByAge(created time.Time, policy v1alpha1.DeletePolicy) int64 {
 	const justMade = 1 << 62
 	at := int64(justMade)

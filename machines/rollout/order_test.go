@@ -13,7 +13,7 @@ import (
 
 var birth = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// fact returns a Machine with a Ready Node, age hours old.
+// fact returns a Machine with a Ready Node. age is the Machine's age in hours.
 func fact(name string, age int, change ...func(*MachineFacts)) MachineFacts {
 	f := MachineFacts{NodeReady: true, NodeRegistered: true, Available: true, Machine: &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(birth.Add(-time.Duration(age) * time.Hour)),

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Compute decides what to write for a deployment. The error describes, for the user, what is invalid in the spec of the deployment; then
-// nothing must be changed.
+// Compute decides what to write for a deployment. The error describes, for the user, what is invalid in the spec of the deployment; the
+// caller must then change nothing.
 func Compute(s Snapshot) (Plan, error) {
 	if err := check(s.Deployment); err != nil {
 		return Plan{}, err
@@ -65,9 +65,9 @@ func (w *work) follow() {
 	}
 }
 
-// decideSize returns the size, and whether it has to be written to spec.replicas because a client dropped it there. A dropped size becomes
-// the last size, less the removals that no set has been given yet, within the bounds. A new object gets its minimum when it has bounds,
-// else 1.
+// decideSize returns the size. restored is true when the size has to be written to spec.replicas, because a client dropped it there. A
+// dropped size becomes the last size, less unseen (the number of removals that no set has been given yet), within the bounds. A new object
+// gets its minimum when it has bounds, else 1.
 func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, restored bool) {
 	if w.d.Spec.Replicas != nil {
 		return *w.d.Spec.Replicas, false
@@ -86,8 +86,8 @@ func (w *work) decideSize(bounds v1alpha1.Bounds, unseen int32) (size int32, res
 	return size, true
 }
 
-// lastSize returns the last size that was followed. It is in the status. An active set with another desired size in its annotation is
-// newer: it was written together with the removals, and the process ended before it wrote the status.
+// lastSize returns the last size that drover followed. It is in the status. When the annotation of an active set has another desired
+// size, the annotation is newer: it was written together with removals, and the process ended before it wrote the status.
 func (w *work) lastSize() *int32 {
 	last := w.d.Status.LastReplicas
 	for _, s := range w.sets {
@@ -99,7 +99,7 @@ func (w *work) lastSize() *int32 {
 	return last
 }
 
-// changes collects one write for each set that differs from what is stored.
+// changes collects one write for each set that differs from the stored set.
 func (w *work) changes(p *Plan) {
 	for _, s := range w.sets {
 		if s.isNew {
@@ -124,7 +124,7 @@ func (w *work) changes(p *Plan) {
 	}
 }
 
-// annotated reports whether the set has the planned annotations already.
+// annotated reports whether the set already has the planned annotations.
 func (s *setWork) annotated() bool {
 	for key, value := range s.annotations {
 		if stored, ok := s.set.Annotations[key]; stored != value || ok != (value != "") {

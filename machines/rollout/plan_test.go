@@ -113,7 +113,7 @@ func BenchmarkPlanning5000MachinesIn100Sets(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/plan")
 }
 
-// BenchmarkRecordingAPlan measures how long it takes to record such a plan for the page of plans.
+// BenchmarkRecordingAPlan measures how long it takes to record the plan of a large deployment for the page of plans.
 func BenchmarkRecordingAPlan(b *testing.B) {
 	s := crowd()
 	for b.Loop() {

@@ -12,10 +12,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Record is a plan with its input, for an operator to read, and to be computed again.
+// Record is a plan with its input. An operator can read it, and [Record.Replay] can compute the plan again.
 type Record struct {
 	Time time.Time `json:"time"`
-	// Generation is the generation of the deployment, Replicas the size that the plan follows.
+	// Generation is the generation of the deployment. Replicas is the size that the plan follows.
 	Generation int64  `json:"generation"`
 	Replicas   int32  `json:"replicas"`
 	Steps      []Step `json:"steps"`
@@ -36,7 +36,7 @@ func NewRecord(s Snapshot, p Plan) (Record, error) {
 // Replay computes the plan of a record again.
 func (r Record) Replay() (Plan, error) { return Compute(r.Snapshot) }
 
-// Slim returns a copy of a snapshot with only what Compute looks at, so that it leads to the same plan.
+// Slim returns a copy of a snapshot that contains only what Compute looks at. Compute returns the same plan for the copy.
 func Slim(s Snapshot) (Snapshot, error) {
 	slim := s
 	d := &v1alpha1.MachineDeployment{ObjectMeta: slimMeta(s.Deployment.ObjectMeta), Spec: *s.Deployment.Spec.DeepCopy(), Status: s.Deployment.Status}

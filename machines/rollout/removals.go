@@ -10,17 +10,17 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// removalAge is how long an entry outlives its Machine, so that a repeated request finds it.
+// removalAge is how long an entry stays in the list after its Machine is gone, so that a repeated request finds the entry.
 const removalAge = 15 * time.Minute
 
-// shareRemovals distributes to each set its part of the deployment's list: a named Machine is added to the list of its set, and the set's size is
-// lowered by one. An entry that the set has already was counted in the write that added it.
+// shareRemovals distributes to each set its part of the deployment's list: it adds a named Machine to the list of the Machine's set, and
+// lowers the set's size by one. An entry that the set already has was counted in the write that added it.
 //
-// A named Machine that was already deleted, or that is surplus, does not count in the size any more. For such a Machine the size is lowered
-// by Machines that still have to be created, and never below the number of living Machines, so that no other Machine is deleted for it
-// (CA-C68).
+// A named Machine that was already deleted, or that is surplus, no longer counts in the size. For such a Machine, shareRemovals lowers the
+// size only by Machines that still have to be created, and never below the number of living Machines, so that no other Machine is deleted
+// in its place (CA-C68).
 //
-// It returns by how much the sizes were lowered.
+// It returns by how much it lowered the sizes.
 func (w *work) shareRemovals() int32 {
 	var lowered int32
 	if len(w.listed) == 0 {
@@ -46,8 +46,8 @@ func (w *work) shareRemovals() int32 {
 	return lowered
 }
 
-// listedRemovals returns spec.removals and the entries that a client dropped from it: those that are remembered, and those that a set was
-// given.
+// listedRemovals returns spec.removals and the entries that a client dropped from it. The dropped entries are those in remembered
+// versions of spec.removals, and those that a set was given.
 func listedRemovals(s Snapshot) []v1alpha1.Removal {
 	listed := v1alpha1.MergeRemovals(s.Deployment.Spec.Removals, s.Named)
 	for _, state := range s.Sets {
@@ -71,8 +71,8 @@ func (s *setWork) uids() map[types.UID]bool {
 	return uids
 }
 
-// remainingRemovals returns the set's list without the entries that have no effect any more, because the Machine is gone and the deployment
-// has dropped the entry too. same is true when the list need not be written.
+// remainingRemovals returns the set's list without the entries that no longer have an effect: their Machine is gone, and the deployment has
+// dropped the entry too. same is true when the list does not have to be written.
 func (s *setWork) remainingRemovals(deployment []v1alpha1.Removal) (kept []v1alpha1.Removal, same bool) {
 	if len(s.removals) == 0 {
 		return nil, true
@@ -86,8 +86,8 @@ func (s *setWork) remainingRemovals(deployment []v1alpha1.Removal) (kept []v1alp
 	return kept, len(kept) == len(s.set.Spec.Removals) && len(kept) == len(s.removals)
 }
 
-// PruneRemovals returns a list without the entries whose Machine has been gone for long enough. wait is the time until the next entry can
-// be pruned (0: none).
+// PruneRemovals returns a list without the entries whose Machine has been gone for long enough. next is the time until another entry can
+// be pruned; 0 means that there is none.
 func PruneRemovals(list []v1alpha1.Removal, machines []*v1alpha1.Machine, now time.Time) (kept []v1alpha1.Removal, next time.Duration) {
 	kept = []v1alpha1.Removal{}
 	if len(list) == 0 {

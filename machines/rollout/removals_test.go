@@ -50,8 +50,8 @@ func TestRemovalsAreSharedAndPruned(t *testing.T) {
 	})
 }
 
-// whileOneDrains returns a group of three with OnDelete: a Machine of an old template was deleted by hand and still drains, and the current
-// set has created its replacement.
+// whileOneDrains returns a group of three Machines with the strategy OnDelete. A Machine of an old template, dying, was deleted by hand and
+// still drains. The current set has created its replacement.
 func whileOneDrains(replacement string) (w *simulation, dying *v1alpha1.Machine) {
 	w = settled(shape{3, "1", "0"})
 	w.d.Spec.Strategy.Type = v1alpha1.OnDelete
@@ -67,7 +67,7 @@ func whileOneDrains(replacement string) (w *simulation, dying *v1alpha1.Machine)
 func TestANamedDrainingMachineRemovesNoOther(t *testing.T) {
 	for _, tt := range []struct {
 		name, replacement string
-		// lowered is true when the removal lowers the size, and names the replacement too.
+		// lowered is true when the request lowers the size and also names the replacement.
 		lowered bool
 		sizes   string
 	}{

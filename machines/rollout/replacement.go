@@ -11,13 +11,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// replacedEarly is how long before a Machine's deletion its replacement may have been created: as long as a server needs to become an
-// available node. A rollout with surge creates the replacement first.
+// replacedEarly is how long before the deletion of a Machine its replacement may have been created, because a rollout with surge
+// creates the replacement first. It is the time that a server needs to become an available node.
 const replacedEarly = 30 * time.Minute
 
-// replacementNodes returns the names of the Nodes that wait for pods of draining Machines: for each Machine that still drains and was not
-// named for removal, the Node of the living Machine that was created nearest to its deletion. Such a Node looks unneeded to the autoscaler.
-// wait is the time until another drain lasts long enough to count; 0: none does.
+// replacementNodes returns the names of the Nodes that wait for pods of draining Machines, because such Nodes look unneeded to the
+// autoscaler. For each Machine that still drains and was not named for removal, this is the Node of the living Machine that was created
+// nearest in time to the deletion. wait is the time until another drain has lasted long enough to count; 0 means that there is none.
 func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	draining, wait := w.drainingMachines()
 	if len(draining) == 0 {
@@ -37,9 +37,9 @@ func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	return nodes, wait
 }
 
-// nearest returns the index of the Machine that was created nearest to a deletion, among Machines sorted by creation, or -1 when none may
-// be the replacement. A Machine that was created before the deletion counts only in another set: a set creates the next Machine after one
-// is gone, a rollout with surge before.
+// nearest returns the index in free of the Machine that was created nearest in time to the deletion of gone, or -1 when no Machine can be
+// the replacement. free is sorted by creation time. A Machine that was created before the deletion counts only when it is in another set:
+// a set creates the next Machine after one is gone, but a rollout with surge creates it before.
 func nearest(free []*v1alpha1.Machine, gone *v1alpha1.Machine, early time.Duration) int {
 	at := gone.DeletionTimestamp.Time
 	later, _ := slices.BinarySearchFunc(free, at, func(m *v1alpha1.Machine, t time.Time) int { return m.CreationTimestamp.Compare(t) })
@@ -76,12 +76,12 @@ func setUID(m *v1alpha1.Machine) types.UID {
 	return ""
 }
 
-// shortDrain is how long a Machine must have been leaving before the Node that replaces it is tainted. Most Machines are gone by then, and
-// no autoscaler removes a new Node so soon.
+// shortDrain is how long a Machine must have been leaving before drover protects the Node that replaces it from the autoscaler. Most
+// Machines are gone by then, and no autoscaler removes a new Node so soon.
 const shortDrain = 30 * time.Second
 
 // drainingMachines returns the Machines with a Node and a server that have been leaving for some time and are to be replaced, because they
-// were not named for removal. wait is the time until the next Machine has been leaving for so long; 0: there is none.
+// were not named for removal. wait is the time until another Machine has been leaving for that long; 0 means that there is none.
 func (w *work) drainingMachines() (draining []*v1alpha1.Machine, wait time.Duration) {
 	for _, s := range w.sets {
 		for _, m := range s.machines {

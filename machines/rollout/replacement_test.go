@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// aged sets the creation times of the Machines to so many minutes ago, in the order of their names.
+// aged sets the ages of the Machines, in the order of their names, to the given numbers of minutes.
 func (w *simulation) aged(minutes ...int) {
 	slices.SortFunc(w.machines, func(a, b *v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 	for i, m := range w.machines {
@@ -48,7 +48,7 @@ func (w *simulation) outdated(indices ...int) {
 func TestTheReplacementOfADrainingMachine(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		// ages holds the ages of the Machines in minutes, deleted the time since the deletion of those that drain.
+		// ages holds the ages of the Machines in minutes. deleted holds how long ago the draining Machines were deleted.
 		ages    []int
 		deleted map[int]int
 		// old lists the Machines of a set with another template, which has no replicas any more.

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Replacing returns how many Machines a deployment replaces at present, by the state of its sets.
+// Replacing returns how many Machines a deployment is replacing now, according to the state of its sets.
 func Replacing(s Snapshot) int32 {
 	w := newWork(s)
 	if w.d.Spec.Replicas != nil {
@@ -23,8 +23,8 @@ func Replacing(s Snapshot) int32 {
 	return w.replacing()
 }
 
-// replacing counts the Machines in replacement: new ones that are not available yet, and those that the rollout removed. It returns 0 for a
-// rollout that is paused or was stopped by its deadline, so that other deployments get its share.
+// replacing counts the Machines in replacement: new Machines that are not available yet, and old Machines that the rollout removed. It
+// returns 0 for a rollout that is paused or was stopped by its deadline, so that other deployments get its share.
 func (w *work) replacing() int32 {
 	if !w.moving() {
 		return 0

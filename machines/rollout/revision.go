@@ -17,9 +17,9 @@ import (
 // maxNameBase leaves room for a dash and the ten characters of a hash in the 57 characters that the names of a set's Machines allow.
 const maxNameBase = 46
 
-// findCurrent makes w.current the set whose template equals the deployment's; of several the largest, then the oldest, so that nothing
-// rolls without need (CAPI-54). When there is none, it describes a new set, unless the deployment is paused and has other sets. It returns
-// the collision count.
+// findCurrent sets w.current to the set whose template equals the deployment's template. Of several such sets it takes the largest, then
+// the oldest, so that nothing rolls without need (CAPI-54). When there is no such set, findCurrent describes a new set, unless the
+// deployment is paused and has other sets. It returns the collision count.
 func (w *work) findCurrent() (collisions *int32, err error) {
 	for _, s := range w.sets {
 		if TemplatesEqual(&s.set.Spec.Template, &w.d.Spec.Template) && (w.current == nil || s.before > w.current.before) {
@@ -153,7 +153,7 @@ func (w *work) annotateRevision() {
 	}
 }
 
-// revision returns the deployment's revision annotation when it has to change, else "".
+// revision returns the new value of the deployment's revision annotation, or "" when the annotation does not have to change.
 func (w *work) revision() string {
 	if w.current == nil {
 		return ""

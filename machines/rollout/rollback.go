@@ -16,7 +16,7 @@ const (
 	ReasonRollbackUnchanged = "DeploymentRollbackTemplateUnchanged"
 )
 
-// RollbackPlan holds what to do about the annotation rollback-to: remove it, and restore Template unless that is nil.
+// RollbackPlan holds what to do about the annotation rollback-to: remove the annotation, and restore Template unless Template is nil.
 type RollbackPlan struct {
 	Template *v1alpha1.MachineTemplateSpec
 	// Reason and Message describe the result for an Event. Failed is true when no template could be restored.
@@ -24,8 +24,8 @@ type RollbackPlan struct {
 	Failed          bool
 }
 
-// Rollback decides about the annotation rollback-to. It returns nil when the deployment does not have the annotation. Revision 0 is the
-// previous revision. A revision is also found in the history of a set that has become current again since (MCM-18).
+// Rollback decides about the annotation rollback-to. It returns nil when the deployment does not have the annotation. Revision 0 means
+// the previous revision. When a set has become current again, its former revisions are found in its history (MCM-18).
 func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
 	asked, ok := d.Annotations[v1alpha1.AnnotationRollbackTo]
 	if !ok {
@@ -57,7 +57,7 @@ func Rollback(d *v1alpha1.MachineDeployment, sets []SetState) *RollbackPlan {
 		Message: fmt.Sprintf("restoring the template of revision %s, from set %s", asked, set.Name)}
 }
 
-// setOfRevision finds a set by its revision, then by its history. 0 is the second highest revision.
+// setOfRevision finds a set by its revision, or else by its history. Revision 0 means the second highest revision.
 func setOfRevision(sets []SetState, revision int32) *v1alpha1.MachineSet {
 	if revision == 0 {
 		all := numbered(sets)

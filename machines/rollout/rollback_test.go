@@ -15,7 +15,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 		w.template(name)
 		w.settle(&strings.Builder{})
 	}
-	// Set A has become current again: its revision is 4, and 1 in its history. B has 2, C has 3.
+	// Set A has become current again: its revision is 4, and its history contains 1. B has revision 2, and C has revision 3.
 	tests := map[string]struct {
 		asked, reason, template, says string
 	}{

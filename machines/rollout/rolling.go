@@ -22,7 +22,7 @@ func (w *work) roll() {
 	w.breakDeadlock()
 }
 
-// shrank reports whether the size is lower than the size that the active sets were last given.
+// shrank reports whether the size is lower than the last size that the active sets were given.
 func (w *work) shrank() bool {
 	for _, s := range w.sets {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 && told > w.replicas {
@@ -32,8 +32,9 @@ func (w *work) shrank() bool {
 	return false
 }
 
-// shrinkInProportion follows a smaller size in the middle of a rollout: every active set gives its share, and availability stays above the
-// floor (MC-29, MCM-13). Where removals have lowered the sets already, nothing is left to do. The next plan continues the rollout.
+// shrinkInProportion follows a smaller size in the middle of a rollout: every active set shrinks by its share, and availability stays
+// above the floor (MC-29, MCM-13). When removals have already lowered the sets, nothing is left to do. The next plan continues the
+// rollout.
 func (w *work) shrinkInProportion() {
 	var active []*setWork
 	for _, s := range w.sets {
@@ -47,7 +48,7 @@ func (w *work) shrinkInProportion() {
 	}
 }
 
-// shrinkMarked shrinks the sets of Machines with the annotation delete-machine when the deployment was made smaller during a rollout
+// shrinkMarked follows a smaller size in the middle of a rollout: it shrinks the sets whose Machines have the annotation delete-machine
 // (MC-28), as long as availability stays above the floor.
 func (w *work) shrinkMarked() {
 	surplus := w.sizes() - w.replicas - w.limits.surge
@@ -79,15 +80,15 @@ func (w *work) grow() {
 	if c.size == w.replicas || room <= 0 {
 		return
 	}
-	// Machines that the deployment lacks for its size are not replacements.
+	// Machines that are created only to reach the deployment's size are not replacements.
 	n := min(room, w.replicas-c.size)
 	lacking := max(0, w.replicas-w.sizes())
 	n = min(n, lacking+w.limited(n-min(n, lacking)))
 	w.resize(c, c.size+n, fmt.Sprintf("rolling: room for %d within %d replicas and %d surge", room, w.replicas, w.limits.surge))
 }
 
-// shrinkOld lowers the old sets, the oldest first: first by Machines that are not available, then by available ones beyond the floor. It
-// keeps as many as the current set still lacks, so that a template that never works stops the rollout (MCM-10).
+// shrinkOld lowers the old sets, the oldest first. It removes Machines that are not available first, then available Machines beyond the
+// floor. It keeps as many Machines as the current set still lacks, so that a template that never works stops the rollout (MCM-10).
 func (w *work) shrinkOld() {
 	owed := w.current.size - w.current.available()
 	surplus := w.sizes() - w.floor() - owed
@@ -112,7 +113,7 @@ func (w *work) shrinkOld() {
 }
 
 // breakDeadlock removes one unavailable Machine of an old set when the rollout cannot continue: no set has anything to do, all new Machines
-// are available, and Machines that are leaving do not end, so that the surge stays used up. This costs no availability and makes room for a
+// are available, and leaving Machines whose deletion does not end use up the surge. The removal costs no availability and makes room for a
 // new Machine.
 func (w *work) breakDeadlock() {
 	if w.sizes() < w.replicas || w.current.size > w.current.available() {

@@ -13,10 +13,11 @@ import (
 const recordValue = "true"
 
 // remove lowers an old set by up to n Machines for the rollout. It first drops replicas that have no Machine yet. Then it names Machines in
-// spec.rolloutRemovals, in the order of deletion: only those for which eligible returns true, and none that the set deletes anyway because
-// it has too many. It returns by how much the size was lowered.
+// spec.rolloutRemovals, in the order of deletion. It names only Machines for which eligible returns true, and none that the set deletes
+// anyway because it has too many. It returns by how much the size was lowered.
 //
-// The names record what this rollout removed. Among leaving Machines, only named ones count towards replicas plus surge.
+// The entries record which Machines this rollout removed. Of the leaving Machines, only those with an entry count towards replicas plus
+// surge.
 func (w *work) remove(s *setWork, n int32, reason string, eligible func(MachineFacts) bool) int32 {
 	if n <= 0 {
 		return 0
@@ -58,12 +59,13 @@ func (s *setWork) nameRolloutRemoval(m *v1alpha1.Machine, now time.Time) {
 	s.removing++
 }
 
-// beginRecords starts the record of old sets that have none, because machine-controller or an older version of drover created them. It is
-// unknown which of their leaving Machines a rollout removed, so it records all of them, except those that a list of removals names.
-// Replicas plus surge are never exceeded that way, and a larger size waits at most for the drains that run now.
+// beginRecords starts the record of old sets that have none, because machine-controller or an older version of drover created the sets.
+// It is unknown which of their leaving Machines a rollout removed. Therefore beginRecords records all leaving Machines, except those that
+// a list of removals names. In this way the number of Machines never exceeds replicas plus surge, and a larger size waits at most for the
+// drains that run now.
 func (w *work) beginRecords() {
 	if strategyOf(w.d) == v1alpha1.OnDelete {
-		return // only an operator deletes Machines with OnDelete
+		return // with OnDelete, only an operator deletes Machines
 	}
 	byName := uidsOf(w.listed)
 	for _, s := range w.old() {

@@ -13,7 +13,7 @@ import (
 
 func nothing() *strings.Builder { return &strings.Builder{} }
 
-// midRoll returns a rollout from A to B that stands still because the Machines that it removed drain for long.
+// midRoll returns a rollout from A to B that stands still because the Machines that it removed take long to drain.
 func midRoll(s shape) *simulation {
 	w := settled(s)
 	w.slow = true
@@ -144,8 +144,8 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 func TestARolloutRemovesOnlyMachinesThatStay(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// notReady, young (Ready, not yet available) and marked (annotated for deletion) list some of the four Machines of an old set of 3.
-		// stays lists the available Machines that must not be deleted.
+		// Each field lists some of the four Machines of an old set whose size is 3: notReady, young (Ready, not yet available) and marked
+		// (annotated for deletion). stays lists the available Machines that must not be deleted.
 		notReady, young, marked, stays []int
 	}{
 		{name: "keeps available m1 and m3 when m0 is deleted anyway and m2 is young",

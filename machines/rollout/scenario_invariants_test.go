@@ -16,7 +16,7 @@ func (r *run) recordSent(_ Snapshot, p Plan) {
 	}
 }
 
-// recordUnknown records the Machines that the next plan takes as removed by a rollout, because their set has no record.
+// recordUnknown records the Machines that the next plan counts as removed by a rollout because their set has no record.
 func (r *run) recordUnknown() {
 	w := r.view()
 	must(w.findCurrent())
@@ -38,7 +38,7 @@ func (r *run) leaving() (n int32) {
 	return n
 }
 
-// mayMake checks each created Machine against the last plan. decide checks the plan against replicas and surge.
+// mayMake checks each created Machine against the last plan. The method decide checks the plan itself against replicas and surge.
 func (r *run) mayMake(set *v1alpha1.MachineSet) {
 	there := r.leaving()
 	for _, s := range newWork(r.snapshot()).sets {
@@ -49,8 +49,9 @@ func (r *run) mayMake(set *v1alpha1.MachineSet) {
 	}
 }
 
-// decide makes a plan and checks it: living Machines and those that the rollout removed grow at most to replicas plus surge; a size that
-// lacks Machines waits for nothing else; and when the sets have followed the plan, the available Machines are not below the floor.
+// decide makes a plan and checks three rules. The number of living Machines and of Machines that the rollout removed grows at most to
+// replicas plus surge. A size that lacks Machines waits for nothing else. When the sets have followed the plan, the number of available
+// Machines is not below the floor.
 func (r *run) decide() {
 	r.recordUnknown()
 	before, availableBefore, sizesBefore := r.total(), r.availableInTheEnd(), r.view().sizes()
@@ -93,8 +94,8 @@ func (r *run) decide() {
 	}
 }
 
-// lacking returns how many Machines a plan must add: as many as the sizes of the sets lack, if they fit. A plan that lowers the size adds
-// none; the next plan does.
+// lacking returns how many Machines a plan must add: as many as the sizes of the sets lack, but not more than room. A plan that lowers
+// the size adds none; the next plan adds them.
 func (r *run) lacking(room int32) int32 {
 	w := r.view()
 	w.replicas = *r.d.Spec.Replicas
@@ -104,7 +105,8 @@ func (r *run) lacking(room int32) int32 {
 	return min(w.replicas-w.sizes(), room)
 }
 
-// byNumber counts the Machines that sets choose and delete because they have too many, in all sets and in the old ones.
+// byNumber counts the Machines that sets choose and delete because they have too many. all is the number in all sets, old the number in
+// the old sets.
 func (r *run) byNumber() (all, old int32) {
 	w := r.view()
 	must(w.findCurrent())
@@ -129,8 +131,8 @@ func (r *run) checkRecreate(p Plan) {
 	}
 }
 
-// mostReplacing returns how many Machines may be in replacement after a plan: the limit, or the present number if that is larger, plus what
-// a plan may move that is not a replacement, which are removals and changes of the size.
+// mostReplacing returns how many Machines may be in replacement after a plan: the limit, or the present number if that is larger, plus the
+// Machines that a plan may move for other reasons, which are removals and changes of the size.
 func (r *run) mostReplacing() int32 {
 	if r.limit == nil {
 		return math.MaxInt32
@@ -158,7 +160,7 @@ func (r *run) marked() bool {
 	return slices.ContainsFunc(r.machines, func(m *v1alpha1.Machine) bool { return m.Annotations[v1alpha1.AnnotationDeleteMachine] != "" })
 }
 
-// total counts the Machines that sets want or have, whichever is more, and the Machines that the rollout removed.
+// total counts the Machines that sets want or have, whichever number is larger, and the Machines that the rollout removed.
 func (r *run) total() int32 {
 	total := r.leaving()
 	for _, s := range newWork(r.snapshot()).sets {

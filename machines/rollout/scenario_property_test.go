@@ -17,8 +17,8 @@ import (
 type run struct {
 	*simulation
 	t *rapid.T
-	// named holds the Machines that removals named, sent those that plans removed for the rollout, by UID. sent keeps its entries whatever
-	// the objects say.
+	// named and sent hold Machines by their UID: named those that removals named, sent those that plans removed for the rollout. sent
+	// keeps its entries even when the objects no longer contain them.
 	named map[string]bool
 	sent  map[types.UID]bool
 	// room is how many Machines may exist after the last plan: living Machines, those that sets still create, and those that the rollout
@@ -32,7 +32,7 @@ func newRun(t *rapid.T, s shape) *run {
 	return r
 }
 
-// actSafely makes a set act, and checks that it deletes the named and the surplus Machines only.
+// actSafely makes a set act, and checks that the set deletes only named and surplus Machines.
 func (r *run) actSafely(set *v1alpha1.MachineSet) {
 	chosen := uidsOf(append(slices.Clone(set.Spec.Removals), set.Spec.RolloutRemovals...))
 	available := r.availableInTheEnd()
@@ -55,7 +55,8 @@ func (r *run) actSafely(set *v1alpha1.MachineSet) {
 	}
 }
 
-// unshared reports whether the deployment lists a removal that no set has yet. A set that has too many Machines then still chooses itself.
+// unshared reports whether the deployment lists a removal that no set has yet. Until a set has it, a set with too many Machines picks the
+// Machines to delete on its own.
 func (r *run) unshared() bool {
 	return slices.ContainsFunc(r.view().sets, func(s *setWork) bool { return len(s.removals) > len(s.set.Spec.Removals) })
 }
@@ -87,7 +88,7 @@ func (r *run) event() {
 	}
 }
 
-// operator does what an operator or the autoscaler may do.
+// operator makes one change of the kind that an operator or the autoscaler makes.
 func (r *run) operator(m *v1alpha1.Machine) {
 	switch rapid.IntRange(0, 6).Draw(r.t, "person") {
 	case 0:
@@ -151,7 +152,7 @@ func (r *run) finish() {
 	}
 }
 
-// state returns a text that differs between two rounds in which anything changed.
+// state returns a text that is different after every change.
 func (r *run) state() string {
 	state := fmt.Sprint(r.sizes(), len(r.machines), r.serial, len(r.deleted))
 	for _, set := range r.sets {
@@ -214,7 +215,7 @@ func anyOrder(t *testing.T) {
 	})
 }
 
-// TestRemovalsWithoutARollout makes only removals and growth happen to a deployment without a rollout.
+// TestRemovalsWithoutARollout applies only removals and growth to a deployment without a rollout.
 func TestRemovalsWithoutARollout(t *testing.T) {
 	t.Run("deletes exactly the named Machines (CA-C66, CA-C82, CA-C88, MCM-32)", removalsOnly)
 }

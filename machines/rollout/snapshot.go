@@ -10,13 +10,13 @@ import (
 // Snapshot is what was observed of a MachineDeployment. Compute does not change it.
 type Snapshot struct {
 	Deployment *v1alpha1.MachineDeployment
-	// ReplacementLimit is how many Machines of this deployment may be in replacement at the same time: new ones that are not available yet,
-	// and old ones that are leaving. Nil: no limit except the strategy's own.
+	// ReplacementLimit is how many Machines of this deployment may be in replacement at the same time: new Machines that are not available
+	// yet, and old Machines that are leaving. Nil means that only the strategy limits replacements.
 	ReplacementLimit *int32 `json:"Brake"`
 	// Bounds limits a size that is restored. It is the zero value when the deployment is not a node group.
 	Bounds v1alpha1.Bounds
-	// Named holds entries of spec.removals in earlier versions, as far as they are remembered. A client that does not know the field has
-	// dropped those that spec.removals lacks now.
+	// Named holds the entries of earlier versions of spec.removals that are still remembered. When spec.removals lacks some of these
+	// entries now, a client that does not know the field has dropped them.
 	Named []v1alpha1.Removal
 	// Sets holds the sets that the deployment controls, in any order.
 	Sets []SetState
@@ -27,11 +27,11 @@ type Snapshot struct {
 type SetState struct {
 	Set      *v1alpha1.MachineSet
 	Machines []*v1alpha1.Machine
-	// Named holds entries of spec.rolloutRemovals in earlier versions, as far as they are remembered.
+	// Named holds the entries of earlier versions of spec.rolloutRemovals that are still remembered.
 	Named []v1alpha1.Removal
 }
 
-// Plan is what has to be written, and why.
+// Plan holds what has to be written, and why.
 type Plan struct {
 	// Replicas is the size of the deployment. RestoreReplicas is true when it must be written to spec.replicas, because a client dropped
 	// it.
@@ -47,9 +47,9 @@ type Plan struct {
 	// dropped some.
 	WriteRemovals bool
 	Removals      []v1alpha1.Removal
-	// PlaceholderSeries must be written to spec.placeholderSeries, because a client dropped it. Nil: no change.
+	// PlaceholderSeries is the value to write to spec.placeholderSeries, because a client dropped the field. Nil means no change.
 	PlaceholderSeries *int32
-	// Revision is the new revision annotation of the deployment. Empty: no change.
+	// Revision is the new revision annotation of the deployment. Empty means no change.
 	Revision string
 	// Replacing counts the Machines in replacement once the plan is carried out. Limited is true when ReplacementLimit stopped some
 	// replacements.
@@ -57,7 +57,7 @@ type Plan struct {
 	Limited   bool
 	// Rolled names the Nodes of Machines of an old template, while the rollout continues.
 	Rolled []string
-	// Replacements names the Nodes, none of them rolled, that wait for the pods of draining Machines.
+	// Replacements names the Nodes that wait for the pods of draining Machines. None of these Nodes is being rolled.
 	Replacements []string
 	// Leaving names the Nodes of Machines that are leaving. They keep their taints and annotations until they are deleted.
 	Leaving []string
@@ -65,7 +65,7 @@ type Plan struct {
 	Status v1alpha1.MachineDeploymentStatus
 	// Steps lists what is done and why, for operators.
 	Steps []Step
-	// RequeueAfter is the time after which the plan may change without an event; 0: never.
+	// RequeueAfter is the time after which the plan may change without an event; 0 means never.
 	RequeueAfter time.Duration
 }
 

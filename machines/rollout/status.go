@@ -27,7 +27,7 @@ const (
 	ReasonHealthy          = "AsExpected"
 )
 
-// ReasonOf returns the reason of a condition about an error of [Compute].
+// ReasonOf returns the reason of a condition that reports an error of [Compute].
 func ReasonOf(invalid error) string {
 	if errors.Is(invalid, ErrSizeTooLarge) {
 		return ReasonSizeTooLarge
@@ -38,8 +38,8 @@ func ReasonOf(invalid error) string {
 // defaultDeadline is the deadline when spec.progressDeadlineSeconds is not set.
 const defaultDeadline = 600 * time.Second
 
-// status counts the living Machines and sets the conditions of this controller. The wait is the time until a Ready Machine becomes
-// available, or until the progress deadline.
+// status counts the living Machines and sets the conditions of this controller. The duration that it returns is the time until a Ready
+// Machine becomes available, or until the progress deadline.
 func (w *work) status(collisions *int32) (v1alpha1.MachineDeploymentStatus, time.Duration) {
 	st, wait := w.numbers()
 	st.ObservedGeneration = w.d.Generation
@@ -95,8 +95,8 @@ func complete(st v1alpha1.MachineDeploymentStatus, replicas int32) bool {
 	return st.UpdatedReplicas == replicas && st.Replicas == replicas && st.AvailableReplicas == replicas
 }
 
-// progress returns the condition Progressing. Its transition time is the time of the last progress: the numbers rose, the number of old
-// Machines fell, or the spec changed.
+// progress returns the condition Progressing. Its transition time is the time of the last progress. It is progress when the numbers
+// rise, when the number of old Machines falls, or when the spec changes.
 func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: ReasonUpdating,
 		Message: fmt.Sprintf("%d of %d Machines are of the current template, %d are available", st.UpdatedReplicas, w.replicas, st.AvailableReplicas)}
@@ -126,8 +126,8 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	return c
 }
 
-// degraded returns the condition Degraded: an operator has to act, although the available Machines remain. The message names the first
-// fault.
+// degraded returns the condition Degraded. The condition is True when an operator has to act, although the available Machines remain.
+// The message names the first fault.
 func (w *work) degraded(progress metav1.Condition) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
 	failed, example := w.failed()
@@ -145,7 +145,7 @@ func (w *work) degraded(progress metav1.Condition) metav1.Condition {
 	return w.keepTime(c)
 }
 
-// failed counts the living Machines that have failed, and returns the first by name.
+// failed returns how many living Machines have failed, and the first of them by name.
 func (w *work) failed() (count int, example string) {
 	for _, s := range w.sets {
 		for _, f := range s.living {
@@ -176,7 +176,7 @@ func (w *work) progressed(st v1alpha1.MachineDeploymentStatus) bool {
 		st.Replicas-st.UpdatedReplicas < former.Replicas-former.UpdatedReplicas
 }
 
-// stalled reports whether an earlier plan found the deadline exceeded.
+// stalled reports whether an earlier plan found that the deadline was exceeded.
 func (w *work) stalled() bool {
 	c := meta.FindStatusCondition(w.d.Status.Conditions, v1alpha1.ConditionProgressing)
 	return c != nil && c.Reason == ReasonDeadline
@@ -225,7 +225,7 @@ func (w *work) waiting() string {
 	return text
 }
 
-// whyNotReady returns the reason and message of a Machine's Ready condition that is not True.
+// whyNotReady returns the reason and message of a Machine's Ready condition when the condition is not True.
 func whyNotReady(m *v1alpha1.Machine) string {
 	if _, ready := ReadySince(m); ready {
 		return ""

@@ -26,8 +26,8 @@ func (w *work) followDeletions() {
 	w.raise(w.current, max(0, w.replicas-left), fmt.Sprintf("OnDelete: %d old Machines stay", left))
 }
 
-// recreate removes all old Machines before it creates new ones. It waits until their objects are gone (MCM-19), and until no old set has a
-// size that it has not observed yet.
+// recreate removes all old Machines before it creates new ones. It waits until the objects of the old Machines are gone (MCM-19), and
+// until every old set has observed its current size.
 func (w *work) recreate() {
 	waiting := w.leaving > 0
 	for _, s := range w.old() {
@@ -41,8 +41,8 @@ func (w *work) recreate() {
 	w.raise(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
 }
 
-// scalePaused follows the size without rolling: a single active set takes the whole change, several share it in proportion to their sizes
-// (MC-24).
+// scalePaused follows the size without rolling. A single active set takes the whole change; several active sets share it in proportion to
+// their sizes (MC-24).
 func (w *work) scalePaused() {
 	var active []*setWork
 	for _, s := range w.sets {
@@ -60,7 +60,7 @@ func (w *work) scalePaused() {
 	case 1:
 		w.raise(active[0], w.replicas, "paused: the only active set takes the size")
 	default:
-		// Growth may use the surge. A size that did not change changes no set.
+		// Growth may use the surge. When the size did not change, no set changes.
 		change := w.allowed() - w.sizes()
 		if change > 0 && !w.grew(active) {
 			change = max(0, w.replicas-w.sizes())
@@ -74,8 +74,8 @@ func (w *work) scalePaused() {
 	}
 }
 
-// scaleInProportion distributes a change of the size over the active sets: to each in proportion to its share of the old maximum, and the
-// rounding remainder to the largest.
+// scaleInProportion distributes a change of the size over the active sets. Each set changes in proportion to its share of the old
+// maximum. The largest set takes the rounding remainder.
 func (w *work) scaleInProportion(active []*setWork, change int32, reason string) {
 	slices.SortStableFunc(active, func(a, b *setWork) int { return cmp.Compare(b.size, a.size) })
 	sizes := make([]int32, len(active))
@@ -97,7 +97,7 @@ func (w *work) scaleInProportion(active []*setWork, change int32, reason string)
 	}
 }
 
-// holdFloor raises sets that would lose available Machines below the floor, and lowers others instead.
+// holdFloor raises the sizes of sets that would lose available Machines below the floor, and lowers other sets instead.
 func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	var left int32
 	for i, s := range active {
@@ -113,7 +113,7 @@ func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	}
 }
 
-// takeFree lowers a set other than the one at index kept by a Machine that is not available, if there is one.
+// takeFree lowers one set, but not the one at index kept, by a Machine that is not available, if there is such a Machine.
 func takeFree(active []*setWork, sizes []int32, kept int) {
 	for i, s := range active {
 		if i != kept && sizes[i] > 0 && s.availableAt(sizes[i]-1) == s.availableAt(sizes[i]) {
@@ -134,7 +134,7 @@ func proportion(s *setWork, allowed int32) int32 {
 	return int32(min(share, float64(allowed))) - s.size
 }
 
-// grew reports whether the size is higher than the size that the active sets were last given.
+// grew reports whether the size is higher than the last size that the active sets were given.
 func (w *work) grew(active []*setWork) bool {
 	for _, s := range active {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && told < w.replicas {

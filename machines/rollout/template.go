@@ -19,7 +19,7 @@ import (
 )
 
 // TemplatesEqual reports whether two templates mean the same, so that nothing rolls. The hash label, the order of keys, white space, and
-// null or empty fields of the provider spec make no difference (MC-19). Everything else does.
+// null or empty fields of the provider spec make no difference (MC-19). Every other difference counts.
 func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
 	if a.Spec.Versions != b.Spec.Versions {
 		return false
@@ -32,8 +32,8 @@ func TemplatesEqual(a, b *v1alpha1.MachineTemplateSpec) bool {
 	return equality.Semantic.DeepEqual(plainA, plainB)
 }
 
-// templateHash returns the hash in the name of a template's set. Equal templates have equal hashes; another collision count returns another
-// hash, for a template whose name is taken.
+// templateHash returns the hash that the name of a template's set contains. Equal templates have equal hashes. When the name is taken,
+// another collision count results in another hash.
 func templateHash(t *v1alpha1.MachineTemplateSpec, collisions int32) (string, error) {
 	template, document := split(t)
 	plain, err := json.Marshal(template)
@@ -67,8 +67,8 @@ func fingerprint(document []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// split divides a template into the provider spec, under either of its field names, and the rest without what does not belong to its
-// meaning.
+// split divides a template into the provider spec, under either of its field names, and the rest. It leaves out of the rest everything
+// that does not change the meaning of the template.
 func split(t *v1alpha1.MachineTemplateSpec) (rest *v1alpha1.MachineTemplateSpec, document []byte) {
 	c := *t
 	c.Metadata.Labels = maps.Clone(t.Metadata.Labels)

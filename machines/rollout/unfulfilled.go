@@ -7,10 +7,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Unfulfilled returns the living Machines that are not nodes yet, in the order in which a smaller size deletes them: those without a
-// server, then failed ones, then those whose server has no Node; in each of these the newest first, then by name. It never returns a
-// Machine whose Node is registered. (Replicas that have no Machine yet come before all of these. They are not Machines, and the caller
-// counts them.)
+// Unfulfilled returns the living Machines that are not nodes yet, in the order in which a smaller size deletes them: first Machines
+// without a server, then failed Machines, then Machines whose server has no Node. Within each of these groups the newest come first,
+// then the order is by name. Unfulfilled never returns a Machine whose Node is registered. Replicas that have no Machine yet come
+// before all these Machines; the caller counts such replicas.
 func Unfulfilled(machines []MachineFacts) []*v1alpha1.Machine {
 	var open []MachineFacts
 	for _, f := range machines {
@@ -32,7 +32,7 @@ func Unfulfilled(machines []MachineFacts) []*v1alpha1.Machine {
 	return result
 }
 
-// advance returns how far a Machine without a Node has come.
+// advance returns how far a Machine without a Node has progressed.
 func advance(f MachineFacts) int {
 	switch {
 	case !f.HasServer():

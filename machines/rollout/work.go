@@ -23,10 +23,10 @@ type work struct {
 	// paused deployment has none.
 	sets    []*setWork
 	current *setWork
-	// leaving counts the Machines with a server in sets that are being deleted; removing counts those of them that a rollout removed
-	// before.
+	// leaving counts the Machines with a server in sets that are being deleted. removing counts those among them that a rollout removed
+	// earlier.
 	leaving, removing int32
-	// limit is how many Machines may be in replacement, or nil. limitHit is true when the limit stopped some replacements.
+	// limit is how many Machines may be in replacement; nil means no limit. limitHit is true when the limit stopped some replacements.
 	limit    *int32
 	limitHit bool
 	steps    []Step
@@ -43,14 +43,14 @@ type setWork struct {
 	leavingNodes []string
 	// removing counts the Machines that a rollout removed and that still have a server, or may get one (MC-17).
 	removing int32
-	// before is the current size of the set, size the planned one.
+	// before is the current size of the set. size is the planned size.
 	before, size int32
 	removals     []v1alpha1.Removal
 	// rolloutRemovals holds spec.rolloutRemovals without Machines that are gone. recordChanged is true when the plan added an entry.
 	rolloutRemovals []v1alpha1.Removal
 	recordChanged   bool
 	annotations     map[string]string
-	// order holds the living Machines in the order in which the set deletes them. availableFrom[i] counts the available ones among
+	// order holds the living Machines in the order in which the set deletes them. availableFrom[i] counts the available Machines in
 	// order[i:].
 	order         []MachineFacts
 	availableFrom []int32
@@ -93,7 +93,7 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 	}
 	s.before = int32(len(s.living))
 	if n := state.Set.Spec.Replicas; n != nil && *n >= 0 {
-		// A negative size was stored before it was validated, and is ignored. A size above the maximum is corrected.
+		// A negative size was stored before sizes were validated, and is ignored. A size above the maximum is lowered to the maximum.
 		s.before = min(*n, v1alpha1.MaxReplicas)
 	}
 	s.size = s.before
@@ -102,7 +102,7 @@ func newSetWork(state SetState, listed map[types.UID]bool, minReady int32, now t
 }
 
 // sortLiving sorts the living Machines into the order in which the set will delete them. The set uses the same function on the same facts,
-// so the planner predicts which Machines a smaller size costs.
+// so the planner predicts which Machines a smaller size removes.
 func (s *setWork) sortLiving() {
 	s.order = make([]MachineFacts, 0, len(s.living))
 	for _, r := range rank(s.living, s.set.Spec.DeletePolicy, s.removals) {
@@ -117,7 +117,7 @@ func (s *setWork) sortLiving() {
 	}
 }
 
-// availableAt counts the Machines that are available now and remain at a size.
+// availableAt counts the Machines that are available now and remain when the set has the given size.
 func (s *setWork) availableAt(size int32) int32 {
 	return s.availableFrom[max(0, int32(len(s.order))-size)]
 }
@@ -135,15 +135,15 @@ func (s *setWork) occupied() int32 {
 	return max(s.size, int32(len(s.living))) + s.removing
 }
 
-// empty reports whether the set has no Machines and wants none. The set's status must report that for its current size, because the set may
-// have created Machines that the informer cache does not show yet.
+// empty reports whether the set has no Machines and wants none. The set's status must report this for the set's current size, because the
+// set may have created Machines that the informer cache does not show yet.
 func (s *setWork) empty() bool {
 	st := s.set.Status
 	observed := st.ObservedGeneration >= s.set.Generation && st.Replicas == 0
 	return observed && s.before == 0 && s.size == 0 && len(s.machines) == 0
 }
 
-// resize records a new size and why.
+// resize records a set's new size and the reason for it.
 func (w *work) resize(s *setWork, size int32, reason string) {
 	if size == s.size {
 		return
@@ -184,7 +184,7 @@ func (w *work) removed() int32 {
 	return total
 }
 
-// occupied counts the Machines that replicas plus surge limit.
+// occupied counts the Machines to which the limit of replicas plus surge applies.
 func (w *work) occupied() int32 {
 	total := w.removing
 	for _, s := range w.sets {
@@ -241,7 +241,7 @@ func minReadySeconds(d *v1alpha1.MachineDeployment) int32 {
 // floor returns how many Machines must stay available.
 func (w *work) floor() int32 { return w.replicas - w.limits.unavailable }
 
-// allowed returns the sum of sizes that a rollout may reach.
+// allowed returns the largest sum of the sets' sizes that a rollout may reach.
 func (w *work) allowed() int32 {
 	if w.replicas == 0 {
 		return 0
@@ -253,13 +253,13 @@ func (w *work) allowed() int32 {
 func (w *work) room() int32 { return w.replicas + w.limits.surge - w.occupied() }
 
 // roomFor returns by how much a set's size may rise within replicas plus surge. Living Machines in excess of the set's size, which the set
-// has not deleted yet, count already, so a larger size that keeps them needs no room for them.
+// has not deleted yet, count already. A larger size that keeps these Machines needs no room for them.
 func (w *work) roomFor(s *setWork) int32 {
 	return w.room() + max(0, int32(len(s.living))-s.size)
 }
 
-// raise sets a larger size of a set when no rollout is under way: within replicas plus surge while Machines that an earlier rollout removed
-// still have servers, and without a limit otherwise. It sets a smaller size as it is.
+// raise sets the size of a set when no rollout is under way. While Machines that an earlier rollout removed still have servers, a larger
+// size must fit within replicas plus surge; otherwise it has no limit. raise sets a smaller size as it is.
 func (w *work) raise(s *setWork, size int32, reason string) {
 	if size > s.size && w.removed() > 0 {
 		size = min(size, s.size+max(0, w.roomFor(s)))

@@ -19,8 +19,8 @@ import (
 // many is how many Machines the benchmark creates.
 const many = 1000
 
-// BenchmarkASetMakes1000Machines reports how many times longer a set takes to create 1000 Machines than a client without a controller, in
-// the same run. The target is at most 1.5.
+// BenchmarkASetMakes1000Machines compares the time in which a set creates 1000 Machines with the time that a client without a controller
+// takes in the same run. It reports the ratio of the two times. The target is at most 1.5.
 func BenchmarkASetMakes1000Machines(b *testing.B) {
 	cluster := kube.ForTest(b, kube.Options{})
 	c := direct(b, cluster)
@@ -45,7 +45,7 @@ func BenchmarkASetMakes1000Machines(b *testing.B) {
 	b.ReportMetric(took.Seconds()/float64(b.N), "s-set")
 }
 
-// bareCreates returns how long a client takes to create the same objects, with as many calls at the same time as a set has.
+// bareCreates returns how long a client takes to create the same objects, with as many parallel calls as a set makes.
 func bareCreates(t testing.TB, c client.Client, prefix string) time.Duration {
 	t.Helper()
 	began := time.Now()

@@ -27,10 +27,11 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// retryReach is how soon a set that lacks Machines is reconciled again while an API server cannot be reached.
+// retryReach is the interval at which a set that lacks Machines is reconciled while drover cannot reach an API server.
 const retryReach = 5 * time.Second
 
-// runawayRetry is how soon a set at its runaway limit is reconciled again. The deletion of a released Machine does not enqueue the set.
+// runawayRetry is the interval at which a set at its runaway limit is reconciled, because the deletion of a released Machine does not
+// enqueue the set.
 const runawayRetry = time.Minute
 
 // Options configure the controller.
@@ -38,14 +39,15 @@ type Options struct {
 	// Control is the cluster that holds the MachineSets and Machines.
 	Control cluster.Cluster
 	Clock   clock.PassiveClock
-	// Suffix returns the last part of a Machine's name: five letters and digits that it returned for no other Machine. Required.
+	// Suffix returns the last part of a Machine's name: five letters and digits. It never returns the same suffix twice. Required.
 	Suffix func() string
-	// Lease is checked before each reconcile and before each Machine that is created. nil: it is always fresh.
+	// Lease is checked before each reconcile and before each create of a Machine. nil means that the lease is always fresh.
 	Lease Lease
-	// Reach reports whether the API servers answer. While they do not, no Machine is created. nil: they always answer.
+	// Reach reports whether the API servers answer. While they do not answer, the controller creates no Machine. nil means that they
+	// always answer.
 	Reach *reach.Watch
-	// PlaceRecord returns what the status of a new Machine of this template records from its creation on: where its cloud resources will be
-	// created. nil, as a function or as its result: nothing is recorded.
+	// PlaceRecord returns what the status of a new Machine of this template records from its creation on: where the Machine's cloud
+	// resources will be created. When the function is nil or returns nil, nothing is recorded.
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 	// Concurrent is how many sets are reconciled at the same time. Default: 10.
 	Concurrent int
@@ -62,7 +64,7 @@ type Reconciler struct {
 	specs    *specs
 	statuses *statuses
 	options  Options
-	// conflicts holds the back-off of sets whose informer cache is older than the API server.
+	// conflicts holds the back-off of sets for which the informer cache is older than the API server.
 	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
 
@@ -120,7 +122,7 @@ func (r *Reconciler) setEvents() handler.TypedEventHandler[*v1alpha1.MachineSet,
 	return ownership.Remembering(&r.specs.named, named, &handler.TypedEnqueueRequestForObject[*v1alpha1.MachineSet]{})
 }
 
-// machineEvents enqueues the set of a Machine that was created, changed or deleted.
+// machineEvents enqueues the set of a Machine when the Machine is created, changed or deleted.
 func (r *Reconciler) machineEvents() handler.TypedEventHandler[*v1alpha1.Machine, ctrl.Request] {
 	selector := func(s *v1alpha1.MachineSet) *metav1.LabelSelector { return &s.Spec.Selector }
 	return ownership.Events[*v1alpha1.Machine]{
@@ -185,7 +187,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	}
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
-		// The status is left to the new leader.
+		// The new leader writes the status.
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
 	status := seen.status(selector)
@@ -197,7 +199,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		}
 		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error())
 	} else if next.create > 0 || len(next.remove) > 0 {
-		// The numbers are about to change. They are written once, when the cache shows the new Machines and deletions.
+		// The numbers are about to change. The status is written once, when the cache shows the new Machines and deletions.
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
@@ -205,8 +207,8 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
-// plan decides what to do with a set. Machines are created, or chosen for deletion, only while the informer cache shows the current spec of
-// the set. The first such decision of this process is made again when the API server shows other Machines than the cache.
+// plan decides what to do with a set. It creates Machines, or chooses Machines for deletion, only while the informer cache shows the
+// current spec of the set. plan repeats the first such decision of this process when the API server shows other Machines than the cache.
 func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (observed, decision, error) {
 	wait, err := r.expected.verify(ctx, set, machines)
 	if err != nil {
@@ -231,22 +233,22 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 	return s, d, nil
 }
 
-// limitCreates lowers the number of Machines that a decision creates, to the runaway limit of the set, or to 0 while an API server cannot
-// be reached. It shortens wait to the time after which more may be allowed. runaway is the error of applyRunawayLimit.
+// limitCreates lowers the number of Machines that a decision creates: to the runaway limit of the set, or to 0 while drover cannot reach
+// an API server. It shortens wait to the time after which the set may create more. runaway is the error of applyRunawayLimit.
 func (r *Reconciler) limitCreates(ctx context.Context, set *v1alpha1.MachineSet, d *decision, wait *time.Duration) (runaway, err error) {
 	runaway, err = r.applyRunawayLimit(ctx, set, d)
 	if runaway != nil {
 		*wait = ownership.Soonest(*wait, runawayRetry)
 	}
 	if d.create > 0 && r.options.Reach.State().Frozen {
-		// The informer cache may be old: Machines that it does not show may exist.
+		// The informer cache may be out of date: Machines that it does not show may exist.
 		d.create, *wait = 0, ownership.Soonest(*wait, retryReach)
 	}
 	return runaway, err
 }
 
-// applyRunawayLimit keeps a decision within the runaway limit of the set. runaway describes the Machines that are not created, and is
-// reported by an Event when it is new.
+// applyRunawayLimit keeps a decision within the runaway limit of the set. runaway describes the Machines that the set does not create
+// because of the limit. When that error is new, an Event reports it.
 func (r *Reconciler) applyRunawayLimit(ctx context.Context, set *v1alpha1.MachineSet, d *decision) (runaway, err error) {
 	if d.create == 0 {
 		return nil, nil
@@ -284,7 +286,7 @@ func (r *Reconciler) act(ctx context.Context, set *v1alpha1.MachineSet, d decisi
 	return errors.Join(deleted, r.machines.create(ctx, set, d.create))
 }
 
-// check validates what the CRD cannot: that the selector matches the labels of the template.
+// check validates what the CRD cannot validate: that the selector matches the labels of the template.
 func check(set *v1alpha1.MachineSet) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(&set.Spec.Selector)
 	if err != nil {

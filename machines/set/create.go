@@ -27,9 +27,9 @@ const (
 	maxNameBase = 57
 )
 
-// create creates count Machines, in batches of 1, 2, 4, … parallel calls, and the rest as one stream of maxParallel parallel calls. It
-// stops after the first batch with an error, and in the stream after the first error, because the cause of one failure usually affects all
-// calls (MCM-24).
+// create creates count Machines: first in batches of 1, 2, 4, … parallel calls, then the rest as one stream of maxParallel parallel calls.
+// It stops after the first batch with an error, or in the stream after the first error, because the cause of one failure usually affects
+// all calls (MCM-24).
 func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
 	var place *runtime.RawExtension
 	if ms.placeRecord != nil {
@@ -61,7 +61,7 @@ func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count 
 	return nil
 }
 
-// createOne creates one Machine. It records the Machine's name before the call: when the outcome of the call is unknown, the Machine counts
+// createOne creates one Machine. It records the Machine's name before the call. When the outcome of the call is unknown, the Machine counts
 // until a live read shows that it does not exist. place is the first status.providerStatus of the Machine; it may be nil.
 func (ms *machines) createOne(ctx context.Context, set *v1alpha1.MachineSet, place *runtime.RawExtension) error {
 	if ms.lease.old() {
@@ -107,8 +107,9 @@ func newMachine(set *v1alpha1.MachineSet, suffix string) *v1alpha1.Machine {
 	return m
 }
 
-// withoutGuarded removes from a new Machine what the author of a template may not set: drover may set these fields of a Machine, so
-// admission does not refuse them here. A template with the annotation that replaces a Machine would replace its Machines endlessly.
+// withoutGuarded removes from a new Machine the fields that the author of a template may not set. Admission does not refuse these
+// fields here, because drover may set them. A template with the annotation that replaces a Machine would replace its Machines
+// endlessly.
 func withoutGuarded(m *v1alpha1.Machine) {
 	for _, key := range v1alpha1.GuardedAnnotations {
 		delete(m.Annotations, key)

@@ -17,14 +17,14 @@ const maxPerReconcile = 1000
 // observed holds what was observed of a set.
 type observed struct {
 	set *v1alpha1.MachineSet
-	// machines holds the Machines that the set controls, including those being deleted. deleted holds the Machines that this process has
-	// deleted, and unseen counts those that it has created, as far as the cache does not show it yet.
+	// machines holds the Machines that the set controls, including those that are being deleted. deleted holds the Machines that this
+	// process has deleted, and unseen counts the Machines that it has created. Both cover only what the cache does not show yet.
 	machines []rollout.MachineFacts
 	deleted  map[types.UID]bool
 	unseen   int
-	// availableIn is when the next Ready Machine becomes available; 0: never.
+	// availableIn is the time until the next Ready Machine becomes available; 0 means never.
 	availableIn time.Duration
-	// verifyIn is when creates and deletes that the cache does not show yet are looked up live; 0: never.
+	// verifyIn is the time until creates and deletes that the cache does not show yet are looked up live; 0 means never.
 	verifyIn time.Duration
 }
 
@@ -34,19 +34,20 @@ type decision struct {
 	wanted  int
 	restore bool
 	remove  []*v1alpha1.Machine
-	// surplus is how many Machines of remove the set chose itself, because it has too many.
+	// surplus is how many of the Machines in remove the set chose on its own, because it has too many.
 	surplus int
 	create  int
 }
 
-// unconfirmed holds what this process has done to the Machines of a set, as far as the cache does not show it yet.
+// unconfirmed holds the creates and deletes of a set's Machines by this process that the cache does not show yet.
 type unconfirmed struct {
-	// created counts the created Machines, deleted holds the deleted ones.
+	// created counts the created Machines. deleted holds the deleted Machines.
 	created int
 	deleted map[types.UID]bool
 }
 
-// observe returns what the cache shows of a set, combined with what it does not show yet. removals are the removals of the set's spec.
+// observe returns what the cache shows of a set, combined with open, which holds what the cache does not show yet. removals are the
+// removals of the set's spec.
 func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []v1alpha1.Removal, open unconfirmed, now time.Time) observed {
 	s := observed{set: set, unseen: open.created, deleted: open.deleted}
 	listed := map[types.UID]bool{}
@@ -66,8 +67,8 @@ func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []
 	return s
 }
 
-// decide returns which Machines to delete and how many to create. Machines that are named for removal are deleted whatever the size; only
-// living ones count towards the size.
+// decide returns which Machines to delete and how many to create. Machines that are named for removal are deleted whatever the size is.
+// Only living Machines count towards the size.
 func decide(s observed) decision {
 	var d decision
 	var living []rollout.MachineFacts
@@ -100,7 +101,7 @@ func creationStopped(set *v1alpha1.MachineSet) bool {
 	return set.Annotations[v1alpha1.AnnotationNoCreate] == "true" || set.Labels[v1alpha1.LabelFreeze] == v1alpha1.Frozen
 }
 
-// wanted returns the size to keep. When no client sets spec.replicas, it is the number of Machines, and 1 for a new set.
+// wanted returns the size to keep. When no client sets spec.replicas, the size is the number of living Machines, or 1 for a new set.
 func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 	switch {
 	case set.Spec.Replicas != nil:
@@ -111,15 +112,15 @@ func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 	return living, true
 }
 
-// runawayLimit returns how many living Machines and released Machines a set of a size may have together (MCM-35). More of them mean that
-// something is wrong, such as a program that removes the labels of every new Machine. Machines that are being deleted do not count, because
-// a set must be able to grow after a large scale-down with slow drains.
+// runawayLimit returns how many living and released Machines a set may have in total when its size is wanted (MCM-35). A larger number
+// means that something is wrong, such as a program that removes the labels of every new Machine. Machines that are being deleted do not
+// count, because a set must be able to grow after a large scale-down with slow drains.
 func runawayLimit(wanted int) int {
 	const spare = 10
 	return 2*wanted + spare
 }
 
-// withinRunawayLimit returns how many of a number of Machines may be created. The error describes why they are fewer.
+// withinRunawayLimit returns how many of create Machines may be created. The error describes why the number is lower than create.
 func withinRunawayLimit(create, wanted, released int) (int, error) {
 	living := wanted - create
 	left := max(0, runawayLimit(wanted)-living-released)

@@ -20,9 +20,9 @@ import (
 // overdue is how long the cache may take to show a create or delete of this process. After that time the Machine is looked up live.
 const overdue = 10 * time.Second
 
-// expectations records what this process has done to the Machines of each set, as far as the informer cache does not show it yet, so that a
-// stale cache never leads to a second create or delete (MC-34). Names are chosen before the create call, so that a call with an unknown
-// outcome is resolved by a lookup of the name.
+// expectations records, for each set, the creates and deletes of Machines by this process that the informer cache does not show yet, so
+// that a stale cache never leads to a second create or delete (MC-34). Names are chosen before the create call. When the outcome of a call
+// is unknown, drover looks up the name to find out.
 type expectations struct {
 	// live reads from the API server itself.
 	live  client.Reader
@@ -51,7 +51,7 @@ func newExpectations(live client.Reader, now clock.PassiveClock) *expectations {
 	return &expectations{live: live, clock: now, sets: map[types.NamespacedName]*expected{}}
 }
 
-// entry returns the record of a set. A set that was created later under the same name has a new record. mu must be held.
+// entry returns the record of a set. A set that was created later under the same name gets a new record. mu must be held.
 func (x *expectations) entry(set *v1alpha1.MachineSet) *expected {
 	key := client.ObjectKeyFromObject(set)
 	e := x.sets[key]
@@ -68,7 +68,7 @@ func (x *expectations) forget(set types.NamespacedName) {
 	delete(x.sets, set)
 }
 
-// unconfirmed returns what the cache does not show yet.
+// unconfirmed returns the creates and deletes that the cache does not show yet.
 func (x *expectations) unconfirmed(set *v1alpha1.MachineSet) unconfirmed {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -128,13 +128,13 @@ func (x *expectations) recordLiveRead(set *v1alpha1.MachineSet) {
 	x.entry(set).readLive = true
 }
 
-// late holds what the cache should have shown by now.
+// late holds the creates and deletes that the cache should have shown by now.
 type late struct {
 	created []string
 	deleted map[types.UID]string
 }
 
-// prune removes the expectations that the cache has met. It returns those that are overdue, and when the next one will be.
+// prune removes the expectations that the cache has met. It returns the overdue ones, and the time until the next one is overdue.
 func (x *expectations) prune(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (l late, wait time.Duration) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -165,7 +165,7 @@ func (x *expectations) prune(set *v1alpha1.MachineSet, machines []*v1alpha1.Mach
 	return l, wait
 }
 
-// verify compares what this process has done with what the cache shows, and looks up live what is overdue.
+// verify compares the creates and deletes of this process with what the cache shows, and looks up overdue ones live.
 func (x *expectations) verify(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (time.Duration, error) {
 	l, wait := x.prune(set, machines, x.clock.Now())
 	for _, name := range l.created {
@@ -211,18 +211,18 @@ func (x *expectations) lookUp(ctx context.Context, set *v1alpha1.MachineSet, nam
 // errCacheOld ends a reconcile whose cache shows another spec of the set than the API server, or a set that is gone.
 var errCacheOld = errors.New("the cache shows an older MachineSet")
 
-// readSetLive reads the set from the API server before this process creates Machines of the set, or chooses some for deletion, because the
-// set may be larger, smaller or deleted by now although a late watch does not show it. It returns errCacheOld while the cache shows another
-// spec of the set, or when the set is being deleted or gone.
+// readSetLive reads the set from the API server before this process creates Machines of the set, or chooses some for deletion. The set may
+// have another size or be deleted by now, and a late watch does not show that. readSetLive returns errCacheOld while the cache shows
+// another spec of the set, or when the set is being deleted or gone.
 //
-// Before the first such decision it reads the set's Machines too, because an earlier leader may have created or deleted some that the cache
-// does not show yet. It records those as expectations, and reports whether there are any.
+// Before the first such decision it also reads the set's Machines, because an earlier leader may have created or deleted Machines in ways
+// that the cache does not show yet. It records such differences as expectations, and reports whether there are any.
 func (x *expectations) readSetLive(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (news bool, err error) {
 	var now v1alpha1.MachineSet
 	if err := x.live.Get(ctx, client.ObjectKeyFromObject(set), &now); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading the MachineSet: %w", err)
 	}
-	// A deletion raises the generation as well.
+	// A deletion also raises the generation.
 	if now.UID != set.UID || now.Generation != set.Generation {
 		return false, errCacheOld
 	}

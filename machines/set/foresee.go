@@ -7,7 +7,7 @@ import (
 )
 
 // Foresee returns what the controller would do with a set and the Machines that it controls: how many it would create, and which it would
-// delete. It changes nothing. It returns an error when the set is invalid, so that the controller would do nothing.
+// delete. It changes nothing. It returns an error when the set is invalid; the controller would then do nothing.
 func Foresee(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, now time.Time) (create int, remove []*v1alpha1.Machine, err error) {
 	if !set.DeletionTimestamp.IsZero() || v1alpha1.Paused(set.Annotations) {
 		return 0, nil, nil

@@ -57,7 +57,7 @@ func observedAtStart(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, x *
 	return observe(set, machines, set.Spec.Removals, x.unconfirmed(set), start)
 }
 
-// withClient returns a controller whose create calls return what fails returns. The argument of fails is the number of earlier calls.
+// withClient returns a controller whose create calls return the result of fails. The argument of fails is the number of earlier calls.
 func withClient(t *testing.T, fails func(n int) error) (r *Reconciler, calls *int) {
 	t.Helper()
 	scheme := runtime.NewScheme()

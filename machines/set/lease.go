@@ -13,7 +13,7 @@ type Lease interface {
 	Fresh(now time.Time) bool
 }
 
-// retryLease is how soon the lease is checked again. It is renewed every few seconds.
+// retryLease is the interval at which a lease that is not fresh is checked. The lease is renewed every few seconds.
 const retryLease = time.Second
 
 // errLeaseOld ends a reconcile when the lease has not been renewed in time.

@@ -25,16 +25,16 @@ import (
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
-// lateBy is how late the new leader's watch is.
+// lateBy is the delay of the new leader's watch.
 const lateBy = 5 * time.Second
 
-// lead is a lease that is fresh from the moment at which the process leads.
+// lead is a lease that becomes fresh when the process begins to lead.
 type lead struct{ atomic.Bool }
 
 func (l *lead) Fresh(time.Time) bool { return l.Load() }
 
-// handover is a set of three Machines, and a new leader that already follows the cluster and does not lead yet. Its watch of one resource
-// is late.
+// handover is a set of three Machines, and a new leader that already watches the cluster but does not lead yet. The new leader's watch of
+// one resource is late.
 type handover struct {
 	*testing.T
 	admin client.Client
@@ -136,7 +136,8 @@ func (h *handover) living() (names []string) {
 	return names
 }
 
-// replaceOne makes the new leader lead, and replace Machine a. From then on its expectations cover the set's Machines.
+// replaceOne makes the new leader lead, and makes it replace Machine a. From then on the leader's expectations cover the set's
+// Machines.
 func (h *handover) replaceOne() {
 	h.Helper()
 	h.lead.Store(true)
@@ -147,7 +148,7 @@ func (h *handover) replaceOne() {
 	}
 }
 
-// stay fails the test unless exactly these Machines live one minute after the new leader has started to lead.
+// stay fails the test unless exactly the Machines in want are living one minute after the new leader has started to lead.
 func (h *handover) stay(want ...string) {
 	h.Helper()
 	h.lead.Store(true)

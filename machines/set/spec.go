@@ -26,9 +26,9 @@ type specs struct {
 	named ownership.Removals
 }
 
-// replaceNegativeSize writes the number of living Machines as the size of a set whose stored size is negative; for a set of a deployment it
-// leaves that to the deployment. Where the scale subresource is served, the API server refuses every other write to such a set, including
-// its status. Only CRDs of older versions accept such a size.
+// replaceNegativeSize replaces a negative size of a set by the number of living Machines. For a set of a deployment, the deployment does
+// this instead. Where the scale subresource is served, the API server refuses every other write to a set with a negative size, including a
+// write of its status. Only CRDs of older versions accept such a size.
 func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSet) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil
@@ -48,7 +48,8 @@ func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSe
 	return nil
 }
 
-// removals returns the set's spec.removals; for a set without a deployment also the entries that a client dropped from it.
+// removals returns the set's spec.removals. For a set without a deployment it adds the entries that a client dropped from
+// spec.removals.
 func (s *specs) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return set.Spec.Removals
@@ -57,9 +58,9 @@ func (s *specs) removals(set *v1alpha1.MachineSet) []v1alpha1.Removal {
 	return v1alpha1.MergeRemovals(set.Spec.Removals, named)
 }
 
-// writeOwned writes the spec fields of a set without a deployment that the controller owns: the size when no client sets it, and
-// spec.removals without the entries that are carried out. It also restores fields that another client dropped because it does not know
-// them.
+// writeOwned writes the spec fields that the controller owns in a set without a deployment: the size when no client sets it, and
+// spec.removals without the entries that have been carried out. It also restores fields that another client dropped because it does not
+// know them.
 func (s *specs) writeOwned(ctx context.Context, set *v1alpha1.MachineSet, d decision, wait *time.Duration, machines []*v1alpha1.Machine) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil

@@ -63,7 +63,7 @@ func failedStatus(set *v1alpha1.MachineSet, reason string, err error, now metav1
 	return st
 }
 
-// bounded cuts a message to 4096 bytes. That leaves room for what to do about an error, which often stands at the end.
+// bounded cuts a message to 4096 bytes. That length leaves room for the remedy, which often stands at the end of a message.
 func bounded(message string) *string {
 	const limit, ellipsis = 4096, "…"
 	if len(message) > limit {
@@ -140,21 +140,22 @@ func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, wanted i
 }
 
 const (
-	// statusInterval is the least time between two writes of a set's numbers. The first change after that time is written at once, and so
-	// are errors.
+	// statusInterval is the least time between two writes of a set's numbers. The first change after that time is written immediately.
+	// Errors are always written immediately.
 	statusInterval = 2 * time.Second
 	// ownedStatusInterval is the interval for a set of a deployment, because the status of the deployment shows the numbers.
 	ownedStatusInterval = 25 * time.Second
 )
 
-// urgent reports whether a set's status must be written at once: its error has changed, or the set has become empty as wanted, because the
-// planner waits for that. No controller needs the other numbers at once; node groups count Machines themselves.
+// urgent reports whether a set's status must be written immediately: its error has changed, or the set has become empty as wanted, because
+// the planner waits for that. No controller needs the other numbers immediately; node groups count Machines themselves.
 func urgent(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) bool {
 	empty := st.Replicas == 0 && ptr.Deref(set.Spec.Replicas, 1) == 0
 	return empty || !ptr.Equal(set.Status.ErrorReason, st.ErrorReason)
 }
 
-// writeWhenDue writes the status when it differs from what is stored, and is urgent or due. It returns how long to wait until it is due.
+// writeWhenDue writes the status when it differs from what is stored, and is urgent or due. It returns how long to wait until the write
+// is due.
 func (s *statuses) writeWhenDue(ctx context.Context, set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) (time.Duration, error) {
 	if equality.Semantic.DeepEqual(ownedStatus(set.Status), ownedStatus(st)) {
 		return 0, nil

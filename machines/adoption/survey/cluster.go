@@ -112,8 +112,8 @@ func (o *Options) kinds(ctx context.Context) ([]adoption.Finding, error) {
 	}}, nil
 }
 
-// schemaOf returns the part of a CRD that describes its versions and schemas. All its numbers have one type, whether they were read from a
-// file or from the API server.
+// schemaOf returns the part of a CRD that describes its versions and schemas. All its numbers have the same Go type, whether they were
+// read from a file or from the API server.
 func schemaOf(crd *unstructured.Unstructured) *unstructured.Unstructured {
 	spec, _ := crd.Object["spec"].(map[string]any)
 	var versions any
@@ -135,7 +135,8 @@ func (o *Options) guards(ctx context.Context) ([]adoption.Finding, error) {
 	}}, nil
 }
 
-// differing returns which of the shipped objects are missing in the cluster, or differ from it in the part that part returns.
+// differing returns which of the shipped objects are missing in the cluster, or differ from the cluster's object in the part that the
+// function part returns.
 func (o *Options) differing(ctx context.Context, shipped []*unstructured.Unstructured, part func(*unstructured.Unstructured) *unstructured.Unstructured) ([]string, error) {
 	var out []string
 	for _, want := range shipped {

@@ -17,8 +17,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// rights reports which rights of the shipped roles drover's account lacks, and in which namespaces with Machines it may not read the
-// Secrets that Machines refer to.
+// rights reports which rights of the shipped roles drover's account lacks. It also reports the namespaces with Machines in which drover
+// may not read the Secrets that the Machines refer to.
 func (o *Options) rights(ctx context.Context, all *objects) ([]adoption.Finding, error) {
 	missing, asked, err := missingRights(ctx, o.Client, o.Account, o.Roles)
 	if err != nil {

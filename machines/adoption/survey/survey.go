@@ -30,10 +30,10 @@ type Forecaster interface {
 
 // Options configure a survey.
 type Options struct {
-	// Client reads the cluster with the Machines from the API server itself, without a cache, and creates access reviews. Target does the
-	// same in the cluster with the Nodes.
+	// Client reads the cluster with the Machines. It reads from the API server itself, without a cache, and creates access reviews.
+	// Target does the same in the cluster with the Nodes.
 	Client, Target client.Client
-	// Forecaster and Inventory belong to a drover in observe mode.
+	// Forecaster and Inventory belong to a drover that runs in observe mode.
 	Forecaster Forecaster
 	Inventory  cloud.Inventory
 	Clock      clock.PassiveClock
@@ -41,12 +41,13 @@ type Options struct {
 	Patience time.Duration
 	// Deletes reports whether the orphan collector is configured to delete what it finds.
 	Deletes bool
-	// Lease is the lease of machine-controller. Empty: drover does not acquire it. Holder is the identity under which drover holds it.
+	// Lease is the lease of machine-controller; empty means that drover does not acquire it. Holder is the identity under which drover
+	// holds the lease.
 	Lease  types.NamespacedName
 	Holder string
 	// Kinds, Policies and Roles are the shipped manifests.
 	Kinds, Policies, Roles []*unstructured.Unstructured
-	// TargetRoles are the roles that drover needs in the cluster with the Nodes, when that is another cluster.
+	// TargetRoles are the roles that drover needs in the cluster with the Nodes, when the Machines are in another cluster.
 	TargetRoles []*unstructured.Unstructured
 	// Account is the user name of drover's service account.
 	Account string
@@ -98,7 +99,7 @@ func (o *Options) groups(report *adoption.Report, all *objects) {
 	}
 	for i := range all.deployments.Items {
 		d := &all.deployments.Items[i]
-		// Unreadable bounds count as none, which leaves the group at its size.
+		// A deployment with unreadable bounds counts as one without bounds, so the group keeps its size.
 		bounds, _ := v1alpha1.ParseBounds(d.Annotations)
 		report.Entries = append(report.Entries, adoption.OfDeployment(rollout.Snapshot{Deployment: d, Bounds: bounds, Sets: sets[d.UID], Now: now}))
 	}
@@ -149,7 +150,7 @@ func (o *Options) orphans(ctx context.Context, report *adoption.Report, all *obj
 	}
 	for _, project := range o.Inventory.Tagged(ctx) {
 		if project.Rest {
-			// Every Machine was forecast, so a project that is still unknown has no Machines.
+			// Every Machine has a forecast by now, so a project that is still unknown has no Machines.
 			continue
 		}
 		if project.Unknown != "" {

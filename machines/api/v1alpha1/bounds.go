@@ -7,18 +7,18 @@ import (
 
 // Bounds are the limits that annotations set to the size of a node group.
 type Bounds struct {
-	// Min and Max are numbers of Machines. They are valid only when Listed is true.
+	// Min and Max are the smallest and the largest number of Machines. They are valid only when Listed is true.
 	Min, Max int32
 	// Listed reports whether the object is a node group: it has a maximum of at least 1.
 	Listed bool
-	// MinMissing reports whether no annotation sets a minimum, which then is 0. The caller should warn about it.
+	// MinMissing reports whether no annotation sets a minimum. Min is 0 then, and the caller should warn about it.
 	MinMissing bool
-	// MaxLowered reports whether the annotation asks for more than [MaxReplicas], so that Max is MaxReplicas. The caller should warn about
-	// it.
+	// MaxLowered reports whether the annotation asks for more than [MaxReplicas]. Max is MaxReplicas then, and the caller should warn
+	// about it.
 	MaxLowered bool
 }
 
-// Clamp returns the size within the bounds that is nearest to size. It returns size itself when the object is not a node group.
+// Clamp limits size to the bounds. It returns size unchanged when the object is not a node group.
 func (b Bounds) Clamp(size int32) int32 {
 	if !b.Listed {
 		return size
@@ -26,10 +26,11 @@ func (b Bounds) Clamp(size int32) int32 {
 	return min(max(size, b.Min), b.Max)
 }
 
-// ParseBounds reads the limits from an object's annotations. Of several spellings, the first one of AnnotationsMinSize and
-// AnnotationsMaxSize that is present counts. Without a maximum, or with a maximum of 0, the object is not a node group, which is not an
-// error. A value that is not a whole number ≥ 0, or a minimum above the maximum, is an error that names the annotation and the value; the
-// object is then not a node group. A maximum above [MaxReplicas] counts as MaxReplicas; a minimum above it is an error.
+// ParseBounds reads the limits from an object's annotations. When an object has several spellings of an annotation, the first one in
+// AnnotationsMinSize or AnnotationsMaxSize counts. Without a maximum, or with a maximum of 0, the object is not a node group, which is
+// not an error. A value that is not a whole number ≥ 0, or a minimum above the maximum, is an error that names the annotation and the
+// value; the object is then not a node group. A maximum above [MaxReplicas] counts as MaxReplicas; a minimum above MaxReplicas is an
+// error.
 func ParseBounds(annotations map[string]string) (Bounds, error) {
 	maxKey, maxValue, ok := firstOf(annotations, AnnotationsMaxSize)
 	if !ok {

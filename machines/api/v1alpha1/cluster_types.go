@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ClusterNameLabel, on a Machine, is the name of the Cluster in its namespace that it belongs to.
+// ClusterNameLabel, on a Machine, is the name of the Cluster to which the Machine belongs. The Cluster is in the Machine's namespace.
 const ClusterNameLabel = "cluster.k8s.io/cluster-name"
 
 // Cluster holds what the machines of a cluster have in common. Its provider spec fills the fields that a Machine's provider spec leaves
@@ -41,7 +41,7 @@ type ClusterSpec struct {
 
 // ClusterNetworkingConfig holds the address ranges of a cluster.
 type ClusterNetworkingConfig struct {
-	// Services are the ranges of service addresses; the kubelet's cluster DNS address is the tenth of the first.
+	// Services are the ranges of service addresses. The cluster DNS address of the kubelet is the tenth address of the first range.
 	// +optional
 	Services NetworkRanges `json:"services,omitempty,omitzero"`
 	// Pods are the ranges of pod addresses.

@@ -100,7 +100,7 @@ type ProviderSpec struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	Value *runtime.RawExtension `json:"value,omitempty"`
-	// ValueFrom refers to the document instead.
+	// ValueFrom refers to an object that holds the document, in place of Value.
 	// +optional
 	ValueFrom *ProviderSpecSource `json:"valueFrom,omitempty"`
 }
@@ -134,8 +134,8 @@ type MachineVersionInfo struct {
 	ControlPlane string `json:"controlPlane,omitempty"`
 }
 
-// Removal names a Machine to delete, whatever the delete policy would choose. From the write that adds the entry on, the Machine does not
-// count as living.
+// Removal names a Machine to delete, whichever Machine the delete policy would choose. As soon as the entry is written, the Machine no
+// longer counts as living.
 type Removal struct {
 	// Name is the Machine's name.
 	// +kubebuilder:validation:MinLength=1
@@ -143,21 +143,21 @@ type Removal struct {
 	Name string `json:"name"`
 	// UID is the Machine's UID. A later Machine of the same name is not affected.
 	UID types.UID `json:"uid"`
-	// Time is when the removal was requested. An entry of spec.removals stays until the Machine is gone and 15 minutes have passed.
+	// Time is when the removal was requested. The entry stays in spec.removals until the Machine is gone and 15 minutes have passed.
 	// +optional
 	// +nullable
 	Time metav1.Time `json:"time,omitempty"`
 }
 
-// MaxReplicas limits spec.replicas of sets and deployments. The schema and an admission policy enforce it. An object that was stored with a
-// larger size before is not reconciled until its size is corrected.
+// MaxReplicas limits spec.replicas of sets and deployments. The schema and an admission policy enforce it. An object with a larger size
+// that was stored before there was a limit is not reconciled until its size is corrected.
 const MaxReplicas = 100_000
 
 // MaxRemovals limits the length of spec.removals of sets and deployments, and of spec.rolloutRemovals of sets.
 const MaxRemovals = 2000
 
-// HealthReplacement records a Machine that drover deletes because it is unhealthy, so that its set creates another one. It counts towards
-// the number of Machines that are replaced at the same time until the Machine is gone and its successor is Ready, or the successor has had
+// HealthReplacement records a Machine that drover deletes because it is unhealthy, so that its set creates another one. The record counts
+// towards the limit of simultaneous replacements until the Machine is gone and its successor is Ready, or until the successor has had
 // enough time to become Ready.
 type HealthReplacement struct {
 	// Name is the Machine's name.
@@ -166,10 +166,10 @@ type HealthReplacement struct {
 	Name string `json:"name"`
 	// UID is the Machine's UID.
 	UID types.UID `json:"uid"`
-	// Started is when drover began to replace the Machine. drover writes it before it deletes the Machine.
+	// Started is when drover began to replace the Machine. drover writes the record before it deletes the Machine.
 	Started metav1.Time `json:"started"`
-	// Host is the physical host whose failure is the reason for the replacement; empty when other Machines on the host are healthy. All
-	// Machines of one failed host count once.
+	// Host is the failed physical host that is the reason for the replacement; empty when other Machines on the host are healthy.
+	// Replacements with the same Host count as one towards the limit of simultaneous replacements.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Host string `json:"host,omitempty"`

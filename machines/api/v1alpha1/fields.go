@@ -15,7 +15,7 @@ import (
 //
 // +kubebuilder:object:generate=false
 type UnknownFieldError struct {
-	// Path is the path of the document, Key the key as it was written.
+	// Path is the path of the document. Key is the key as the document spells it.
 	Path, Key string
 	// Nearest is the most similar known key; empty when none is similar.
 	Nearest string
@@ -28,10 +28,10 @@ func (e *UnknownFieldError) Error() string {
 	return fmt.Sprintf("%s.%s: unknown field; did you mean %s?", e.Path, e.Key, e.Nearest)
 }
 
-// Fields splits a JSON object into its fields under their known spelling. Keys are matched without regard to case, as Go's own decoder
-// does. Fields that are null, and those in ignored, are left out. It returns an *[UnknownFieldError] for the first key, by name, that is in
-// neither list, and an error for a document that is not an object. Both errors contain path. An empty document, and null, is an empty
-// object.
+// Fields splits a JSON object into its fields, under their known spelling. Keys match regardless of case, as in Go's own decoder. Fields
+// that are null or listed in ignored are left out. For the first key, by name, that is neither in known nor in ignored, Fields returns an
+// *[UnknownFieldError]. It also returns an error for a document that is not an object. Both errors contain path. An empty document and null
+// count as an empty object.
 func Fields(path string, raw []byte, known, ignored []string) (map[string]json.RawMessage, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || string(raw) == "null" {
@@ -62,7 +62,7 @@ func Fields(path string, raw []byte, known, ignored []string) (map[string]json.R
 	return fields, nil
 }
 
-// Spelling returns the known form of a key, which it finds without regard to case. It returns "" when the key is unknown.
+// Spelling returns the known form of a key, regardless of the key's case. It returns "" when the key is unknown.
 func Spelling(key string, known []string) string {
 	i := slices.IndexFunc(known, func(k string) bool { return strings.EqualFold(k, key) })
 	if i < 0 {
@@ -71,8 +71,8 @@ func Spelling(key string, known []string) string {
 	return known[i]
 }
 
-// Nearest returns the known names that are similar to a name, at most most of them, without repetition, the most similar first. A name is
-// similar when at most a third of its letters differ; case does not count.
+// Nearest returns the known names that are similar to name, the most similar first, without duplicates. It returns at most as many names
+// as most says. A name is similar when at most a third of its letters differ, regardless of case.
 func Nearest(name string, known []string, most int) []string {
 	changes := map[string]int{}
 	for _, k := range known {
@@ -86,7 +86,7 @@ func Nearest(name string, known []string, most int) []string {
 	return alike[:min(len(alike), most)]
 }
 
-// distance returns how many letters must be inserted, deleted or replaced (Levenshtein).
+// distance returns how many letters must be inserted, deleted or replaced to turn a into b (Levenshtein distance).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

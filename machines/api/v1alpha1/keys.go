@@ -3,91 +3,98 @@ package v1alpha1
 // Prefix begins every label, annotation, condition type and finalizer that drover defines.
 const Prefix = "drover-project.github.io/"
 
-// Finalizers. The names are machine-controller's, so that either program can finish a deletion that the other one began.
+// Finalizers. machine-controller uses the same names, so that either program can finish a deletion that the other one began.
 const (
-	// FinalizerServer, on a Machine: its server and what belongs to it may exist in the cloud.
+	// FinalizerServer, on a Machine, means that its server, or other resources of the Machine, may exist in the cloud.
 	FinalizerServer = "machine-delete-finalizer"
-	// FinalizerNode, on a Machine: its Node may exist.
+	// FinalizerNode, on a Machine, means that its Node may exist.
 	FinalizerNode = "machine-node-delete-finalizer"
-	// FinalizerFloatingIP, on a Machine: a floating IP that was created for it may exist. The annotation of the same name holds the ID of
-	// the floating IP on Machines that machine-controller created.
+	// FinalizerFloatingIP, on a Machine, means that a floating IP that was created for the Machine may exist. On Machines that
+	// machine-controller created, the annotation of the same name holds the ID of the floating IP.
 	FinalizerFloatingIP = "kubermatic.io/release-openstack-floating-ip"
-	// FinalizerInUse, on a MachineClass and the Secrets that it names: a deployment, a set or a Machine uses the class.
+	// FinalizerInUse, on a MachineClass and on the Secrets that the class names, means that a deployment, a set or a Machine uses the
+	// class.
 	FinalizerInUse = Prefix + "in-use"
 )
 
 // Annotations that users set.
 const (
-	// AnnotationDeleteMachine, on a Machine, any non-empty value: the Machine is deleted first when its set shrinks. It does not lower the
-	// size.
+	// AnnotationDeleteMachine, on a Machine, with any non-empty value: when the Machine's set shrinks, the set deletes this Machine first.
+	// The annotation does not lower the size of the set.
 	AnnotationDeleteMachine = "cluster.k8s.io/delete-machine"
-	// AnnotationSkipEviction, on a Node, any value: its pods are not evicted when its Machine is deleted.
+	// AnnotationSkipEviction, on a Node, with any value: drover does not evict the Node's pods when the Node's Machine is deleted.
 	AnnotationSkipEviction = "kubermatic.io/skip-eviction"
-	// AnnotationInitializers, on a Machine, non-empty: no server is created yet.
+	// AnnotationInitializers, on a Machine, with a non-empty value: drover does not create a server for the Machine yet.
 	AnnotationInitializers = "machine-controller.kubermatic.io/initializers"
-	// LabelController, on a Machine, is the name of the program that manages it. Empty: drover, unless drover has a name too (--name).
+	// LabelController, on a Machine, is the name of the program that manages the Machine. An empty label means drover, unless drover
+	// has a name too (--name).
 	LabelController = "machine.k8s.io/controller"
-	// AnnotationBypassImmutable, on a Machine, "true": the admission policy allows changes of its spec.
+	// AnnotationBypassImmutable, on a Machine, with the value "true": the admission policy allows changes of the Machine's spec.
 	AnnotationBypassImmutable = "kubermatic.io/bypass-no-spec-mutation-requirement"
-	// AnnotationPriority, on a Machine, a whole number, default 3: when its set shrinks, the Machine with the lowest number is deleted
-	// first. The key is SysEleven's and Gardener's.
+	// AnnotationPriority, on a Machine, is a whole number; the default is 3. When the Machine's set shrinks, the Machine with the
+	// lowest number is deleted first. SysEleven and Gardener use the same key.
 	AnnotationPriority = "machinepriority.machine.sapcloud.io"
-	// AnnotationPaused and AnnotationPausedCAPI, on any of the kinds, any value (also "false"): all controllers leave the object alone. See
-	// [Paused].
+	// AnnotationPaused and AnnotationPausedCAPI, on an object of any of the kinds, with any value (even "false"): all controllers leave the
+	// object alone. See [Paused].
 	AnnotationPaused     = "cluster.k8s.io/paused"
 	AnnotationPausedCAPI = "cluster.x-k8s.io/paused"
-	// AnnotationAllowSkew, on a Machine's template, "true": a kubelet outside the version skew is accepted.
+	// AnnotationAllowSkew, on a Machine's template, with the value "true": drover accepts a kubelet version outside the version skew
+	// policy.
 	AnnotationAllowSkew = Prefix + "allow-version-skew"
-	// AnnotationRollbackTo, on a MachineDeployment, is a revision (0: the previous one) whose template drover restores. drover removes the
-	// annotation in the same write.
+	// AnnotationRollbackTo, on a MachineDeployment, is the revision whose template drover restores; 0 means the previous revision. drover
+	// removes the annotation in the write that restores the template.
 	AnnotationRollbackTo = Prefix + "rollback-to"
-	// AnnotationUnfreeze, on a MachineDeployment or a MachineSet, any value: drover ends a freeze of its group once, and removes the
-	// annotation in the same write. AnnotationUnfreezeMCM is machine-controller-manager's name for it.
+	// AnnotationUnfreeze, on a MachineDeployment or a MachineSet, with any value: drover ends a freeze of the group once, and removes
+	// the annotation in the same write. machine-controller-manager uses the key AnnotationUnfreezeMCM for the same purpose.
 	AnnotationUnfreeze    = Prefix + "unfreeze"
 	AnnotationUnfreezeMCM = "safety.machine.sapcloud.io/unfreeze"
-	// AnnotationForceDelete, on a Machine, "true": its finalizers are removed even when the cloud cannot be reached.
+	// AnnotationForceDelete, on a Machine, with the value "true": drover removes the Machine's finalizers even when it cannot reach the
+	// cloud.
 	AnnotationForceDelete = Prefix + "force-delete"
-	// AnnotationAdopt, on a Machine, the ID of a server: an operator allows drover to take over that server although its owner tag names
-	// another Machine, as after a restore of the cluster. It has an effect only while the admission policies protect it, when no Machine
-	// has the UID in the server's owner tag, when the server has the Machine's name, and when it has no owner tag of another cluster. See
-	// [GuardedAnnotations].
+	// AnnotationAdopt, on a Machine, is the ID of a server. With this annotation an operator allows drover to take over the server
+	// although the server's owner tag names another Machine, for example after the cluster was restored from a backup. The annotation has
+	// an effect only while the admission policies protect it, when no Machine has the UID in the server's owner tag, when the server has
+	// the Machine's name, and when the server has no owner tag of another cluster. See [GuardedAnnotations].
 	AnnotationAdopt = Prefix + "adopt"
-	// AnnotationCollect, on the ConfigMap of the cluster id, "yes": an operator confirms that many servers are gone, and that resources
-	// without an owner may be collected. While it is set, the mass-deletion guards hold nothing.
+	// AnnotationCollect, on the ConfigMap of the cluster id, with the value "yes": an operator confirms that many servers are gone, and
+	// that drover may collect resources without an owner. While the annotation is set, the mass-deletion guards block no deletion.
 	AnnotationCollect = Prefix + "collect"
-	// AnnotationAllowDeletion, on a CustomResourceDefinition of drover, "true": the definition may be deleted, and with it the servers of
-	// its Machines. Without the annotation, the policy of deploy/crds refuses the deletion, and where that policy is missing, drover drains
-	// and deletes nothing.
+	// AnnotationAllowDeletion, on one of drover's CRDs, with the value "true": the CRD may be deleted, and the servers of its Machines are
+	// deleted too. Without the annotation, the policy in deploy/crds refuses the deletion. Where that policy is missing, drover drains and
+	// deletes nothing while such a CRD is being deleted.
 	AnnotationAllowDeletion = Prefix + "allow-deletion"
-	// AnnotationDrainTimeout, AnnotationVolumeDetachTimeout and AnnotationJoinTimeout, on a MachineDeployment or a Machine (which takes
-	// precedence), are durations such as 30m that replace the values of the flags, also for a drain that is running.
+	// AnnotationDrainTimeout, AnnotationVolumeDetachTimeout and AnnotationJoinTimeout, on a MachineDeployment or a Machine, are
+	// durations such as 30m. They replace the values of the flags, even for a drain that is running. The Machine's annotation takes
+	// precedence.
 	AnnotationDrainTimeout        = Prefix + "drain-timeout"
 	AnnotationVolumeDetachTimeout = Prefix + "volume-detach-timeout"
 	AnnotationJoinTimeout         = Prefix + "join-timeout"
-	// AnnotationHealthTimeout, on a MachineDeployment, a set without a deployment, or a Machine (which takes precedence), is how long its
-	// Node may be unhealthy before the Machine is replaced, as a duration such as 30m. 0 or never: it is not replaced.
+	// AnnotationHealthTimeout, on a MachineDeployment, a set without a deployment, or a Machine, is how long a Machine's Node may be
+	// unhealthy before drover replaces the Machine, as a duration such as 30m. With 0 or never, drover does not replace it. The Machine's
+	// annotation takes precedence.
 	AnnotationHealthTimeout = Prefix + "health-timeout"
-	// AnnotationHealthMaxReplacing, on a MachineDeployment or a set without a deployment, is how many of its Machines are replaced at the
-	// same time because they are unhealthy, as a number or a percentage of its size (rounded up, at least one).
+	// AnnotationHealthMaxReplacing, on a MachineDeployment or a set without a deployment, is how many unhealthy Machines of the group
+	// drover replaces at the same time. It is a number, or a percentage of the group's size (rounded up, at least one).
 	AnnotationHealthMaxReplacing = Prefix + "health-max-replacing"
-	// AnnotationSkipHealth, on a Machine, a set without a deployment, or a MachineDeployment, "true": unhealthy Machines are not replaced,
-	// and a server that was stopped by another client is not started. See [SkipsHealth].
+	// AnnotationSkipHealth, on a Machine, a set without a deployment, or a MachineDeployment, with the value "true": drover neither
+	// replaces unhealthy Machines nor starts servers that another client has stopped. See [SkipsHealth].
 	AnnotationSkipHealth = Prefix + "skip-health"
-	// AnnotationSkipHealthCAPI, on the same objects, any value, has the same effect. The key is Cluster API's.
+	// AnnotationSkipHealthCAPI, on the same objects, has the same effect with any value. The key is Cluster API's.
 	AnnotationSkipHealthCAPI = "cluster.x-k8s.io/skip-remediation"
-	// AnnotationReplace, on a Machine, "true": the Machine is replaced before all others, as if it had been unhealthy for long.
+	// AnnotationReplace, on a Machine, with the value "true": drover replaces this Machine before all others, as if it had been
+	// unhealthy for a long time.
 	AnnotationReplace = Prefix + "replace"
-	// AnnotationReplaceCAPI, on a Machine, any value, has the same effect. The key is Cluster API's.
+	// AnnotationReplaceCAPI, on a Machine, has the same effect with any value. The key is Cluster API's.
 	AnnotationReplaceCAPI = "cluster.x-k8s.io/remediate-machine"
 )
 
-// GuardedAnnotations lists annotations of a Machine, or of a template, that only drover may set, and users that may update machines/status
-// in that namespace. The policies drover-guard-machines and drover-guard-groups enforce this. drover must not rely on one of them while
-// those policies are not in force (package machines/guard).
+// GuardedAnnotations lists annotations of a Machine, or of a template, that may be set only by drover and by users who may update
+// machines/status in that namespace. The policies drover-guard-machines and drover-guard-groups enforce this. drover must not rely on any
+// of these annotations while the policies are not in force (package machines/guard).
 var GuardedAnnotations = []string{FinalizerFloatingIP, AnnotationAdopt, AnnotationReleasedBy}
 
-// Annotations that limit the size of a node group: whole numbers. The keys are tried in this order. The maximum decides whether the
-// deployment is a node group at all.
+// Annotations that limit the size of a node group to whole numbers. The keys of each list are tried in their order. A deployment
+// without a maximum is not a node group.
 var (
 	AnnotationsMinSize = []string{
 		"cluster.k8s.io/cluster-api-autoscaler-node-group-min-size",
@@ -118,8 +125,8 @@ const (
 	// AnnotationNodeGroup, on the template node that the autoscaler receives, is the ID of the node group. It is an annotation, because a
 	// label would make similar groups look different to the autoscaler (CA-C102).
 	AnnotationNodeGroup = Prefix + "node-group"
-	// LabelFreeze, on a MachineDeployment and its MachineSets, [Frozen]: the sets create no Machines (see [ConditionFrozen]). The key and
-	// the value are machine-controller-manager's.
+	// LabelFreeze, on a MachineDeployment and its MachineSets, with the value [Frozen]: the sets create no Machines (see
+	// [ConditionFrozen]). The key and the value are machine-controller-manager's.
 	LabelFreeze = "freeze"
 	// Frozen is the value of LabelFreeze. Other values have no effect.
 	Frozen = "True"
@@ -134,31 +141,32 @@ const (
 	LabelPhysicalHost = "machine-controller/physical-host-id"
 	// AnnotationNodeMachine, on a Node, is <namespace>/<name> of its Machine.
 	AnnotationNodeMachine = "cluster.k8s.io/machine"
-	// AnnotationUnmanaged, on a Node, "true": no Machine has ever had the Node. drover sets it when such a Node has existed for a while,
-	// and removes it when a Machine has the Node. Nodes of the control plane never have it.
+	// AnnotationUnmanaged, on a Node, with the value "true", means that the Node has never had a Machine. drover sets the annotation
+	// when such a Node has existed for a while, and removes it when the Node gets a Machine. drover never sets it on Nodes of the
+	// control plane.
 	AnnotationUnmanaged = Prefix + "unmanaged"
-	// AnnotationNodeSynced, on a Node, records what older versions of drover had put on the Node. It is not read, and is removed with the
-	// next patch of the Node. The record is in status.nodeMarks of the Machine now.
+	// AnnotationNodeSynced, on a Node, records what older versions of drover put on the Node. drover no longer reads it, and removes it
+	// with the next patch of the Node. Now status.nodeMarks of the Machine holds the record.
 	AnnotationNodeSynced = Prefix + "synced"
 	// LabelTokenMachine, on a bootstrap token Secret, is the UID of the Machine that the token is for.
 	LabelTokenMachine = Prefix + "machine-uid"
 
-	// AnnotationNoCreate, on a MachineSet, "true": the set creates no Machines. drover-deployment sets it on the old sets of an OnDelete
-	// deployment, so that the new set replaces what is deleted by hand.
+	// AnnotationNoCreate, on a MachineSet, with the value "true": the set creates no Machines. drover-deployment sets it on the old sets
+	// of an OnDelete deployment, so that the new set replaces the Machines that a user deletes.
 	AnnotationNoCreate = Prefix + "no-create"
 
-	// AnnotationRolloutRecord, on a MachineSet, "true": spec.rolloutRemovals has every Machine that a rollout removed from the set. Sets of
-	// machine-controller and of older versions of drover lack it: Machines that are leaving them when they first roll under drover count as
-	// removed by the rollout.
+	// AnnotationRolloutRecord, on a MachineSet, with the value "true", means that spec.rolloutRemovals lists every Machine that a rollout
+	// removed from the set. Sets of machine-controller and of older versions of drover do not have the annotation. Machines that are
+	// leaving such a set when it first rolls under drover count as removed by the rollout.
 	AnnotationRolloutRecord = Prefix + "rollout-record"
 
-	// AnnotationReleasedBy, on a Machine, is the UID of the set that released it when its labels no longer matched. The Machine counts
-	// towards the runaway limit of that set while it exists.
+	// AnnotationReleasedBy, on a Machine, is the UID of the set that released the Machine when its labels no longer matched the set's
+	// selector. While the Machine exists, it counts towards the runaway limit of that set.
 	AnnotationReleasedBy = Prefix + "released-by"
-	// AnnotationNodeRolling, on a Node, records which deployment rolls it and what drover put on it for that.
+	// AnnotationNodeRolling, on a Node, records which deployment rolls the Node, and what drover put on the Node for the rollout.
 	AnnotationNodeRolling = Prefix + "rolling"
-	// AnnotationScaleDownDisabled, on a Node, "true": the cluster-autoscaler does not remove it. drover sets it on Nodes that are being
-	// rolled, and removes only what it set.
+	// AnnotationScaleDownDisabled, on a Node, with the value "true": the cluster-autoscaler does not remove the Node. drover sets it on
+	// Nodes that are being rolled, and removes only annotations that drover set itself.
 	AnnotationScaleDownDisabled = "cluster-autoscaler.kubernetes.io/scale-down-disabled"
 
 	AnnotationRevision        = "machinedeployment.clusters.k8s.io/revision"
@@ -167,17 +175,17 @@ const (
 	AnnotationMaxReplicas     = "machinedeployment.clusters.k8s.io/max-replicas"
 )
 
-// DefaultStartupTaint is on a node from its registration until it is ready to take pods (effect NoSchedule).
+// DefaultStartupTaint is the taint of a node from its registration until the node is ready to take pods (effect NoSchedule).
 const DefaultStartupTaint = "node.syseleven.de/not-ready"
 
 // TaintUninitialized is on a node whose kubelet runs with --cloud-provider=external, from its registration until the
 // cloud-controller-manager has initialized it (effect NoSchedule).
 const TaintUninitialized = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// TaintRolling is on a node whose Machine is of an old template while its deployment rolls (effect PreferNoSchedule).
+// TaintRolling is on a node while its deployment rolls and its Machine has an old template (effect PreferNoSchedule).
 const TaintRolling = Prefix + "rolling"
 
-// TaintDeleting is on a Node from the moment its Machine is being deleted (effect NoSchedule).
+// TaintDeleting is on a Node from the moment at which the deletion of its Machine begins (effect NoSchedule).
 const TaintDeleting = Prefix + "deleting"
 
 // Condition types of a Machine.
@@ -192,11 +200,12 @@ const (
 	ConditionDeleting = Prefix + "Deleting"
 	// ConditionWarnings names values in spec and annotations that are accepted without effect.
 	ConditionWarnings = Prefix + "Warnings"
-	// ConditionConsole holds the end of the console output of a server that did not become a node in time, or that shows an error before
-	// then.
+	// ConditionConsole holds the end of the server's console output. It exists when the server did not become a node in time, or when
+	// the output shows an error before that.
 	ConditionConsole = Prefix + "Console"
-	// ConditionHealthy is False while the Node is unhealthy after its first start was complete. The message describes since when, and when
-	// the Machine is replaced or why not. A Machine that was always healthy does not have this condition.
+	// ConditionHealthy is False when the Node became unhealthy after its first start was complete. The message describes since when the
+	// Node is unhealthy, and when the Machine is replaced or why it is not replaced. A Machine that was always healthy does not have this
+	// condition.
 	ConditionHealthy = Prefix + "Healthy"
 )
 
@@ -204,21 +213,23 @@ const (
 const (
 	ConditionAvailable   = "Available"
 	ConditionProgressing = "Progressing"
-	// ConditionOthersApprove, on a MachineDeployment, exists while another program approves the certificate requests of bootstrap tokens,
-	// too. The message names what allows that.
+	// ConditionOthersApprove, on a MachineDeployment, exists while another program also approves the certificate requests of bootstrap
+	// tokens. The message names what allows that program to approve them.
 	ConditionOthersApprove = Prefix + "OthersApprove"
-	// ConditionReplicaFailure, on a MachineSet: the set cannot create its Machines. Its reason is the errorReason.
+	// ConditionReplicaFailure, on a MachineSet, means that the set cannot create its Machines. Its reason is the same as
+	// status.errorReason.
 	ConditionReplicaFailure = "ReplicaFailure"
-	// ConditionDegraded, on a MachineDeployment: a rollout stopped at its deadline, Machines failed, or a set cannot create its Machines.
+	// ConditionDegraded, on a MachineDeployment, means that a rollout stopped at its deadline, that Machines failed, or that a set cannot
+	// create its Machines.
 	ConditionDegraded = "Degraded"
 	// ConditionBoundsValid means that the min and max annotations could be read.
 	ConditionBoundsValid = Prefix + "BoundsValid"
-	// ConditionTemplateResolved means that the cloud has what the template names; status.nodeTemplate is current.
+	// ConditionTemplateResolved means that the cloud has everything that the template names, and that status.nodeTemplate is current.
 	ConditionTemplateResolved = Prefix + "TemplateResolved"
-	// ConditionFrozen, on a MachineDeployment and its MachineSets: the group has far more Machines than its size allows. Until the freeze
-	// ends, the sets create no Machines, and the autoscaler's scale-ups are refused; everything else works.
+	// ConditionFrozen, on a MachineDeployment and its MachineSets, means that the group has far more Machines than its size allows. Until
+	// the freeze ends, the sets create no Machines, and drover refuses the autoscaler's scale-ups. Everything else works.
 	ConditionFrozen = Prefix + "Frozen"
-	// ConditionRepairHeld exists while unhealthy Machines are not replaced because too many are unhealthy at the same time. The reason
-	// names the scope.
+	// ConditionRepairHeld exists while drover does not replace unhealthy Machines because too many Machines are unhealthy at the same
+	// time. The reason names the scope in which there are too many.
 	ConditionRepairHeld = Prefix + "RepairHeld"
 )

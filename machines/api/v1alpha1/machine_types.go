@@ -40,8 +40,8 @@ type Machine struct {
 	Status MachineStatus `json:"status,omitempty"`
 }
 
-// MachineSpec describes a machine. It does not change after creation, apart from Metadata.Name (filled with the Machine's name) and
-// ProviderID (set once).
+// MachineSpec describes a machine. It is immutable, except for Metadata.Name, which drover fills with the Machine's name, and
+// ProviderID, which drover sets once.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.providerConfig) || !(has(self.providerSpec) && (has(self.providerSpec.value) || has(self.providerSpec.valueFrom))) || (oldSelf.hasValue() && has(oldSelf.value().providerConfig) && has(oldSelf.value().providerSpec) && (has(oldSelf.value().providerSpec.value) || has(oldSelf.value().providerSpec.valueFrom)))",message="providerSpec and its old spelling providerConfig are both set: keep providerSpec and remove providerConfig",optionalOldSelf=true
 type MachineSpec struct {
@@ -57,7 +57,8 @@ type MachineSpec struct {
 	// ProviderSpec describes the server to create in the cloud.
 	// +optional
 	ProviderSpec ProviderSpec `json:"providerSpec,omitempty,omitzero"`
-	// ProviderConfig is the old name of ProviderSpec. It is read, and kept as it is. Deprecated; setting both is an error.
+	// ProviderConfig is the old name of ProviderSpec. drover reads it and does not change it. Deprecated; setting both fields is an
+	// error.
 	// +optional
 	ProviderConfig *ProviderSpec `json:"providerConfig,omitempty"`
 	// Versions holds the version of the kubelet to run.
@@ -94,15 +95,15 @@ type MachinePhase string
 const (
 	// PhasePending means that there is no server yet.
 	PhasePending MachinePhase = "Pending"
-	// PhaseProvisioning means that the server exists, or that nothing proves that it is gone. Its Node is not registered.
+	// PhaseProvisioning means that the server exists, or that nothing proves that it is gone, and that its Node is not registered.
 	PhaseProvisioning MachinePhase = "Provisioning"
-	// PhaseJoined means that the Node is registered, and its first start is not complete.
+	// PhaseJoined means that the Node is registered, and that its first start is not complete.
 	PhaseJoined MachinePhase = "Joined"
-	// PhaseRunning means that the first start of the Node was complete. The Node may have become not Ready since.
+	// PhaseRunning means that the first start of the Node was complete. The Node may have become not Ready since then.
 	PhaseRunning MachinePhase = "Running"
 	// PhaseDeleting means that the Machine is being deleted.
 	PhaseDeleting MachinePhase = "Deleting"
-	// PhaseFailed means that the Machine has an error that does not end by waiting.
+	// PhaseFailed means that the Machine has an error that waiting alone does not resolve.
 	PhaseFailed MachinePhase = "Failed"
 )
 
@@ -121,8 +122,8 @@ type MachineStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ErrorReason *string `json:"errorReason,omitempty"`
-	// ErrorMessage describes what went wrong, including the text of the cloud if the cloud reported it, and what to do; at most 4096 bytes
-	// (older writers wrote more).
+	// ErrorMessage describes what went wrong and what to do. It includes the cloud's own text when the cloud reported the error. It has at
+	// most 4096 bytes; older writers wrote more.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	ErrorMessage *string `json:"errorMessage,omitempty"`
@@ -130,12 +131,12 @@ type MachineStatus struct {
 	// +optional
 	// +kubebuilder:pruning:PreserveUnknownFields
 	ProviderStatus *runtime.RawExtension `json:"providerStatus,omitempty"`
-	// Addresses of the server, with types.
+	// Addresses are the addresses of the server, each with its type.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Addresses []corev1.NodeAddress `json:"addresses,omitempty"`
-	// Conditions, in the order in which they were added. Each type occurs once.
+	// Conditions are the conditions of the Machine, in the order in which they were added. Each type occurs once.
 	// +optional
 	// +kubebuilder:validation:MaxItems=128
 	// +listType=atomic
@@ -147,8 +148,8 @@ type MachineStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Phase *MachinePhase `json:"phase,omitempty"`
-	// Backoffs are the failures, such as lack of quota or capacity, for which the Machine waits, when it belongs to no deployment or set
-	// that records them.
+	// Backoffs are the failures, such as lack of quota or capacity, because of which the Machine waits. The field is used only when no
+	// deployment or set records these failures.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -157,16 +158,16 @@ type MachineStatus struct {
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
 	// NodeMarks records which labels, annotations and taints of the template drover keeps on the Node. drover removes only what is recorded
-	// here, and nothing while this is missing. The record is not on the Node, because a kubelet can edit its own Node.
+	// here, and removes nothing while the record is missing. The record is not on the Node, because a kubelet can edit its own Node.
 	// +optional
 	NodeMarks *NodeMarks `json:"nodeMarks,omitempty"`
-	// ServerStart records that drover has asked the cloud to start the Machine's server, which another client had shut down. While it is
-	// present, drover does not ask again. It is removed once the Node has been Ready for an hour.
+	// ServerStart records that drover has asked the cloud to start the Machine's server, which another client had shut down. While the
+	// record is present, drover does not ask again. drover removes the record once the Node has been Ready for an hour.
 	// +optional
 	ServerStart *ServerStart `json:"serverStart,omitempty"`
 }
 
-// ServerStart records the one start of a server that drover requests.
+// ServerStart records drover's request to start a server. drover makes only one such request.
 type ServerStart struct {
 	// Server is the ID of the server, as the cloud writes it.
 	// +kubebuilder:validation:MaxLength=253
@@ -180,36 +181,36 @@ type ServerStart struct {
 	Failure string `json:"failure,omitempty"`
 }
 
-// NodeMarks holds the labels, annotations and taints that drover keeps on a Node. While the template changes, they are those of two
-// templates, so the limits are wider than a template's.
+// NodeMarks holds the labels, annotations and taints that drover keeps on a Node. While the template changes, the record holds those of
+// two templates, so its limits are larger than the limits of a template.
 type NodeMarks struct {
-	// Labels of the Node.
+	// Labels are the labels that drover keeps on the Node.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=4096
 	Labels map[string]string `json:"labels,omitempty"`
-	// Annotations of the Node.
+	// Annotations are the annotations that drover keeps on the Node.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=4096
 	Annotations map[string]string `json:"annotations,omitempty"`
-	// Taints of the Node: their values by key:effect.
+	// Taints are the values of the taints that drover keeps on the Node, by key:effect.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=4096
 	Taints map[string]string `json:"taints,omitempty"`
-	// Started is true once the first start of the Node in status.nodeRef is complete. The startup taint, if there is one,
-	// was removed then, and is not removed again.
+	// Started is true once the first start of the Node in status.nodeRef is complete. drover removed the startup taint at that moment,
+	// if the Node had one, and does not remove it again.
 	// +optional
 	Started bool `json:"started,omitempty"`
 }
 
-// MachineCondition has the form of a Node's condition. drover always writes reason and time; older writers did not.
+// MachineCondition has the form of a Node's condition. drover always writes the reason and the transition time; older writers did not.
 type MachineCondition struct {
 	// Type is the type of the condition.
 	// +kubebuilder:validation:MaxLength=316
 	Type string `json:"type"`
 	// Status is True, False or Unknown.
 	Status corev1.ConditionStatus `json:"status"`
-	// LastHeartbeatTime is when a server's console was read, in the condition with the console output. Other conditions do not use it.
-	// Older writers store a null, which is kept.
+	// LastHeartbeatTime is when drover read the server's console. Only the condition with the console output uses it. Older writers
+	// store a null, which is kept.
 	// +optional
 	// +nullable
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
@@ -233,7 +234,7 @@ type LastOperation struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=32768
 	Description *string `json:"description,omitempty"`
-	// LastUpdated is when it was done.
+	// LastUpdated is when the operation was done.
 	// +optional
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`
 	// State is Processing, Failed or Successful.

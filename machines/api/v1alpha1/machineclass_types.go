@@ -45,7 +45,7 @@ type ClassNodeTemplate struct {
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// VirtualCapacity holds resources that a server does not have from its flavor.
+	// VirtualCapacity holds resources of the node that do not come from the flavor of its server.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	VirtualCapacity corev1.ResourceList `json:"virtualCapacity,omitempty"`

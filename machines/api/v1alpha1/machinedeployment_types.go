@@ -47,7 +47,7 @@ type StrategyType string
 
 // The strategies.
 const (
-	// RollingUpdate replaces a few at a time, within MaxSurge and MaxUnavailable.
+	// RollingUpdate replaces a few Machines at a time, within MaxSurge and MaxUnavailable.
 	RollingUpdate StrategyType = "RollingUpdate"
 	// OnDelete replaces a Machine only when a user has deleted it.
 	OnDelete StrategyType = "OnDelete"
@@ -88,18 +88,18 @@ type MachineRollingUpdate struct {
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.selector) || ((!has(oldSelf.selector.matchLabels) || size(oldSelf.selector.matchLabels) == 0) && (!has(oldSelf.selector.matchExpressions) || size(oldSelf.selector.matchExpressions) == 0)) || (has(self.selector) && self.selector == oldSelf.selector)",message="spec.selector does not change: make a new object instead"
 type MachineDeploymentSpec struct {
 	// Replicas is the desired number of living Machines. The schema has no default: nil means that the writer does not manage the size, and
-	// the controller restores the last size, within the bounds. A new object without it gets the minimum when it has bounds, else 1. At
-	// most 100000: drover does nothing for an object with a larger size, which may have been stored by an older version, and reports
+	// the controller restores the last size, within the bounds. A new object without a size gets the minimum when it has bounds, else 1.
+	// The maximum is 100000. An older version may have stored a larger size: drover does nothing for such an object, and reports
 	// SizeTooLarge in its condition Progressing.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	Replicas *int32 `json:"replicas,omitempty"`
-	// Selector finds the deployment's sets and Machines. It must match the template's labels, and does not change.
+	// Selector finds the deployment's sets and Machines. It must match the template's labels, and is immutable.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="must not be empty: it would take every Machine of the namespace"
 	Selector metav1.LabelSelector `json:"selector"`
-	// Template describes the Machines. Any change to it rolls them.
+	// Template describes the Machines. Any change of the template rolls the Machines.
 	// +optional
 	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
 	// Strategy is how Machines of an old template are replaced.
@@ -113,7 +113,7 @@ type MachineDeploymentSpec struct {
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	RevisionHistoryLimit *int32 `json:"revisionHistoryLimit,omitempty"`
-	// Paused stops rollouts; the size is still followed.
+	// Paused stops rollouts. Changes of the size still have their effect.
 	// +optional
 	Paused bool `json:"paused,omitempty"`
 	// ProgressDeadlineSeconds is how long a rollout may go without progress. Default: 600.
@@ -126,8 +126,8 @@ type MachineDeploymentSpec struct {
 	// +listType=map
 	// +listMapKey=name
 	Removals []Removal `json:"removals,omitempty"`
-	// PlaceholderSeries renames the placeholders of replicas without a Machine, so that the autoscaler's timeout for them starts again.
-	// Default: 0.
+	// PlaceholderSeries is the number in the names of the placeholders, which stand for replicas without a Node. A new number renames
+	// all placeholders, so that the autoscaler's timeout for them starts again. Default: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
@@ -150,7 +150,7 @@ type MachineDeploymentStatus struct {
 	// AvailableReplicas is the number of living Machines whose Node has been Ready for minReadySeconds.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas"`
-	// UnavailableReplicas is how many Machines are missing until all desired ones are available.
+	// UnavailableReplicas is the number of wanted Machines that do not exist yet or are not available.
 	// +optional
 	UnavailableReplicas int32 `json:"unavailableReplicas"`
 	// Selector is the label selector in string form, for the scale subresource.
@@ -169,8 +169,8 @@ type MachineDeploymentStatus struct {
 	// NodeTemplate is the node that a new Machine of this deployment will become, for the autoscaler.
 	// +optional
 	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`
-	// Backoffs are the failures, such as lack of quota or capacity, for which Machines of the deployment wait: while one runs, none of them
-	// requests that flavor in that zone.
+	// Backoffs are the failures, such as lack of quota or capacity, because of which Machines of the deployment wait. While the back-off of
+	// an entry runs, no Machine of the deployment requests that flavor in that zone.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -178,14 +178,14 @@ type MachineDeploymentStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
-	// JoinOutcomes are the outcomes of the last ten servers that should have become nodes, the newest last. Empty while none has failed.
-	// Package machines/backoff describes how it and RecentJoins are read together.
+	// JoinOutcomes are the outcomes of the last ten servers that should have become nodes, the newest last. The list is empty while no
+	// server has failed to join. Package machines/backoff describes how drover reads JoinOutcomes and RecentJoins together.
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=atomic
 	JoinOutcomes []JoinOutcome `json:"joinOutcomes,omitempty"`
-	// RecentJoins holds the same as JoinOutcomes, one letter for each: j joined, f failed. Releases before JoinOutcomes read only this
-	// field.
+	// RecentJoins holds the same outcomes as JoinOutcomes, one letter for each: j means joined, f means failed. Releases that do not
+	// know JoinOutcomes read only this field.
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	RecentJoins string `json:"recentJoins,omitempty"`
@@ -195,7 +195,7 @@ type MachineDeploymentStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	HealthReplacements []HealthReplacement `json:"healthReplacements,omitempty"`
-	// Conditions of the deployment.
+	// Conditions are the conditions of the deployment.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -203,7 +203,7 @@ type MachineDeploymentStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// JoinOutcome is how the wait for a server to become a node has ended.
+// JoinOutcome is the outcome of waiting for a server to become a node.
 // +kubebuilder:validation:Enum=Joined;Failed
 type JoinOutcome string
 
@@ -215,16 +215,16 @@ const (
 	JoinFailed JoinOutcome = "Failed"
 )
 
-// GroupBackoff records a failure that affects all Machines of one flavor and zone: quota, capacity, an invalid spec. It outlives the
-// Machine that had the failure.
+// GroupBackoff records a failure that affects all Machines of one flavor and zone: quota, capacity, an invalid spec. The record remains
+// when the Machine that had the failure is deleted.
 type GroupBackoff struct {
-	// Class of the failure (package machines/fault).
+	// Class is the class of the failure (package machines/fault).
 	// +kubebuilder:validation:MaxLength=64
 	Class string `json:"class"`
-	// Flavor is the requested flavor; empty when the failure is not about one.
+	// Flavor is the requested flavor; empty when the failure does not concern a flavor.
 	// +kubebuilder:validation:MaxLength=253
 	Flavor string `json:"flavor"`
-	// Zone is the requested zone; empty when the cloud was to choose.
+	// Zone is the requested zone; empty when the spec left the choice of the zone to the cloud.
 	// +kubebuilder:validation:MaxLength=253
 	Zone string `json:"zone"`
 	// Code is the stable name of the cause (package machines/fault).
@@ -234,34 +234,34 @@ type GroupBackoff struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
-	// Machine is the name of the Machine that reported Message; it may have been deleted since. Empty in entries of older
-	// releases.
+	// Machine is the name of the Machine that reported Message. That Machine may have been deleted since then. The name is empty in
+	// entries of older releases.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Machine string `json:"machine,omitempty"`
-	// Since is the time of the first of these consecutive failures.
+	// Since is the time of the first of the consecutive failures.
 	// +optional
 	Since *metav1.Time `json:"since,omitempty"`
-	// Until is when the cloud may be asked again.
+	// Until is when drover may ask the cloud again.
 	Until metav1.Time `json:"until"`
-	// Step counts the consecutive failures. The wait doubles with each, from 30 seconds to 5 minutes. For servers in ERROR for a reason
-	// that may concern one server only (class Unknown), the first failure starts no wait.
+	// Step counts the consecutive failures. The wait doubles with each failure, from 30 seconds to 5 minutes. When servers are in ERROR
+	// for a reason that may concern one server only (class Unknown), the first failure starts no wait.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Step int32 `json:"step,omitempty"`
-	// Revision is the revision of the template that had the failure. A newer template does not wait for it.
+	// Revision is the revision of the template that had the failure. Machines of a newer template do not wait because of this failure.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	Revision int64 `json:"revision,omitempty"`
-	// Server is the ID of the server whose failure was counted last, so that it is counted once; empty when the cloud
-	// refused the request itself.
+	// Server is the ID of the server whose failure was counted last. With this ID, drover does not count the same failure twice. Empty
+	// when the cloud refused the request itself.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Server string `json:"server,omitempty"`
 }
 
-// MessageFor returns the message for a Machine that waits for the back-off. When another Machine reported it, the text names that Machine,
-// because the message contains names of its server and ports.
+// MessageFor returns the message for the Machine named machine, which waits for the back-off. When another Machine reported the message,
+// the text names that Machine, because the message contains the names of that Machine's server and ports.
 func (b *GroupBackoff) MessageFor(machine string) string {
 	if b.Machine == "" || b.Machine == machine {
 		return b.Message
@@ -271,29 +271,29 @@ func (b *GroupBackoff) MessageFor(machine string) string {
 
 // NodeTemplate describes a node that does not exist yet.
 type NodeTemplate struct {
-	// Capacity of the node.
+	// Capacity is the capacity of the node.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
-	// Allocatable is the part of it that pods can use.
+	// Allocatable is the part of Capacity that pods can use.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=128
 	Allocatable corev1.ResourceList `json:"allocatable,omitempty"`
-	// Labels of the node.
+	// Labels are the labels of the node.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=512
 	Labels map[string]string `json:"labels,omitempty"`
-	// Taints of the node, without the startup taint.
+	// Taints are the taints of the node, without the startup taint.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Taints []corev1.Taint `json:"taints,omitempty"`
-	// ResolvedFor is a hash of the Machine template that this was computed from.
+	// ResolvedFor is a hash of the Machine template from which this node template was computed.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	ResolvedFor string `json:"resolvedFor,omitempty"`
-	// LearnedFor is a hash of the flavor, image, kubelet and reservations of the real nodes that capacity and allocatable come from; empty
-	// while they are computed from the flavor.
+	// LearnedFor is a hash of the flavor, image, kubelet and reservations of the real nodes from which capacity and allocatable were
+	// learned. Empty while capacity and allocatable are computed from the flavor.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	LearnedFor string `json:"learnedFor,omitempty"`

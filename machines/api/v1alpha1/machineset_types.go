@@ -34,16 +34,17 @@ type MachineSet struct {
 	Status MachineSetStatus `json:"status,omitempty"`
 }
 
-// DeletePolicy is the order in which a set deletes its Machines, after those that are annotated for deletion, failed or not ready.
+// DeletePolicy is the order in which a set deletes its Machines. Machines that are annotated for deletion, failed or not ready always
+// come first.
 type DeletePolicy string
 
 // The delete policies.
 const (
-	// DeleteRandom treats healthy Machines as equal; ties are broken by name.
+	// DeleteRandom treats all healthy Machines as equal, and breaks ties by name.
 	DeleteRandom DeletePolicy = "Random"
-	// DeleteNewest removes the youngest first.
+	// DeleteNewest removes the youngest Machines first.
 	DeleteNewest DeletePolicy = "Newest"
-	// DeleteOldest removes the oldest first.
+	// DeleteOldest removes the oldest Machines first.
 	DeleteOldest DeletePolicy = "Oldest"
 	// DeleteDefault is SysEleven's name for newest first.
 	DeleteDefault DeletePolicy = "Default"
@@ -57,7 +58,7 @@ const (
 // +kubebuilder:validation:XValidation:rule="!has(oldSelf.selector) || ((!has(oldSelf.selector.matchLabels) || size(oldSelf.selector.matchLabels) == 0) && (!has(oldSelf.selector.matchExpressions) || size(oldSelf.selector.matchExpressions) == 0)) || (has(self.selector) && self.selector == oldSelf.selector)",message="spec.selector does not change: make a new object instead"
 type MachineSetSpec struct {
 	// Replicas is the desired number of living Machines. The schema has no default: nil means that the last known size stays (1 for a new
-	// set). At most 100000: with a larger size, which may have been stored by an older version, no Machine is created or deleted, and the
+	// set). The maximum is 100000. An older version may have stored a larger size: drover then creates and deletes no Machine, and the
 	// condition ReplicaFailure reports SizeTooLarge.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
@@ -71,29 +72,31 @@ type MachineSetSpec struct {
 	// +optional
 	// +kubebuilder:validation:Enum="";Random;Newest;Oldest;Default
 	DeletePolicy DeletePolicy `json:"deletePolicy,omitempty"`
-	// Selector finds the set's Machines. It must match the template's labels, and does not change.
+	// Selector finds the set's Machines. It must match the template's labels, and is immutable.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="(has(self.matchLabels) && size(self.matchLabels) > 0) || (has(self.matchExpressions) && size(self.matchExpressions) > 0)",message="must not be empty: it would take every Machine of the namespace"
 	Selector metav1.LabelSelector `json:"selector"`
 	// Template describes the Machines.
 	// +optional
 	Template MachineTemplateSpec `json:"template,omitempty,omitzero"`
-	// Removals names Machines to delete first. For a set of a deployment they are its share of the deployment's list, in the same write
-	// that changes Replicas.
+	// Removals names Machines to delete first. In a set of a deployment, the list is the set's share of the deployment's list, and is
+	// changed in the same write as Replicas.
 	// +optional
 	// +kubebuilder:validation:MaxItems=2000
 	// +listType=map
 	// +listMapKey=name
 	Removals []Removal `json:"removals,omitempty"`
-	// RolloutRemovals names Machines that a rollout of the set's deployment removes, in the same write that lowers Replicas by their
-	// number. The set deletes them as it deletes Removals. A Machine with an entry counts towards the deployment's replicas plus maxSurge
-	// until its server is gone. Entries of Machines that are gone are dropped with the next write of the set.
+	// RolloutRemovals names Machines that a rollout of the set's deployment removes. The write that adds entries also lowers Replicas by
+	// their number. The set deletes these Machines as it deletes those in Removals. A Machine with an entry counts towards the
+	// deployment's replicas plus maxSurge until its server is gone. The next write of the set drops the entries of Machines that are
+	// gone.
 	// +optional
 	// +kubebuilder:validation:MaxItems=2000
 	// +listType=map
 	// +listMapKey=name
 	RolloutRemovals []Removal `json:"rolloutRemovals,omitempty"`
-	// PlaceholderSeries renames the placeholders of replicas without a Machine, when the set is a node group of its own. Default: 0.
+	// PlaceholderSeries is the number in the names of the placeholders, which stand for replicas without a Node. A new number renames
+	// all placeholders. It is used only when the set is a node group of its own. Default: 0.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	PlaceholderSeries *int32 `json:"placeholderSeries,omitempty"`
@@ -129,14 +132,14 @@ type MachineSetStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=65536
 	Selector string `json:"selector,omitempty"`
-	// LastPlaceholderSeries is as in a deployment's status, where the set belongs to no deployment.
+	// LastPlaceholderSeries has the same meaning as in a deployment's status. It is used only when the set belongs to no deployment.
 	// +optional
 	LastPlaceholderSeries *int32 `json:"lastPlaceholderSeries,omitempty"`
-	// NodeTemplate is the node that a new Machine of this set will become, where the set is a node group of its own.
+	// NodeTemplate is the node that a new Machine of this set will become. It is used only when the set is a node group of its own.
 	// +optional
 	NodeTemplate *NodeTemplate `json:"nodeTemplate,omitempty"`
-	// Backoffs are the failures, such as lack of quota or capacity, for which Machines of the set wait, when the set belongs to no
-	// deployment.
+	// Backoffs are the failures, such as lack of quota or capacity, because of which Machines of the set wait. It is used only when the
+	// set belongs to no deployment.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map
@@ -144,22 +147,23 @@ type MachineSetStatus struct {
 	// +listMapKey=flavor
 	// +listMapKey=zone
 	Backoffs []GroupBackoff `json:"backoffs,omitempty"`
-	// JoinOutcomes is as in a deployment's status, where the set belongs to no deployment.
+	// JoinOutcomes has the same meaning as in a deployment's status. It is used only when the set belongs to no deployment.
 	// +optional
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=atomic
 	JoinOutcomes []JoinOutcome `json:"joinOutcomes,omitempty"`
-	// RecentJoins is as in a deployment's status, where the set belongs to no deployment.
+	// RecentJoins has the same meaning as in a deployment's status. It is used only when the set belongs to no deployment.
 	// +optional
 	// +kubebuilder:validation:MaxLength=10
 	RecentJoins string `json:"recentJoins,omitempty"`
-	// HealthReplacements are the Machines that drover replaces because they are unhealthy, where the set belongs to no deployment.
+	// HealthReplacements are the Machines that drover replaces because they are unhealthy. It is used only when the set belongs to no
+	// deployment.
 	// +optional
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=map
 	// +listMapKey=name
 	HealthReplacements []HealthReplacement `json:"healthReplacements,omitempty"`
-	// Conditions of the set.
+	// Conditions are the conditions of the set.
 	// +optional
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=map

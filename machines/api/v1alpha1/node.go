@@ -6,12 +6,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// controlPlaneRoles are the keys of the labels and taints of control plane Nodes. Kubernetes
-// used the second one before 1.24.
+// controlPlaneRoles are the keys of the labels and taints of control plane Nodes. Kubernetes used the second key before 1.24.
 var controlPlaneRoles = []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"}
 
-// ControlPlaneRole returns a text that names the label or taint by which a Node belongs to the control plane. It returns "" when the Node
-// has none.
+// ControlPlaneRole returns a text that names the label or taint that makes a Node part of the control plane. It returns "" when the Node
+// has no such label or taint.
 func ControlPlaneRole(labels map[string]string, taints []corev1.Taint) string {
 	for _, key := range controlPlaneRoles {
 		if _, there := labels[key]; there {

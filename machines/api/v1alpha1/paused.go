@@ -2,8 +2,8 @@ package v1alpha1
 
 import "strings"
 
-// Paused reports whether all controllers leave an object alone: it has one of the annotations AnnotationPaused and AnnotationPausedCAPI.
-// Only their presence counts, as in Cluster API: the value "false" pauses too.
+// Paused reports whether all controllers leave an object alone because it has one of the annotations AnnotationPaused and
+// AnnotationPausedCAPI. As in Cluster API, only the presence of the annotation counts: even the value "false" pauses the object.
 func Paused(annotations map[string]string) bool {
 	_, ours := annotations[AnnotationPaused]
 	_, capi := annotations[AnnotationPausedCAPI]

@@ -10,7 +10,7 @@ import (
 
 // ProviderConfig is the common part of providerSpec.value, which is the same for every provider and operating system.
 type ProviderConfig struct {
-	// SSHPublicKeys are installed at the first boot, and not reconciled afterwards.
+	// SSHPublicKeys are installed at the first boot. drover does not reconcile them afterwards.
 	SSHPublicKeys []string `json:"sshPublicKeys,omitempty"`
 	CAPublicKey   string   `json:"caPublicKey,omitempty"`
 	// CloudProvider is the name of the provider; openstack is the only one.
@@ -45,9 +45,9 @@ var providerConfigFields = []string{
 	"network", "overwriteCloudConfig",
 }
 
-// ParseProviderConfig reads the common part of a providerSpec.value strictly: keys are matched without regard to case, null means unset,
-// and an unknown key is an *[UnknownFieldError]. It returns an empty config for an empty document. Every error begins with path and the
-// field, for the user.
+// ParseProviderConfig reads the common part of a providerSpec.value strictly: keys match regardless of case, null means unset, and an
+// unknown key is an *[UnknownFieldError]. It returns an empty config for an empty document. The text of every error begins with path and
+// the name of the field.
 func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, error) {
 	fields, err := Fields(path, raw, providerConfigFields, nil)
 	if err != nil {
@@ -77,7 +77,7 @@ func ParseProviderConfig(path string, raw []byte) (*ProviderConfig, error) {
 	return c, nil
 }
 
-// strictly decodes into a type, and returns an error for keys that the type does not have.
+// strictly decodes raw into the value into. It returns an error for keys that the type of into does not have.
 func strictly(raw []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

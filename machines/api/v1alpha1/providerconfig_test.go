@@ -9,7 +9,7 @@ import (
 func TestParseProviderConfigIsStrict(t *testing.T) {
 	for name, tc := range map[string]struct {
 		raw  string
-		want string // part of the error; empty: none
+		want string // part of the error; empty means no error
 	}{
 		"reads the manifest of the documentation":                {`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small"},"operatingSystem":"ubuntu","operatingSystemSpec":{}}`, ""},
 		"matches keys without regard to case":                    {`{"CLOUDPROVIDER":"openstack","OperatingsystemSpec":{}}`, ""},

@@ -10,8 +10,8 @@ const (
 	DefaultServiceAccount = "drover:drover"
 )
 
-// BindReferences returns the kubectl command that allows drover to read Secrets and ConfigMaps of a namespace. serviceAccount is drover's,
-// as namespace:name. Empty: DefaultServiceAccount.
+// BindReferences returns the kubectl command that allows drover to read the Secrets and ConfigMaps of a namespace. serviceAccount is
+// drover's ServiceAccount, as namespace:name; empty means DefaultServiceAccount.
 func BindReferences(serviceAccount, namespace string) string {
 	if serviceAccount == "" {
 		serviceAccount = DefaultServiceAccount

@@ -1,7 +1,7 @@
 package v1alpha1
 
-// MergeRemovals returns list with the entries of more that it lacks, up to MaxRemovals entries. Each name occurs once: an entry of list
-// takes precedence.
+// MergeRemovals returns list, followed by the entries of more that list lacks, up to MaxRemovals entries. Each name occurs once: an
+// entry of list takes precedence.
 func MergeRemovals(list, more []Removal) []Removal {
 	if len(more) == 0 {
 		return list
