@@ -13,18 +13,18 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// certificateEvery is how often the files of the certificate are read.
+// certificateEvery is how often the certificate's files are read.
 const certificateEvery = 10 * time.Second
 
-// certificate holds the server's certificate from its files, which are read again every certificateEvery. The files are not
-// watched: a watch takes one of the host's few inotify instances, and drover must start where none is left.
+// certificate holds the server's certificate and key, which are read from their files again every certificateEvery. The files
+// are not watched: a watch needs one of the host's few inotify instances, and drover must start even where none is left.
 type certificate struct {
 	certFile, keyFile string
 	clock             clock.Clock
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	// read is the content of both files at the last read.
+	// read is the content of both files as last read.
 	read [2][]byte
 }
 
@@ -44,9 +44,9 @@ func (c *certificate) get() *tls.Certificate {
 	return c.current
 }
 
-// reread reads the files and reports whether they hold another certificate than before. On an error, such as a pair that does
-// not match because only one of the files has been replaced yet, the last certificate stays. The error is returned once for the
-// same content.
+// reread reads the files and reports whether their certificate has changed. On an error, certificate keeps the last
+// certificate; this happens, for example, when only one of the files has been replaced yet, so that they do not match. reread
+// returns the error only once for the same content.
 func (c *certificate) reread() (bool, error) {
 	var content [2][]byte
 	for n, name := range []string{c.certFile, c.keyFile} {

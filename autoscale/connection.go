@@ -12,13 +12,13 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// connection is the state that the calls of one connection share, as their peer's AuthInfo.
+// connection is the state that all calls of one connection share. gRPC passes it to each call as the peer's AuthInfo.
 type connection struct {
-	// AuthInfo is the client's part of the handshake.
+	// AuthInfo is the result of the handshake with the client.
 	credentials.AuthInfo
-	// socket is set when the client came through a unix socket, without a certificate.
+	// socket is true when the client came through a unix socket, without a certificate.
 	socket bool
-	// first runs once, at the first call to the service.
+	// first runs once, at the connection's first call to the service.
 	first sync.Once
 }
 
@@ -32,8 +32,8 @@ func connectionOf(ctx context.Context) *connection {
 	return c
 }
 
-// connections are transport credentials that attach a value to each connection. A stats.Handler could do so too, but it is
-// called seven times for each call, which made a steady loop of the autoscaler a third slower.
+// connections are transport credentials that attach a connection value to each connection. A stats.Handler could do this too,
+// but gRPC calls it seven times for each call, which made a steady loop of the autoscaler a third slower.
 type connections struct {
 	credentials.TransportCredentials
 }
@@ -50,7 +50,7 @@ func (c connections) Clone() credentials.TransportCredentials {
 }
 
 // welcome returns when the groups have read what another replica may have written for the client of a call (CA-C36). It waits
-// at the first call of a connection to the service; concurrent calls of the connection wait too, so that none is answered
+// at a connection's first call to the service. Concurrent calls of the connection wait too, so that no call is answered
 // before. The groups bound the time.
 func welcome(ctx context.Context, groups Groups, method string) {
 	c := connectionOf(ctx)

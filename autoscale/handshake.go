@@ -9,16 +9,17 @@ import (
 )
 
 const (
-	// handshakeTimeout is how long a connection may take until its first call can be sent: TLS and the HTTP/2 preface.
+	// handshakeTimeout is how long a connection may take until its first call can be sent. This time includes TLS and the
+	// HTTP/2 preface.
 	handshakeTimeout = 10 * time.Second
-	// mostHandshakes is how many connections may be in their TLS handshake at a time. An autoscaler has one.
+	// mostHandshakes is how many connections may be in their TLS handshake at the same time. An autoscaler needs only one.
 	mostHandshakes = 64
 )
 
-// handshakes are transport credentials that bound the connections in their handshake: any client that can reach the port may
-// open connections without a certificate. One connection more closes the oldest, so that a client which answers still connects.
-// The connections must come from listener, which sees them in the order in which they were accepted; their handshakes do not
-// keep that order.
+// handshakes are transport credentials that limit the number of connections in their handshake, because any client that can
+// reach the port may open connections without a certificate. When a connection exceeds the limit, the oldest is closed, so that
+// a client that completes its handshake can still connect. The connections must come from listener, which sees them in the
+// order in which they were accepted; the order of their handshakes differs.
 type handshakes struct {
 	credentials.TransportCredentials
 	mu   sync.Mutex
@@ -63,7 +64,7 @@ func (h *handshakes) begin(conn net.Conn) {
 	h.open = append(h.open, conn)
 }
 
-// end removes the connection, unless a later one has closed it already.
+// end removes the connection from the list, unless a later connection has already closed it.
 func (h *handshakes) end(conn net.Conn) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -26,7 +26,8 @@ func TestHandshakesAreBounded(t *testing.T) {
 			defer func() { _ = conn.Close() }()
 			silent = append(silent, conn)
 		}
-		// The server accepts in order: when the client's call is answered, every connection before it was accepted.
+		// The server accepts connections in order: when it has answered the client's call, it has accepted every
+		// earlier connection.
 		if err := call(t, address, ours.credentials("autoscaler", ours)); err != nil {
 			t.Errorf("a client's call: %v", err)
 		}

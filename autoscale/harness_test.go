@@ -21,7 +21,7 @@ import (
 // stub is Groups with fixed answers.
 type stub struct {
 	mu sync.Mutex
-	// err is the error of everything that can fail.
+	// err is the error of every call that can fail.
 	err       error
 	groups    []model.Listing
 	owner     model.Listing
@@ -29,22 +29,24 @@ type stub struct {
 	instances []model.Instance
 	template  []byte
 	size      int32
-	// settings are a group's options; own is set when it has any. prices is what everything costs; 0 for unknown.
+	// settings are a group's options; own is true when the group has any. prices is the price of everything; 0
+	// means that prices are unknown.
 	settings model.Settings
 	own      bool
 	price    float64
 	pod      *corev1.Pod
 	gpuTypes []string
-	// connections counts the clients that connected. When connecting is set, they wait until it is closed.
+	// connections counts the clients that have connected. When connecting is not nil, they wait until it is
+	// closed.
 	connections int
 	connecting  chan struct{}
-	// defaults, start and end are from the last call; starts counts the autoscalers that have started.
+	// defaults, start and end are arguments of the last call. starts counts the autoscalers that have started.
 	defaults   model.Settings
 	start, end time.Time
 	starts     int
-	// left is how long the last Refresh might have taken; 0 without a limit.
+	// left is how much time the last Refresh had until its deadline; 0 means that it had no deadline.
 	left time.Duration
-	// asked is the argument of the last call.
+	// The fields below are the arguments of the last call.
 	id      string
 	delta   int32
 	nodes   []membership.Node
@@ -148,7 +150,7 @@ func (s *stub) Started() {
 	s.starts++
 }
 
-// serving runs a server until the test ends, and returns its address and a function that stops it.
+// serving runs a server until the test ends. It returns the server's address and a function that stops it.
 func serving(t testing.TB, o Options) (address net.Addr, stop func() error) {
 	t.Helper()
 	if o.Address == "" {
@@ -181,13 +183,13 @@ func serving(t testing.TB, o Options) (address net.Addr, stop func() error) {
 	return s.Addr(), stop
 }
 
-// listens waits until a server listens, at most that long.
+// listens waits until the server listens, for at most within, and reports whether it does.
 func listens(t testing.TB, s *Server, within time.Duration) bool {
 	t.Helper()
 	return eventually(t, within, func() bool { return s.Addr() != nil })
 }
 
-// eventually waits until a condition holds, at most that long.
+// eventually waits until so returns true, for at most within, and reports whether it did.
 func eventually(t testing.TB, within time.Duration, so func() bool) bool {
 	t.Helper()
 	return wait.PollUntilContextTimeout(t.Context(), time.Millisecond, within, true, func(context.Context) (bool, error) {
@@ -215,7 +217,7 @@ func dial(t testing.TB, address net.Addr, creds credentials.TransportCredentials
 	return conn
 }
 
-// connect returns a client of a plaintext server over these groups.
+// connect returns a client of a plaintext server for the groups.
 func connect(t testing.TB, groups Groups) proto.CloudProviderClient {
 	t.Helper()
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})

@@ -10,13 +10,13 @@ import (
 	"syscall"
 )
 
-// unixScheme begins the address of a unix socket.
+// unixScheme is the prefix of the address of a unix socket.
 const unixScheme = "unix://"
 
-// addresses returns the addresses of a list with commas.
+// addresses returns the addresses in a comma-separated list.
 func addresses(list string) []string { return strings.Split(list, ",") }
 
-// checkAddresses returns an error for each address of a list that is neither host:port nor unix:///path.
+// checkAddresses returns an error for each address in list that is neither host:port nor unix:///path.
 func checkAddresses(list string) error {
 	var errs []error
 	for _, address := range addresses(list) {
@@ -33,7 +33,8 @@ func checkAddress(address string) error {
 		case len(path) > longestSocket:
 			return fmt.Errorf("--grpc-address %s: the path of a socket has at most %d bytes, and this one has %d", address, longestSocket, len(path))
 		case strings.Contains(path, ":"):
-			// cluster-autoscaler splits its address at the last colon, and a second one is an error there.
+			// cluster-autoscaler splits its address at the last colon and returns an error when there is
+			// another colon.
 			return fmt.Errorf("--grpc-address %s: cluster-autoscaler takes no path with a colon", address)
 		}
 		return nil
@@ -48,7 +49,7 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// listenAll opens the ports and sockets of a list of addresses: all of them, or none and an error.
+// listenAll opens the ports and sockets of all addresses in list. On an error it opens none.
 func listenAll(ctx context.Context, list string) ([]net.Listener, error) {
 	var open []net.Listener
 	for _, address := range addresses(list) {
@@ -81,7 +82,7 @@ func listen(ctx context.Context, address string) (listener net.Listener, err err
 	return listener, nil
 }
 
-// networked returns the addresses of a list that are not sockets.
+// networked returns the addresses in list that are not unix sockets.
 func networked(list string) (ports []string) {
 	for _, address := range addresses(list) {
 		if !strings.HasPrefix(address, unixScheme) {

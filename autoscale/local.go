@@ -15,8 +15,8 @@ import (
 )
 
 // Local is a connection to the service for a client in the same process, without a socket. Messages are encoded and decoded as
-// on the wire, and each call runs in its caller's goroutine, with the same checks. So a client and the service can run in
-// virtual time, where a goroutine that waits on a socket is never idle.
+// on the wire. Each call runs in its caller's goroutine, with the same checks as over a socket. Thus a client and the service
+// can run in virtual time, in which a goroutine that waits on a socket never counts as idle.
 func (s *Server) Local() grpc.ClientConnInterface {
 	return &local{server: s, service: &service{groups: s.options.Groups, gpuLabel: s.options.GPULabel, gpuTypes: s.options.GPUTypes}}
 }
@@ -42,12 +42,12 @@ func (l *local) Invoke(ctx context.Context, method string, args, reply any, _ ..
 	return status.Errorf(codes.Unimplemented, "unknown method %s", method)
 }
 
-// NewStream returns an error: the protocol has no streams.
+// NewStream returns an error because the protocol has no streams.
 func (l *local) NewStream(_ context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Errorf(codes.Unimplemented, "unknown method %s", method)
 }
 
-// convey copies one message to the other side by encoding and decoding it.
+// convey copies a message to the other side by encoding and decoding it.
 func convey(from, to any) error {
 	codec := encoding.GetCodecV2(encodingproto.Name)
 	raw, err := codec.Marshal(from)

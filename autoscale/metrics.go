@@ -11,15 +11,16 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// calls is the histogram of calls by method and status code. A steady client makes thousands of calls for each change, so the
-// series of a call is looked up once and not each time.
+// calls is the histogram of calls by method and status code. A steady client makes thousands of calls for each change.
+// Therefore the time series of a method and code is looked up only once.
 type calls struct {
 	*prometheus.HistogramVec
-	// known are the series of the protocol's methods, by full name and code; made when first needed.
+	// known holds the time series of the protocol's methods, by full name and code. Each is looked up when it is first
+	// needed.
 	known map[string]*[codes.Unauthenticated + 1]atomic.Pointer[prometheus.Observer]
 }
 
-// newCalls makes the histogram. Most answers take a few microseconds.
+// newCalls makes the histogram. Its buckets start low because most answers take a few microseconds.
 func newCalls(registry prometheus.Registerer) *calls {
 	c := &calls{
 		HistogramVec: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -38,7 +39,7 @@ func newCalls(registry prometheus.Registerer) *calls {
 	return c
 }
 
-// took records a call.
+// took records the duration of a call.
 func (c *calls) took(method string, code codes.Code, elapsed time.Duration) {
 	series := c.known[method]
 	if series == nil || int(code) >= len(series) {

@@ -12,12 +12,12 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// errNoOptions is the answer to most calls of a steady client: four for each node.
+// errNoOptions is the answer to most calls of a steady client, which makes four such calls for each node.
 var errNoOptions = status.Error(codes.Unimplemented, "The group has no options of its own: the autoscaler's flags hold")
 
-// NodeGroupGetOptions returns a group's own options over those of the client, all of them and in both generations of fields,
-// because the client takes zeros literally. Where nothing is overridden it returns an error, so that the client uses its flags:
-// an answer could not carry the startup time, which then would be zero (CA-C90 … C93).
+// NodeGroupGetOptions returns the client's options, overridden by the group's own. The answer has all options, in the fields of
+// both generations, because the client takes zeros literally. For a group without own options it returns an error, so that the
+// client uses its flags: an answer could not carry the startup time, which would then be zero (CA-C90 … C93).
 func (s *service) NodeGroupGetOptions(_ context.Context, r *proto.NodeGroupAutoscalingOptionsRequest) (*proto.NodeGroupAutoscalingOptionsResponse, error) {
 	own, ok := s.groups.Settings(r.GetId(), settings(r.GetDefaults()))
 	if !ok {
@@ -26,7 +26,7 @@ func (s *service) NodeGroupGetOptions(_ context.Context, r *proto.NodeGroupAutos
 	return &proto.NodeGroupAutoscalingOptionsResponse{NodeGroupAutoscalingOptions: options(own, r.GetDefaults())}, nil
 }
 
-// settings reads the client's options, from the newer fields where they are set.
+// settings reads the client's options, from the newer fields where these are set.
 func settings(o *proto.NodeGroupAutoscalingOptions) model.Settings {
 	return model.Settings{
 		UtilizationThreshold:    o.GetScaleDownUtilizationThreshold(),
@@ -46,7 +46,7 @@ func either(newer *durationpb.Duration, older *proto.LegacyDuration) time.Durati
 	return time.Duration(older.GetDuration())
 }
 
-// options fills the fields of both generations; fields that only later releases have are returned as they came.
+// options fills the fields of both generations. Fields that only later releases have are returned as they were received.
 func options(s model.Settings, asked *proto.NodeGroupAutoscalingOptions) *proto.NodeGroupAutoscalingOptions {
 	return &proto.NodeGroupAutoscalingOptions{
 		ScaleDownUtilizationThreshold:    s.UtilizationThreshold,

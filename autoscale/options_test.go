@@ -51,7 +51,7 @@ func TestOptionsOfAGroup(t *testing.T) {
 			if err != nil || s.defaults != want {
 				t.Fatalf("the client's flags arrive as %+v, error %v", s.defaults, err)
 			}
-			// The fields that the client reads in both generations, and its own unknown fields.
+			// Both generations of the fields that the client reads, and its own unknown fields.
 			expected := gproto.Clone(both).(*proto.NodeGroupAutoscalingOptions)
 			expected.MaxNodeStartupDuration, expected.AllowNonAtomicScaleUpToMax = defaults.GetMaxNodeStartupDuration(), defaults.GetAllowNonAtomicScaleUpToMax()
 			if !gproto.Equal(got.GetNodeGroupAutoscalingOptions(), expected) {

@@ -12,7 +12,8 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// PricingNodePrice and PricingPodPrice are asked for with the expander price only (CA-C106, C107).
+// PricingNodePrice and PricingPodPrice are called only by an autoscaler with the price expander
+// (CA-C106, C107).
 func (s *service) PricingNodePrice(_ context.Context, r *proto.PricingNodePriceRequest) (*proto.PricingNodePriceResponse, error) {
 	price, err := s.groups.NodePrice(node(r.GetNode()), when(r.GetStartTimestamp(), r.GetStartTime()), when(r.GetEndTimestamp(), r.GetEndTime()))
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *service) PricingPodPrice(_ context.Context, r *proto.PricingPodPriceReq
 	return &proto.PricingPodPriceResponse{Price: price}, nil
 }
 
-// when returns the time in the newer field if it is set, else in the older; zero when neither is.
+// when returns the time in newer if it is set, or else the time in older; zero when neither is set.
 func when(newer, older *timestamppb.Timestamp) time.Time {
 	switch {
 	case newer != nil:

@@ -68,7 +68,7 @@ func TestServerInAManagerOnARealAPIServer(t *testing.T) {
 	})
 }
 
-// managed runs groups and server in a manager that never becomes leader.
+// managed runs groups and a server in a manager that never becomes leader.
 func managed(t *testing.T, control *kube.Cluster, scheme *runtime.Scheme) *Server {
 	t.Helper()
 	mgr, err := ctrl.NewManager(control.Config, manager.Options{

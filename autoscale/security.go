@@ -7,7 +7,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Validate checks the addresses and the TLS files, which it reads. Its error names the flag.
+// Validate checks the addresses, and reads and checks the TLS files. Its error names the flag.
 func (o Options) Validate() error {
 	o = o.withDefaults()
 	if err := errors.Join(checkAddresses(o.Address), checkSecurity(o)); err != nil || o.SelfSigned || o.plain() {
@@ -27,7 +27,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// plain reports whether everything is served without TLS.
+// plain reports whether all addresses are served without TLS.
 func (o Options) plain() bool { return o.Insecure || len(networked(o.Address)) == 0 }
 
 // checkSecurity returns an error when the options contradict each other, or when they would serve without TLS on an address that

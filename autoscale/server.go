@@ -27,15 +27,15 @@ import (
 )
 
 const (
-	// maxReceive bounds a request: DeleteNodes carries the labels and annotations of each node, PodPrice a whole pod
-	// (CA-C08).
+	// maxReceive bounds the size of a request in bytes. DeleteNodes carries the labels and annotations of each node, and
+	// PodPrice a whole pod (CA-C08).
 	maxReceive = 64 << 20
-	// drain is how long calls that have begun may go on when the server stops.
+	// drain is how long calls that have begun may continue when the server stops.
 	drain = 10 * time.Second
-	// callDeadline bounds a call whose client gave it no deadline.
+	// callDeadline bounds a call whose client set no deadline.
 	callDeadline = 30 * time.Second
-	// idlePing is the time without a call after which the server pings a client, and pingTimeout how long the client has to
-	// answer: a connection whose other end has vanished does not stay.
+	// idlePing is the time without a call after which the server pings a client, and pingTimeout is how long the client has
+	// to answer. Otherwise a connection whose other end has vanished would stay open.
 	idlePing, pingTimeout = 2 * time.Minute, 20 * time.Second
 )
 
@@ -43,49 +43,51 @@ const (
 type Options struct {
 	// Groups are the node groups to serve.
 	Groups Groups
-	// Ready is closed when the answers can be trusted; the port opens only then (CA-C01). Nil: at once.
+	// Ready is closed when the answers can be trusted; the port opens only then (CA-C01). nil means that the port opens
+	// immediately.
 	Ready <-chan struct{}
-	// Address is host:port, unix:///path, or several of them separated by commas. Default: 127.0.0.1:8086. A socket is served
-	// without TLS: its permissions (0660) decide who may call.
+	// Address is host:port, unix:///path, or several of these separated by commas. Default: 127.0.0.1:8086. A unix socket is
+	// served without TLS: its permissions (0660) decide who may call.
 	Address string
-	// Cert, Key and ClientCA are files for mutual TLS: all three, unless SelfSigned or Insecure.
+	// Cert, Key and ClientCA are the files for mutual TLS. All three are required unless SelfSigned or Insecure is set.
 	Cert, Key, ClientCA string
-	// SelfSigned takes the certificates from Certificates instead of files.
+	// SelfSigned uses the certificates of Certificates instead of files.
 	SelfSigned   bool
 	Certificates Certificates
-	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may have. Empty: any certificate that a
-	// trusted authority has signed.
+	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may have. Empty means that any
+	// certificate signed by a trusted authority is accepted.
 	AllowedClients []string
-	// Insecure serves without TLS. Only on loopback; a unix socket needs neither this nor certificates.
+	// Insecure serves without TLS. It is allowed only on loopback. A unix socket needs neither Insecure nor certificates.
 	Insecure bool
 	// Reflection enables gRPC server reflection.
 	Reflection bool
-	// GPULabel is the label of nodes with a GPU; GPUTypes are values of it beside those in the groups' templates.
+	// GPULabel is the label of nodes with a GPU. GPUTypes are values of the label in addition to those in the groups'
+	// templates.
 	GPULabel string
 	GPUTypes []string
-	// Registry registers the metrics. Nil: they are registered nowhere.
+	// Registry registers the metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
 	// Clock is the clock. Default: the real one.
 	Clock clock.Clock
 }
 
-// DefaultAddress is the address without --grpc-address: only an autoscaler in the same pod reaches it.
+// DefaultAddress is the address without --grpc-address. Only an autoscaler in the same pod can reach it.
 const DefaultAddress = "127.0.0.1:8086"
 
-// Server serves node groups to the cluster-autoscaler. It is a runnable of a controller-runtime manager and runs on
-// every replica, leader or not.
+// Server serves node groups to the cluster-autoscaler. It is a runnable of a controller-runtime manager and runs on every
+// replica, whether it leads or not.
 type Server struct {
 	options Options
 	server  *grpc.Server
 	health  *health.Server
-	// files are the certificate files to follow while the server runs; nil when there are none.
+	// files are the certificate files that are read again while the server runs; nil when there are none.
 	files      *files
 	calls      *calls
 	handshakes *handshakes
 	address    atomic.Pointer[net.Addr]
 }
 
-// New checks the options and returns a Server. Nothing is opened yet. Its errors name the wrong flag.
+// New checks the options and returns a Server. It opens no port or socket yet. Its errors name the wrong flag.
 func New(o Options) (*Server, error) {
 	o = o.withDefaults()
 	s := &Server{options: o, health: health.NewServer(), calls: newCalls(o.Registry)}
@@ -93,7 +95,7 @@ func New(o Options) (*Server, error) {
 		grpc.MaxRecvMsgSize(maxReceive),
 		grpc.UnaryInterceptor(s.guard),
 		grpc.StreamInterceptor(s.guardStream),
-		// The autoscaler's client never pings; the pings of any other client are limited.
+		// The autoscaler's client never sends pings; the pings of any other client are limited.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: idlePing, Timeout: pingTimeout}),
 		grpc.ConnectionTimeout(handshakeTimeout),
@@ -113,7 +115,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// credentials returns how connections are secured: by TLS except on sockets, or not at all.
+// credentials returns the transport credentials: TLS except on unix sockets, or no TLS at all.
 func (s *Server) credentials() (credentials.TransportCredentials, error) {
 	plain := insecure.NewCredentials()
 	if err := checkSecurity(s.options); err != nil || s.options.plain() {
@@ -132,7 +134,7 @@ func (s *Server) credentials() (credentials.TransportCredentials, error) {
 // NeedLeaderElection reports false: every replica serves, not only the leader.
 func (s *Server) NeedLeaderElection() bool { return false }
 
-// Addr returns the first address at which the server listens; nil before it does.
+// Addr returns the first address on which the server listens; nil before it listens.
 func (s *Server) Addr() net.Addr {
 	if a := s.address.Load(); a != nil {
 		return *a
@@ -140,7 +142,7 @@ func (s *Server) Addr() net.Addr {
 	return nil
 }
 
-// Start serves until ctx ends, and then finishes the calls that have begun (CA-C04).
+// Start serves until ctx ends. Then it finishes the calls that have begun (CA-C04).
 func (s *Server) Start(ctx context.Context) error {
 	for _, ready := range s.awaited() {
 		select {
@@ -193,7 +195,7 @@ func (s *Server) serve(ctx context.Context, open []net.Listener) error {
 	}
 	s.stop()
 	for range left {
-		// Serve returns this error when the server was stopped before it began.
+		// Serve returns this error when the server was stopped before Serve began.
 		if err := <-ended; !errors.Is(err, grpc.ErrServerStopped) {
 			errs = append(errs, err)
 		}
@@ -201,7 +203,7 @@ func (s *Server) serve(ctx context.Context, open []net.Listener) error {
 	return errors.Join(errs...)
 }
 
-// stop waits for calls that have begun, at most for drain.
+// stop waits for the calls that have begun, for at most drain.
 func (s *Server) stop() {
 	s.health.Shutdown()
 	done := make(chan struct{})
@@ -217,8 +219,8 @@ func (s *Server) stop() {
 	}
 }
 
-// guard runs around every call: it authorizes the client, sets a deadline, makes the first call of a connection wait for the
-// groups, and turns a panic into an error (CA-C11).
+// guard wraps every call: it authorizes the client, sets a deadline, waits for the groups at a connection's first call, and
+// turns a panic into an error (CA-C11).
 func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (resp any, err error) {
 	began := s.options.Clock.Now()
 	defer func() {
@@ -240,7 +242,7 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return next(ctx, req)
 }
 
-// guardStream authorizes the streams of health and reflection.
+// guardStream authorizes the clients of the streams of health and reflection.
 func (s *Server) guardStream(server any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, next grpc.StreamHandler) error {
 	if err := admit(stream.Context(), s.options.AllowedClients); err != nil {
 		return err

@@ -66,7 +66,7 @@ func (a *authority) sign(template *x509.Certificate) (*x509.Certificate, *ecdsa.
 	return cert, key
 }
 
-// files writes a certificate and key with that name, and the authority's certificate, and returns the paths.
+// files writes a certificate for name with its key, and the authority's certificate. It returns the paths.
 func (a *authority) files(dir, name string) (cert, key, ca string) {
 	a.t.Helper()
 	c, k := a.sign(&x509.Certificate{
@@ -88,7 +88,7 @@ func (a *authority) files(dir, name string) (cert, key, ca string) {
 	return cert, key, ca
 }
 
-// credentials are those of a client with that name that trusts the authority.
+// credentials returns the credentials of a client with the given name that trusts the authority trust.
 func (a *authority) credentials(name string, trust *authority) credentials.TransportCredentials {
 	a.t.Helper()
 	cert, key, _ := a.files(a.t.TempDir(), name)
@@ -99,7 +99,8 @@ func (a *authority) credentials(name string, trust *authority) credentials.Trans
 	return trust.trusted(pair)
 }
 
-// trusted are the credentials of a client that trusts the authority and shows these certificates.
+// trusted returns the credentials of a client that trusts the authority and presents the certificates in
+// show.
 func (a *authority) trusted(show ...tls.Certificate) credentials.TransportCredentials {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)

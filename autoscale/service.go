@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// Groups are the node groups that are served: *nodegroup.Groups.
+// Groups is implemented by *nodegroup.Groups, the node groups that are served.
 type Groups interface {
 	Refresh(ctx context.Context) error
 	List() []model.Listing
@@ -65,7 +65,7 @@ func (s *service) NodeGroupForNode(_ context.Context, r *proto.NodeGroupForNodeR
 	return &proto.NodeGroupForNodeResponse{NodeGroup: group(g)}, nil
 }
 
-// GPULabel is asked for once in a client's life, at its start.
+// GPULabel is called once per client, when the client starts.
 func (s *service) GPULabel(context.Context, *proto.GPULabelRequest) (*proto.GPULabelResponse, error) {
 	s.groups.Started()
 	return &proto.GPULabelResponse{Label: s.gpuLabel}, nil
@@ -79,7 +79,7 @@ func (s *service) GetAvailableGPUTypes(context.Context, *proto.GetAvailableGPUTy
 	return &proto.GetAvailableGPUTypesResponse{GpuTypes: types}, nil
 }
 
-// Cleanup changes nothing: the client calls it whenever it ends, also at its upgrades (CA-C03).
+// Cleanup changes nothing, because the client calls it whenever it ends, even for its upgrades (CA-C03).
 func (s *service) Cleanup(context.Context, *proto.CleanupRequest) (*proto.CleanupResponse, error) {
 	return &proto.CleanupResponse{}, nil
 }
@@ -121,15 +121,15 @@ func (s *service) NodeGroupNodes(_ context.Context, r *proto.NodeGroupNodesReque
 	return &proto.NodeGroupNodesResponse{Instances: out}, nil
 }
 
-// NodeGroupTemplateNodeInfo fills the fields of both generations: releases up to 1.34 read the first, and those from
-// 1.34.2 on the second (CA-C10).
+// NodeGroupTemplateNodeInfo fills the fields of both generations: releases up to 1.34 read the first, and releases
+// from 1.34.2 on read the second (CA-C10).
 func (s *service) NodeGroupTemplateNodeInfo(_ context.Context, r *proto.NodeGroupTemplateNodeInfoRequest) (*proto.NodeGroupTemplateNodeInfoResponse, error) {
 	raw, err := s.groups.TemplateNode(r.GetId())
 	if err != nil {
 		return nil, statusOf(err)
 	}
 	if len(raw) == 0 {
-		// An answer without bytes crashes the client.
+		// An empty answer would crash the client.
 		return nil, status.Errorf(codes.Unimplemented, "the resources of a new node of %s are not known", r.GetId())
 	}
 	return &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: raw, NodeBytes: raw}, nil

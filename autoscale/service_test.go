@@ -205,7 +205,7 @@ func TestABigRequestIsAccepted(t *testing.T) {
 	})
 }
 
-// FuzzMessages sends every method arbitrary bytes as its request: no panic may come out of it.
+// FuzzMessages sends arbitrary bytes as the request of every method: no call may panic.
 func FuzzMessages(f *testing.F) {
 	f.Add(0, []byte{})
 	f.Add(1, []byte{0x0a, 0x05, 0x0a, 0x03, 'a', 'b', 'c'})

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// socketMode allows drover's own user and group to call.
+	// socketMode allows only drover's own user and group to call.
 	socketMode = 0o660
 	// directoryMode is the mode of a directory that drover creates for its socket.
 	directoryMode = 0o750
@@ -41,8 +41,8 @@ func listenSocket(ctx context.Context, path string) (net.Listener, error) {
 	return listener, nil
 }
 
-// bindSocket creates the socket. On Linux its file gets the mode of the socket, less the umask, so that no other user can
-// connect before the file's mode is set.
+// bindSocket creates the socket. On Linux the socket's file is created with the socket's mode, reduced by the umask, so that
+// no other user can connect before listenSocket sets the file's mode.
 func bindSocket(ctx context.Context, path string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = syscall.Fchmod(int(fd), socketMode) })
@@ -50,9 +50,9 @@ func bindSocket(ctx context.Context, path string) (net.Listener, error) {
 	return config.Listen(ctx, "unix", path)
 }
 
-// checkDirectory creates the directory of a socket when only that one is missing.
+// checkDirectory creates the directory of a socket, but only if the parent directory exists.
 //
-// Errors: another user could replace drover's socket by one of their own.
+// Errors: another user could replace drover's socket with their own.
 func checkDirectory(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, os.ErrNotExist) {
@@ -73,7 +73,7 @@ func checkDirectory(dir string) error {
 	return nil
 }
 
-// removeStale removes the socket that a killed process has left.
+// removeStale removes the socket that a killed process left behind.
 //
 // Errors: another process serves the socket, or the file is not a socket.
 func removeStale(ctx context.Context, path string) error {

@@ -51,7 +51,7 @@ func TestUnixSocket(t *testing.T) {
 func TestOnlyDroversUserAndGroupMayUseASocket(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		directory string // below the test's own
+		directory string // relative to the test's own directory
 		mode      os.FileMode
 		made      os.FileMode // the directory's mode once the server listens
 	}{
@@ -137,8 +137,8 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			path := tc.make(t, t.TempDir())
 			if strings.Contains(tc.want, "12345") && os.Geteuid() != 0 {
-				// Only root can give a directory away; the directory of the machine's root belongs to another user, too, but to one
-				// that is trusted.
+				// Only root can change the owner of a directory. The machine's root directory also belongs to another user, but
+				// drover trusts that user.
 				return
 			}
 			s, err := New(Options{Groups: &stub{}, Address: unixScheme + path})

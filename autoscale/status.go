@@ -19,7 +19,8 @@ var statusCodes = map[model.Kind]codes.Code{
 	model.Unimplemented:      codes.Unimplemented,
 }
 
-// statusOf returns an error of package nodegroup with the status code of its kind. Any other error becomes Internal.
+// statusOf converts an error of package nodegroup into one with the status code of its kind. Any other error becomes
+// Internal.
 func statusOf(err error) error {
 	if err == nil {
 		return nil

@@ -13,25 +13,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Certificates provide the server's certificate and the authorities that must have signed a client's. Both are read at each
-// connection, so that either can change without a restart (CA-C07).
+// Certificates provide the server's certificate and the authorities that must have signed a client's certificate. The server
+// reads both at each connection, so that either can change without a restart (CA-C07).
 type Certificates interface {
-	// Ready returns a channel that is closed once there are certificates.
+	// Ready returns a channel that is closed when the certificates are available.
 	Ready() <-chan struct{}
 	// Server returns the server's certificate.
 	Server() (*tls.Certificate, error)
-	// Clients returns the authorities of clients.
+	// Clients returns the authorities that must have signed a client's certificate.
 	Clients() (*x509.CertPool, error)
 }
 
-// secured returns the TLS side of the server.
+// secured returns the server's TLS credentials.
 func secured(from Certificates) credentials.TransportCredentials {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return from.Server() },
 		ClientAuth:     tls.RequireAndVerifyClientCert,
 		NextProtos:     []string{"h2"},
-		// A resumed session would be checked against the authorities of its beginning.
+		// A resumed session would be checked against the authorities that were valid when the session began.
 		SessionTicketsDisabled: true,
 	}
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -75,7 +75,7 @@ func (f *files) Ready() <-chan struct{} {
 // Server returns the certificate that was read last.
 func (f *files) Server() (*tls.Certificate, error) { return f.get(), nil }
 
-// Clients reads the file of the authorities.
+// Clients reads the file with the authorities.
 func (f *files) Clients() (*x509.CertPool, error) { return authorities(f.clientCA) }
 
 func authorities(path string) (*x509.CertPool, error) {
@@ -90,9 +90,9 @@ func authorities(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// admit returns nil when the certificate of a call's client has one of the allowed names, as common name, DNS name or URI.
-// Without allowed names every client may call whose certificate the authority signed. On a socket, whose file's permissions let
-// the client in, there are no names.
+// admit returns nil when the certificate of the call's client has one of the allowed names as its common name, DNS name or URI.
+// Without allowed names it accepts every client whose certificate the authority signed. On a unix socket it checks no names,
+// because the permissions of the socket's file have admitted the client.
 //
 // Errors: PermissionDenied.
 func admit(ctx context.Context, allowed []string) error {

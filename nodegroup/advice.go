@@ -25,12 +25,13 @@ const (
 // advisor records Events with warnings.
 type advisor struct {
 	recorder events.EventRecorder
-	// elected is closed once this replica leads; nil when it is the only one.
+	// elected is closed once this replica leads. nil means that this replica is the only one.
 	elected <-chan struct{}
 	join    time.Duration
-	// provision is how long an autoscaler waits for a node, in nanoseconds; 0 while no autoscaler has sent it.
+	// provision is how long an autoscaler waits for a node, in nanoseconds. 0 means that no autoscaler has sent it yet.
 	provision atomic.Int64
-	// recorded holds the warnings of the last advise, by UID of the object. Only advise reads and writes it.
+	// recorded holds the warnings that the last call of advise recorded, by UID of the object. Only advise reads and writes
+	// it.
 	recorded map[types.UID]map[warning]bool
 }
 

@@ -19,15 +19,15 @@ import (
 // settleEvery is the pause before a write with an unknown outcome is sent again.
 const settleEvery = 100 * time.Millisecond
 
-// errConflict is returned when the object has changed since the decision, so that our write was refused.
+// errConflict is returned when the API server refused the write because the object has changed since the decision.
 var errConflict = errors.New("the object has changed")
 
-// commit sends the write and returns the object as written. When the outcome is unknown, it sends the very same write again: if
-// that succeeds, the first one was not applied and no longer can be; if it conflicts, one live read shows whether the first one
-// was the cause (CA-C62).
+// commit sends the write and returns the object as written. When the outcome is unknown, commit sends the same write again. If
+// the second write succeeds, the first one was not applied and can no longer be applied. If the second write conflicts, one
+// live read shows whether the first one was applied (CA-C62).
 //
-// Errors: errConflict; those of Change.Patch; FailedPrecondition for a refusal of the API server; Unavailable when the outcome
-// is still unknown when ctx ends.
+// Errors: errConflict; those of Change.Patch; FailedPrecondition when the API server refuses the write; Unavailable when the
+// outcome is still unknown when ctx ends.
 func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, error) {
 	patch, err := c.Patch(w.clock.Now())
 	if err != nil {
@@ -60,7 +60,7 @@ func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, er
 	}
 }
 
-// settle finds out whether an earlier attempt of the write was applied, and returns the object if it was.
+// settle reads the object to find out whether an earlier attempt of the write was applied. It returns the object if so.
 func (w *writer) settle(ctx context.Context, c resize.Change) (client.Object, error) {
 	owner := c.Group.Owner
 	live := owner.Blank()
@@ -81,7 +81,7 @@ func (w *writer) settle(ctx context.Context, c resize.Change) (client.Object, er
 	return nil, errConflict
 }
 
-// isUnknown reports whether a write may have been applied although it failed. That is so for every error except a refusal by
+// isUnknown reports whether a write that returned err may have been applied. This is true for every error except a refusal by
 // the API server itself.
 func isUnknown(err error) bool {
 	if err == nil || errors.Is(err, errConflict) || model.KindOf(err) != "" {

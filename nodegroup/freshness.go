@@ -19,35 +19,34 @@ import (
 )
 
 const (
-	// staleAfter is how long a watch may be behind the API server before Refresh and writes are refused (CA-C13, C113).
+	// staleAfter is how long a watch may lag behind the API server before Refresh and writes are refused (CA-C13, C113).
 	staleAfter = 30 * time.Second
 	// probeEvery is how often the watches are compared with the API server.
 	probeEvery = 5 * time.Second
-	// leaderlessAfter is how long the lease may be unheld before increases are refused.
+	// leaderlessAfter is how long no replica may hold the lease before increases are refused.
 	leaderlessAfter = time.Minute
 )
 
-// freshness decides whether the snapshot can be trusted. It records whether the API servers answer, and since when the informer
-// caches have lagged behind them.
+// freshness decides whether the snapshot can be trusted. It records whether the API servers answer, and the time since which
+// the informer caches have lagged.
 type freshness struct {
-	// live reads from the control cluster's API server, nodes from that of the target cluster.
+	// live reads from the control cluster's API server, and nodes reads from that of the target cluster.
 	live, nodes client.Reader
 	clock       clock.PassiveClock
 	store       *store
 	reach       *reach.Watch
-	// behind is since when a watch has lagged, in Unix nanoseconds; 0 when none does.
+	// behind is the time since which a watch has lagged, in Unix nanoseconds; 0 when no watch lags.
 	behind atomic.Int64
 
 	// mu guards the fields below.
 	mu sync.Mutex
-	// suspects holds, by kind, an object that the API server has in a newer version than the watch has delivered.
+	// suspects holds, by kind, an object whose newest version the watch has not delivered yet.
 	suspects map[schema.GroupVersionKind]suspect
 	// round counts the comparisons of the informer caches with the API server.
 	round int
 }
 
-// suspect is an object in the version that a live read returned, and the time of that read. object is nil when the read found
-// none.
+// suspect is an object as a live read returned it, and the time of that read. object is nil when the live read did not find it.
 type suspect struct {
 	object client.Object
 	at     time.Time
@@ -63,7 +62,7 @@ func newFreshness(p parts, s *store) *freshness {
 // reached records that the API server of the control cluster has just answered.
 func (f *freshness) reached() { f.reach.AnsweredControl() }
 
-// check returns an error when the snapshot may be wrong: an API server could not be reached for too long, or a watch does not
+// check returns an error when the snapshot may be wrong: an API server has not answered for too long, or a watch does not
 // deliver its changes.
 //
 // Errors: Unavailable.
@@ -77,7 +76,7 @@ func (f *freshness) check() error {
 	return nil
 }
 
-// checkLeader returns an error when no replica leads, so that an increase would not be carried out.
+// checkLeader returns an error when no replica leads, because then no replica would create the Machines of an increase.
 //
 // Errors: Unavailable.
 func (f *freshness) checkLeader() error {
@@ -87,7 +86,7 @@ func (f *freshness) checkLeader() error {
 	return nil
 }
 
-// since returns how long ago a time was; 0 for never.
+// since returns the time that has passed since when; 0 when when is not set.
 func (f *freshness) since(when *atomic.Int64) time.Duration {
 	at := when.Load()
 	if at == 0 {
@@ -112,8 +111,8 @@ func (f *freshness) probe(ctx context.Context) {
 }
 
 // sample reads one object from the API server, of another kind each time. It returns the time of the oldest read whose version
-// the watch has not delivered since; zero when there is none. When a Machine names an existing Node that the cache does not
-// have, the watch of Nodes lags. The caller holds mu.
+// the watch has still not delivered; zero when the watches have delivered all. When a Machine names an existing Node that the
+// cache does not have, the watch of Nodes lags. The caller holds mu.
 func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 	kind := membership.Kinds[f.round%len(membership.Kinds)]
 	snapshot, _ := f.store.latest()
@@ -128,10 +127,11 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 		case !waiting:
 			s = suspect{f.read(ctx, k, known), f.clock.Now()}
 		case snapshot.Index.Object(k, s.object) == nil:
-			// It may have been deleted meanwhile. A watch that never delivered the object does not deliver its deletion either.
+			// The object may have been deleted meanwhile. A watch that never delivered the object does not deliver its deletion
+			// either.
 			s.object = f.read(ctx, k, s.object)
 		}
-		// The watch may have delivered it during the read.
+		// The watch may have delivered the object during the read.
 		snapshot, _ = f.store.latest()
 		if s.object == nil || !snapshot.Index.Misses(k, s.object) {
 			delete(f.suspects, k)
@@ -143,7 +143,7 @@ func (f *freshness) sample(ctx context.Context) (oldest time.Time) {
 	return oldest
 }
 
-// read reads an object's metadata from the API server; nil when that fails or it does not exist.
+// read reads an object's metadata from the API server. It returns nil when the read fails or the object does not exist.
 func (f *freshness) read(ctx context.Context, kind schema.GroupVersionKind, object client.Object) client.Object {
 	reader := f.live
 	if kind == membership.NodeKind {

@@ -33,7 +33,7 @@ func TestIncreasesNeedALeader(t *testing.T) {
 	if err := b.client.Create(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	// pass lets time pass while the API server answers.
+	// pass advances the clock while the API server answers.
 	pass := func(d time.Duration, renewed bool) {
 		t.Helper()
 		for ; d > 0; d -= probeEvery {
@@ -190,8 +190,8 @@ func TestReadsAtRest(t *testing.T) {
 		b := newBench(t, w)
 		b.freeze()
 		touchAll(t, b, &v1alpha1.MachineList{}, "a-19")
-		// The index keeps Machines in 256 parts. A probe takes the next part, and one of its Machines at random. After 100
-		// rounds through all parts one of three Machines is left out once in 10¹⁷ runs.
+		// The index keeps Machines in 256 parts. A probe takes the next part, and one of its Machines at random. The
+		// probability that 100 rounds through all parts leave out one of three Machines is 10⁻¹⁷.
 		for range 100 * 256 * len(membership.Kinds) {
 			if b.probeOnce(t.Context()); b.groups.freshness.behind.Load() != 0 {
 				break
@@ -203,7 +203,7 @@ func TestReadsAtRest(t *testing.T) {
 	})
 }
 
-// touchAll changes a label of every object of a kind on the API server, or of the named ones.
+// touchAll changes a label of the named objects of a kind on the API server, or of all objects when names is empty.
 func touchAll(t *testing.T, b *bench, list client.ObjectList, names ...string) {
 	t.Helper()
 	if err := b.client.List(t.Context(), list); err != nil {

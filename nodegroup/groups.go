@@ -19,12 +19,12 @@ import (
 )
 
 const (
-	// rebuildEvery is the shortest time between two snapshots made after events. rebuildShare bounds the processor time for
-	// them, to one part in so many of one core.
+	// rebuildEvery is the shortest time between two snapshots made after events. rebuildShare limits the processor time for
+	// these snapshots to 1/rebuildShare of one core.
 	rebuildEvery = 20 * time.Millisecond
 	rebuildShare = 4
-	// snapshotAge is how often a snapshot is made without an event: answers also change with time, since some errors are shown
-	// only after a delay (CA-C47).
+	// snapshotAge is how often a snapshot is made without an event. The answers also change with time, since some errors are
+	// shown only after a delay (CA-C47).
 	snapshotAge = 5 * time.Second
 )
 
@@ -32,38 +32,38 @@ const (
 type Options struct {
 	// Control is the cluster of the MachineDeployments, MachineSets and Machines.
 	Control cluster.Cluster
-	// Target is the cluster of the Nodes; Control when there is one cluster.
+	// Target is the cluster of the Nodes. It equals Control when there is only one cluster.
 	Target cluster.Cluster
 	// Clock is the clock. Default: the real one.
 	Clock clock.WithTicker
 	// Discovery selects the objects that may be node groups.
 	Discovery model.Discovery
 	// Reach watches whether the API servers answer and whether a replica leads. Refresh and changes are refused while an API
-	// server does not answer; increases also when no replica has led for a minute, because none would carry them out. The
-	// caller runs it. Default: one without a lease, which Start runs.
+	// server does not answer. Increases are also refused when no replica has led for a minute, because no replica would create
+	// the Machines. The caller runs Reach. Default: a Watch without a lease, which Start runs.
 	Reach *reach.Watch
 	// Elected is closed once this replica leads. Only the leader records Events with warnings about an object. Default: this
 	// replica leads.
 	Elected <-chan struct{}
-	// Prices names a ConfigMap with prices. Default: there are none.
+	// Prices names a ConfigMap with prices. Default: no prices.
 	Prices types.NamespacedName
-	// RestartGuard keeps an autoscaler that has just started from ordering nodes that are already on their way: for at most
-	// this time, until they have come, the maximum of such a group is reported as its size. Default: off.
+	// RestartGuard keeps an autoscaler that has just started from ordering nodes that are already on their way. Until those
+	// nodes have registered, but for at most RestartGuard, the maximum of such a group is reported as its size. Default: off.
 	RestartGuard time.Duration
-	// StartupTaint is the key of the taint that drover removes from a node before it takes pods. Default: there is none.
+	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods. Default: no taint.
 	StartupTaint string
 	// ZeroOrMax passes the annotation zeroormaxnodescaling on to the autoscaler. Default: it is ignored.
 	ZeroOrMax bool
 	// JoinTimeout is how long a server may take to become a node.
 	JoinTimeout time.Duration
-	// GPULabel is the key of the node label with the type of GPU. Default: there is none.
+	// GPULabel is the key of the node label that holds the type of GPU. Default: no label.
 	GPULabel string
 	// Registry registers the metrics. Default: none are registered.
 	Registry prometheus.Registerer
 }
 
-// Groups are the node groups of a cluster. All methods may be called concurrently. Reads are answered from memory. Writes of
-// one group run one after the other, writes of several groups in parallel.
+// Groups are the node groups of a cluster. All methods may be called concurrently. Reads are answered from memory. Writes to
+// the same group run one after the other, writes to different groups in parallel.
 type Groups struct {
 	options   Options
 	source    source
@@ -76,21 +76,21 @@ type Groups struct {
 	prices    *prices
 	metrics   *metrics
 	synced    chan struct{}
-	// reach is run together with the groups; nil when the caller runs it.
+	// reach is run by Start; nil when the caller runs it.
 	reach *reach.Watch
 }
 
 // parts are the clients and the clock that Groups uses.
 type parts struct {
 	source source
-	// live reads objects of the control cluster from its API server, nodes those of the target cluster from that cluster's.
+	// live reads from the control cluster's API server, and nodes reads from that of the target cluster.
 	live, nodes client.Reader
 	writer      client.Client
 	recorder    events.EventRecorder
 	options     Options
 }
 
-// New returns Groups. They answer once Start has synced its caches; until then they answer as if there were no groups.
+// New returns Groups. Until Start has synced the caches, Groups answers as if there were no groups.
 func New(o Options) *Groups {
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -140,17 +140,17 @@ func (g *Groups) NeedLeaderElection() bool { return false }
 // Synced is closed once the caches are synced and the first snapshot is made.
 func (g *Groups) Synced() <-chan struct{} { return g.synced }
 
-// Started records that an autoscaler has just started. It does not know what its predecessor ordered, and from release 1.36 on
-// it orders again for the same pods. With RestartGuard, groups that await nodes are reported as unable to grow until those
-// nodes have come or failed; pods that need more nodes wait as long.
+// Started records that an autoscaler has just started. The new autoscaler does not know what its predecessor ordered, and from
+// release 1.36 on it orders again for the same pods. With RestartGuard, groups that await nodes are therefore reported as
+// unable to grow until those nodes have registered or failed; pods that need more nodes wait that long.
 func (g *Groups) Started() {
 	if g.options.RestartGuard > 0 {
 		g.store.guard(g.options.RestartGuard)
 	}
 }
 
-// Connected records that a client has connected. It returns, within some seconds, when the sizes have been read from the API
-// server or that has failed. The client's first call should be answered after that.
+// Connected records that a client has connected. It returns within a few seconds, when the sizes have been read from the API
+// server or the read has failed. The caller should answer the client's first call only after Connected has returned.
 func (g *Groups) Connected(ctx context.Context) { g.sizes.connected(ctx) }
 
 // Start syncs the caches and follows them until ctx ends.
@@ -175,8 +175,8 @@ func (g *Groups) Start(ctx context.Context) error {
 	return nil
 }
 
-// follow makes a new snapshot after events, not more often than rebuildEvery and rebuildShare allow, and every snapshotAge
-// without any.
+// follow makes a new snapshot after events, but not more often than rebuildEvery and rebuildShare allow. Without events it
+// makes one every snapshotAge.
 func (g *Groups) follow(ctx context.Context) {
 	pause := g.options.Clock.NewTimer(rebuildEvery)
 	defer pause.Stop()
@@ -190,7 +190,7 @@ func (g *Groups) follow(ctx context.Context) {
 		case <-tick.C():
 		}
 		began := g.options.Clock.Now()
-		// The next Refresh returns the error: it runs into the same one.
+		// The next Refresh returns the error, because it meets the same one.
 		_ = g.store.renew(false)
 		g.advisor.advise(g.store.published())
 		took := g.options.Clock.Since(began)
@@ -204,8 +204,8 @@ func (g *Groups) follow(ctx context.Context) {
 	}
 }
 
-// probe, once in probeEvery, checks that the watches deliver what the API server has, reads the prices, and drops the metrics
-// of deleted groups.
+// probe runs once per probeEvery. It checks that the watches deliver what the API server has, reads the prices, and drops the
+// metrics of deleted groups.
 func (g *Groups) probe(ctx context.Context) {
 	tick := g.options.Clock.NewTicker(probeEvery)
 	defer tick.Stop()

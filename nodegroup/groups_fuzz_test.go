@@ -8,8 +8,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// FuzzCalls sends arbitrary arguments to all calls: nothing may panic, and nothing may be written for a node or group that does
-// not exist.
+// FuzzCalls sends arbitrary arguments to all calls: no call may panic, and none may write to the cluster.
 func FuzzCalls(f *testing.F) {
 	f.Add("", "", "", "", "", int32(0))
 	f.Add("MachineDeployment/kube-system/a", "a-2", "openstack:///11111111-0000-4000-8000-0000000000a2", "k8s.io/cluster-autoscaler/fake-node-reason", "unregistered", int32(1<<31-1))
@@ -27,7 +26,7 @@ func FuzzCalls(f *testing.F) {
 		_, _ = b.groups.TargetSize(id)
 		_, _ = b.groups.Instances(id)
 		_, _ = b.groups.TemplateNode(id)
-		// The group's minimum equals its maximum, so that no valid call can write anything either.
+		// The group's minimum equals its maximum, so that even a valid call cannot write.
 		_ = b.groups.IncreaseSize(t.Context(), id, delta)
 		_ = b.groups.DecreaseTargetSize(t.Context(), id, delta)
 		_ = b.groups.DeleteNodes(t.Context(), id, []membership.Node{n})

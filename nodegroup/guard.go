@@ -6,18 +6,18 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// settledAfter is how long the guard stays after pods can run on the last awaited node: the autoscaler lists pods before it
-// asks drover, and the scheduler needs a moment.
+// settledAfter is how long the guard stays after pods can run on the last awaited node. The autoscaler lists pods before it
+// calls drover, and the scheduler needs a moment.
 const settledAfter = 5 * time.Second
 
 // guard keeps a group from growing after the restart of an autoscaler.
 type guard struct {
-	// end is when it ends in any case; since is when nothing was awaited any more.
+	// end is when the guard ends in any case. since is the time since which no node has been awaited.
 	end, since time.Time
 }
 
 // over reports whether all awaited nodes have been usable for settledAfter. A node that has only registered is still awaited:
-// its pods are pending until they can run on it, and the autoscaler would order again for them.
+// its pods are pending until they can run on the node, and the autoscaler would order again for those pods.
 func (w *guard) over(g *model.Group, now time.Time) bool {
 	if g.Coming > 0 {
 		w.since = time.Time{}
@@ -29,7 +29,7 @@ func (w *guard) over(g *model.Group, now time.Time) bool {
 	return now.Sub(w.since) >= settledAfter
 }
 
-// guard keeps the groups that await nodes from growing, for at most that time.
+// guard keeps the groups that await nodes from growing, for at most the time most.
 func (s *store) guard(most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,8 +42,8 @@ func (s *store) guard(most time.Duration) {
 	s.view.Store(model.NewView(published, now, s.guards(now)))
 }
 
-// guards returns the ids of the groups to be reported as unable to grow, and drops the guards that are over. The caller holds
-// mu.
+// guards returns the ids of the groups to be reported as unable to grow, and drops the guards that have ended. The caller
+// holds mu.
 func (s *store) guards(now time.Time) map[string]bool {
 	out := make(map[string]bool, len(s.guarded))
 	for id, watch := range s.guarded {

@@ -26,26 +26,26 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// bench is Groups over a client in memory.
+// bench is Groups on a client in memory.
 type bench struct {
 	t        testing.TB
 	client   client.WithWatch
 	groups   *Groups
 	clock    *clocktesting.FakeClock
 	recorder *events.FakeRecorder
-	// patches and gets count the calls to the API server; reads of caches are not among them.
+	// patches and gets count the calls to the API server; reads from caches are not counted.
 	patches, gets atomic.Int32
-	// lists counts the complete lists from the API server itself; unlistable is the error that they fail with. firsts counts
-	// the lists of one object.
+	// lists counts the complete lists that the API server itself served; unlistable is the error that such a list returns.
+	// firsts counts the lists limited to one object.
 	lists      atomic.Int32
 	firsts     atomic.Int32
 	unlistable error
 	// beforePatch may answer instead of the API server.
 	beforePatch func(n int32) error
 	options     Options
-	// lease names the lease of the leader; empty for none.
+	// lease names the lease of the leader; empty when there is no lease.
 	lease types.NamespacedName
-	// frozen makes the watches deliver nothing. sent holds what they have delivered, by kind and name.
+	// While frozen is true, the watches deliver nothing. sent holds what they have delivered, by kind and name.
 	frozen bool
 	sent   map[string]client.Object
 }
@@ -64,7 +64,7 @@ func newBench(t testing.TB, w *pools.World, options ...Options) *bench {
 	return newBenchWithLease(t, w, types.NamespacedName{}, options...)
 }
 
-// newBenchWithLease returns a bench whose leader holds a lease.
+// newBenchWithLease returns a bench whose leader holds the given lease.
 func newBenchWithLease(t testing.TB, w *pools.World, lease types.NamespacedName, options ...Options) *bench {
 	t.Helper()
 	b := &bench{t: t, clock: clocktesting.NewFakeClock(pools.Noon), recorder: events.NewFakeRecorder(10_000), lease: lease}
@@ -78,7 +78,7 @@ func newBenchWithLease(t testing.TB, w *pools.World, lease types.NamespacedName,
 	b.options.Reach = b.reach()
 	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, options: b.options})
 	b.groups.freshness.reached()
-	// This replica has just been asked.
+	// As if the autoscaler had just called this replica of drover.
 	b.groups.sizes.served.Store(pools.Noon.UnixNano())
 	b.watch()
 	if err := b.groups.store.renew(true); err != nil {
@@ -87,12 +87,12 @@ func newBenchWithLease(t testing.TB, w *pools.World, lease types.NamespacedName,
 	return b
 }
 
-// reach returns a check of whether the API server answers.
+// reach returns a reach.Watch that checks whether the API server answers.
 func (b *bench) reach() *reach.Watch {
 	return reach.New(reach.Options{Control: listing{b.client, b}, Clock: b.clock, Lease: b.lease})
 }
 
-// listing reads the API server itself, past the caches.
+// listing reads from the API server itself instead of the caches.
 type listing struct {
 	client.Reader
 	b *bench
@@ -127,7 +127,7 @@ func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 
 func (b *bench) start(context.Context, func(membership.Event)) error { return nil }
 
-// watch delivers what has changed on the API server since the last time, as informers do.
+// watch delivers what has changed on the API server since its previous call, as informers do.
 func (b *bench) watch() {
 	b.t.Helper()
 	if b.frozen {
@@ -166,7 +166,7 @@ func (b *bench) probeAll() {
 	}
 }
 
-// probeOnce checks whether the API server answers, and whether the watches deliver what it has.
+// probeOnce checks whether the API server answers, and whether the watches deliver what the API server has.
 func (b *bench) probeOnce(ctx context.Context) {
 	b.groups.options.Reach.Probe(ctx)
 	b.groups.probeOnce(ctx)
@@ -193,7 +193,7 @@ func (b *bench) deployment(p *pools.Pool) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// expect compares the API server's object with a size and a list of removals.
+// expect compares the size and the removals of the pool's object on the API server with replicas and removals.
 func (b *bench) expect(p *pools.Pool, replicas int32, removals ...string) {
 	b.t.Helper()
 	d := b.deployment(p)

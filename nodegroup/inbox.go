@@ -6,11 +6,11 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// inbox holds the events that no snapshot has seen yet.
+// inbox holds the events that are not in a snapshot yet.
 type inbox struct {
 	mu     sync.Mutex
 	events []membership.Event
-	// bell holds a value while there are events.
+	// bell holds a value while the inbox holds events.
 	bell chan struct{}
 }
 

@@ -16,18 +16,20 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
-// liveReader reads Nodes and Machines from the API server itself, before a Machine is removed that the caches may show wrongly.
+// liveReader reads Nodes and Machines from the API server itself, before drover removes a Machine whose state in the caches may
+// be wrong.
 type liveReader struct {
-	// control is the cluster of the Machines, target that of the Nodes.
+	// control is the cluster of the Machines, target the cluster of the Nodes.
 	control, target client.Reader
 	startupTaint    string
 	// cloud reads the Machines' provider specs.
 	cloud cloud.Provider
 }
 
-// read reads the state of Machines that the autoscaler takes for never registered although they name a Node. A Machine whose
-// Node exists and only the cache lacks must not be removed (CA-C70). A Machine whose node is reported as not registered because
-// it had not started must not be removed if the node has started meanwhile. Both are rare; all other calls read nothing.
+// read reads the state of Machines that name a Node although the autoscaler believes that they never registered. drover must
+// not remove a Machine whose Node exists and is only missing in the cache (CA-C70). Nor may it remove a Machine that was
+// reported as not registered because its node had not started, if the node has started meanwhile. Both cases are rare; for all
+// other calls read makes no request.
 //
 // Errors: Unavailable.
 func (l liveReader) read(ctx context.Context, s *model.Snapshot, nodes []membership.Node) (resize.Live, error) {
@@ -56,7 +58,7 @@ func (l liveReader) read(ctx context.Context, s *model.Snapshot, nodes []members
 	return facts, nil
 }
 
-// hasStarted reports whether a member's node has started: its Machine's phase is Running, or pods can run on the node.
+// hasStarted reports whether a member's node has started: the Machine's phase is Running, or pods can run on the node.
 func (l liveReader) hasStarted(ctx context.Context, m *membership.Member) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()
@@ -71,8 +73,8 @@ func (l liveReader) hasStarted(ctx context.Context, m *membership.Member) (bool,
 	return takesPods || !membership.NewMember(l.cloud, machine).WithNode(node, m.ProviderID).Starting(), nil
 }
 
-// nodeExists reports whether the Node that a Machine names exists. One with another UID was deleted and has registered again,
-// because names of Machines are not reused.
+// nodeExists reports whether the Node that a Machine names exists. A Node with another UID counts, too: the Node was deleted
+// and has registered again, because names of Machines are not reused.
 func (l liveReader) nodeExists(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, writeDeadline)
 	defer cancel()

@@ -17,7 +17,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// unseen returns a group of two with one Machine whose Node has registered and is missing in the cache.
+// unseen returns a group of two Machines. The Node of one Machine has registered, but the cache does
+// not have it.
 func unseen(t *testing.T) (*bench, *pools.Pool, *corev1.Node) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 5)
@@ -92,7 +93,7 @@ func TestDeleteNodesReadsANodeThatTheCacheLacks(t *testing.T) {
 	})
 }
 
-// unreadable is an API server on which every Get fails.
+// unreadable is an API server that fails every Get.
 type unreadable struct{ client.Reader }
 
 func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

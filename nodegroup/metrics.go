@@ -19,17 +19,17 @@ type metrics struct {
 	moved   *prometheus.CounterVec
 
 	mu sync.Mutex
-	// counted holds the groups for which changes were counted.
+	// counted holds the counted calls, by id of the group.
 	counted map[string]*counted
 }
 
-// counted holds the calls that have changed a group, and when the last one did.
+// counted holds the numbers of calls that have changed a group, and the time of the last such call.
 type counted struct {
 	calls map[string]bool
 	last  time.Time
 }
 
-// keepSeries is how long the counters of a deleted group stay after its last change.
+// keepSeries is how long the counters of a deleted group are kept after its last change.
 const keepSeries = 30 * time.Minute
 
 var (
@@ -62,7 +62,8 @@ func newMetrics() *metrics {
 	}
 }
 
-// register registers the metrics, and those of each group as the store has it; a nil registry registers nothing.
+// register registers the metrics of the package, and the metrics of each group in the store. It does nothing
+// when registry is nil.
 func (m *metrics) register(registry prometheus.Registerer, s *store) {
 	if registry != nil {
 		registry.MustRegister(collector{s}, m.build, m.unsound, m.changes, m.refused, m.moved)
@@ -71,7 +72,7 @@ func (m *metrics) register(registry prometheus.Registerer, s *store) {
 
 func (m *metrics) built(took time.Duration) { m.build.Observe(took.Seconds()) }
 
-// changed counts a write that took a group from one size to another.
+// changed counts a write that changed a group's size from before to after.
 func (m *metrics) changed(group, call string, before, after int32, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -87,7 +88,7 @@ func (m *metrics) changed(group, call string, before, after int32, now time.Time
 	}
 }
 
-// sweep drops the counters of groups that no longer exist and were not changed for keepSeries.
+// sweep drops the counters of groups that no longer exist and have not been changed for keepSeries.
 func (m *metrics) sweep(living map[string]*model.Group, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

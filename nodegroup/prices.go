@@ -21,12 +21,12 @@ type prices struct {
 	live client.Reader
 	// configMap has an empty name when there are no prices.
 	configMap types.NamespacedName
-	// current is nil until prices have been read; trouble is the text of the last error.
+	// current is nil until prices have been read. trouble is the text of the last error.
 	current atomic.Pointer[price.Prices]
 	trouble atomic.Pointer[string]
 }
 
-// read reads the ConfigMap. While it cannot be read, the last prices hold.
+// read reads the ConfigMap. When it cannot be read, the last prices stay in use.
 func (p *prices) read(ctx context.Context) {
 	if p.configMap.Name == "" {
 		return
@@ -50,7 +50,7 @@ func (p *prices) fetch(ctx context.Context) (*price.Prices, error) {
 	return next, nil
 }
 
-// note logs an error of the prices when it changes.
+// note logs an error of reading the prices, but only when the error changes.
 func (p *prices) note(ctx context.Context, err error) {
 	var text string
 	if err != nil {

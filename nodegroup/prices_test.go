@@ -18,7 +18,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// priced returns a cluster with these prices and one group of flavor m1, with 2 CPUs and 8 GiB.
+// priced returns a cluster with the prices in text and one group of flavor m1, which has 2 CPUs and
+// 8 GiB.
 func priced(t *testing.T, text string) (*bench, *pools.Pool) {
 	t.Helper()
 	w := pools.NewWorld()

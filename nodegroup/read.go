@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Refresh begins a loop of the autoscaler: it takes a new list of groups. It is the only read that fails when the state cannot
-// be trusted, because a loop that is skipped does no harm (CA-C13). Only after a pause without a Refresh or a change it reads
+// Refresh begins a loop of the autoscaler: it makes a new list of groups. It is the only read that fails when the state cannot
+// be trusted, because a skipped loop does no harm (CA-C13). Only after a pause without a Refresh or a change, Refresh reads
 // the sizes from the API server: another replica may have changed them meanwhile.
 //
 // Errors: Unavailable.
@@ -28,11 +28,12 @@ func (g *Groups) Refresh(ctx context.Context) error {
 	return g.store.renew(true)
 }
 
-// List returns the node groups in the order of their ids. The set changes only at a Refresh, or after a minute without one.
+// List returns the node groups in the order of their ids. The set of groups changes only at a Refresh, or after a minute
+// without one.
 func (g *Groups) List() []model.Listing { return g.store.current().List() }
 
-// ForNode returns the group that a node belongs to; false for a foreign node, for one whose Machine is being removed, and for
-// one of a group that is not listed (CA-C25 … C35).
+// ForNode returns the group that a node belongs to. It returns false for a foreign node, for a node whose Machine is being
+// removed, and for a node of a group that is not listed (CA-C25 … C35).
 func (g *Groups) ForNode(n membership.Node) (model.Listing, bool) {
 	return g.store.current().ForNode(n)
 }
@@ -49,7 +50,7 @@ func (g *Groups) TargetSize(id string) (int32, error) {
 	return e.Target, nil
 }
 
-// Instances returns a group's instances, as many as fit into one answer (CA-C38 … C55).
+// Instances returns the group's instances, as many as fit into one answer (CA-C38 … C55).
 //
 // Errors: NotFound.
 func (g *Groups) Instances(id string) ([]model.Instance, error) {
@@ -62,7 +63,7 @@ func (g *Groups) Instances(id string) ([]model.Instance, error) {
 
 // TemplateNode returns the encoded v1.Node that a new instance of the group would become.
 //
-// Errors: NotFound; Unimplemented while it is not known (CA-C98).
+// Errors: NotFound; Unimplemented while the node is not known (CA-C98).
 func (g *Groups) TemplateNode(id string) ([]byte, error) {
 	e, err := g.store.entry(id)
 	if err != nil {
@@ -74,10 +75,11 @@ func (g *Groups) TemplateNode(id string) ([]byte, error) {
 	return e.Template, nil
 }
 
-// Settings returns the autoscaler's options with the group's own options in their place; false when the autoscaler's flags
-// hold. The flags hold for every group without option annotations, and for every autoscaler that does not send its provision
-// time: up to 1.28 it has no field for it and would read an answer as a provision time of zero. It never fails: when the
-// autoscaler cannot read the options of a group that grows, it forgets the order and makes it again (CA-C90 … C96).
+// Settings returns the autoscaler's options, overridden by the group's own. It returns false when the autoscaler's flags
+// apply: to every group without option annotations, and to every autoscaler that does not send its provision time. An
+// autoscaler up to 1.28 has no field for the provision time and would read an answer as a provision time of zero. Settings
+// never fails: when the autoscaler cannot read the options of a growing group, it forgets the increase and requests it again
+// (CA-C90 … C96).
 func (g *Groups) Settings(id string, defaults model.Settings) (model.Settings, bool) {
 	if defaults.ProvisionTime <= 0 {
 		return model.Settings{}, false
@@ -90,8 +92,8 @@ func (g *Groups) Settings(id string, defaults model.Settings) (model.Settings, b
 	return e.Options.Over(defaults), true
 }
 
-// NodePrice returns the price of a node from start to end. It may be a node of a group, a template, or an unknown node, which
-// costs as much as the dearest known node, so that it is not preferred.
+// NodePrice returns the price of a node from start to end. The node may belong to a group, be a template, or be unknown. An
+// unknown node costs as much as the most expensive known node, so that the autoscaler does not prefer it.
 //
 // Errors: Unimplemented without prices (CA-C106).
 func (g *Groups) NodePrice(n membership.Node, start, end time.Time) (float64, error) {
@@ -124,7 +126,7 @@ func noPrices() error {
 	return model.Refusef(model.Unimplemented, "there are no prices (--prices-configmap): the autoscaler must not be run with --expander=price")
 }
 
-// GPUTypes returns the values that the GPU label has in the groups' templates, sorted. It never fails (CA-C105).
+// GPUTypes returns the values of the GPU label in the groups' templates, sorted. It never fails (CA-C105).
 func (g *Groups) GPUTypes() []string {
 	key := g.options.GPULabel
 	if key == "" {

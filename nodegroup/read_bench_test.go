@@ -37,8 +37,8 @@ func BenchmarkReads(b *testing.B) {
 	})
 }
 
-// BenchmarkForNode_CAPI_1_CAPI_2 asks for the group of every node, and of as many foreign nodes: below a millisecond for 99 of
-// 100, without a call to the API server.
+// BenchmarkForNode_CAPI_1_CAPI_2 calls ForNode for every node, and for as many foreign nodes. 99 of 100 calls must take less
+// than a millisecond, and none may call the API server.
 func BenchmarkForNode_CAPI_1_CAPI_2(b *testing.B) {
 	w := pools.Large(5000, 100)
 	bench := newBench(b, w)
@@ -69,7 +69,7 @@ func BenchmarkForNode_CAPI_1_CAPI_2(b *testing.B) {
 	}
 }
 
-// BenchmarkRefresh_CA_C16 measures a Refresh after which nothing has changed.
+// BenchmarkRefresh_CA_C16 measures a Refresh when nothing has changed.
 func BenchmarkRefresh_CA_C16(b *testing.B) {
 	bench := newBench(b, pools.Large(15_000, 500))
 	for b.Loop() {

@@ -8,10 +8,10 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/resize"
 )
 
-// IncreaseSize adds delta to a group's size as the API server has it, in one conditional write.
+// IncreaseSize adds delta to the group's size on the API server, in one conditional write.
 //
-// Errors: InvalidArgument for a delta that is not positive; NotFound; FailedPrecondition when the size would be above the
-// maximum, or the group is paused, frozen or being deleted (nothing changed); Unavailable (CA-C56 … C64).
+// Errors: InvalidArgument when delta is not positive; NotFound; FailedPrecondition when the size would be above the maximum,
+// or the group is paused, frozen or being deleted (nothing changed); Unavailable (CA-C56 … C64).
 func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error {
 	if delta <= 0 {
 		return model.Refusef(model.InvalidArgument, "increasing %s by %d: the delta must be positive", id, delta)
@@ -19,12 +19,12 @@ func (g *Groups) IncreaseSize(ctx context.Context, id string, delta int32) error
 	return g.writer.resize(ctx, id, request{reason: "IncreasedSize", grows: true, decision: resize.Increase{Delta: delta}})
 }
 
-// DeleteNodes removes exactly the Machines of these nodes and lowers the size by as many, in one conditional write, all or
-// none. Nodes that are named again change nothing.
+// DeleteNodes removes exactly the Machines of the nodes and lowers the size by their number, in one conditional write, all or
+// none. Naming a node again changes nothing.
 //
-// Errors: InvalidArgument for a call that names nothing; NotFound; FailedPrecondition for a node of another group or of none,
-// for one that has registered meanwhile, and for a working node at the minimum (nothing changed); ResourceExhausted when the
-// list of removals is full; Unavailable (CA-C65 … C82).
+// Errors: InvalidArgument when nodes is empty; NotFound; FailedPrecondition for a node that is in another group or in none,
+// for a node that has registered meanwhile, and for a working node at the minimum (nothing changed); ResourceExhausted when
+// the list of removals is full; Unavailable (CA-C65 … C82).
 func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []membership.Node) error {
 	if len(nodes) == 0 {
 		return model.Refusef(model.InvalidArgument, "removing from %s: the request names no node", id)
@@ -43,10 +43,10 @@ func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []membership.
 	return g.writer.resize(ctx, id, request{reason: reason, decision: resize.Removal{Nodes: nodes, Live: live}})
 }
 
-// DecreaseTargetSize takes back up to -delta requests for nodes: replicas without a Machine and Machines without a node. It
-// never touches a registered node, and takes back less when fewer are open (CA-C83 … C89).
+// DecreaseTargetSize takes back up to -delta replicas without a node: those without a Machine, and Machines without a node.
+// It never touches a registered node, and takes back less when there are fewer such replicas (CA-C83 … C89).
 //
-// Errors: InvalidArgument for a delta that is not negative; NotFound; Unavailable.
+// Errors: InvalidArgument when delta is not negative; NotFound; Unavailable.
 func (g *Groups) DecreaseTargetSize(ctx context.Context, id string, delta int32) error {
 	if delta >= 0 {
 		return model.Refusef(model.InvalidArgument, "decreasing %s by %d: the delta must be negative", id, delta)

@@ -12,8 +12,9 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// BenchmarkOrders_CA_C59 makes 200 increases of one group at once, on a real API server. It compares them with a bare client
-// that makes as many conditional writes, one after the other. No increase may be lost, and each is one write.
+// BenchmarkOrders_CA_C59 makes 200 concurrent increases of one group, on a real API server. It compares them with a bare
+// client that makes the same number of conditional writes, one after the other. No increase may be lost, and each must be
+// one write.
 func BenchmarkOrders_CA_C59(b *testing.B) {
 	const orders = 200
 	s := newSite(b)
@@ -49,7 +50,7 @@ func BenchmarkOrders_CA_C59(b *testing.B) {
 	b.ReportMetric(float64(ofDrover)/float64(ofFloor), "ratio")
 }
 
-// bareWrites lowers a deployment by that many, one at a time, each write conditional on the one before.
+// bareWrites lowers the deployment's size by times, one at a time. Each write is conditional on the previous one.
 func bareWrites(b *testing.B, c client.Client, d *v1alpha1.MachineDeployment, times int) time.Duration {
 	began := time.Now()
 	for range times {

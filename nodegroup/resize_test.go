@@ -168,7 +168,7 @@ func TestParallelCallsOnOneGroup(t *testing.T) {
 	})
 }
 
-// errLost is the error of a write whose answer was lost.
+// errLost is the error of a write whose answer is lost.
 var errLost = errors.New("connection reset by peer")
 
 func TestAWriteWithAnUnknownOutcome(t *testing.T) {

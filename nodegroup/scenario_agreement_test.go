@@ -138,7 +138,7 @@ func TestARemovalWaitsForNothing(t *testing.T) {
 	p := w.Pool("a", 3, 0, 9)
 	_, n := p.Node("a-1")
 	b := newBench(t, w)
-	// The API server is as slow as it can be: two conflicts, and an answer that is lost.
+	// The API server behaves badly: two conflicts, and an answer that is lost.
 	var ours int32
 	b.beforePatch = func(call int32) error {
 		switch call {

@@ -18,7 +18,8 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// setMaximum sets the maximum of spec.replicas in the schema of MachineDeployments. nil removes it, as in older schemas.
+// setMaximum sets the maximum of spec.replicas in the schema of MachineDeployments. With nil it removes the maximum, as
+// in older schemas.
 func (s *site) setMaximum(maximum any) {
 	s.t.Helper()
 	crd := &unstructured.Unstructured{}
@@ -41,7 +42,7 @@ func (s *site) setMaximum(maximum any) {
 	}
 }
 
-// heap returns how many bytes of the heap are in use, after a collection.
+// heap returns how many bytes of the heap are in use after a garbage collection.
 func heap() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -49,7 +50,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestASizeBeyondTheMaximumOnARealAPIServer stores an absurd size under a schema without a maximum, as older ones are.
+// TestASizeBeyondTheMaximumOnARealAPIServer stores an absurd size under a schema without a maximum, as in older schemas.
 func TestASizeBeyondTheMaximumOnARealAPIServer(t *testing.T) {
 	s := newSite(t)
 	s.setMaximum(nil)

@@ -28,7 +28,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// lossy is a RoundTripper that loses the answers to the next requests that change a MachineDeployment.
+// lossy is a RoundTripper that can drop the answers to the next requests that change a MachineDeployment.
 type lossy struct {
 	http.RoundTripper
 	lose atomic.Int32
@@ -43,7 +43,7 @@ func (l *lossy) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// site is a real API server with drover's kinds, and Groups that follow it.
+// site is a real API server with drover's kinds, and Groups that follow its objects.
 type site struct {
 	t      testing.TB
 	client client.Client
@@ -94,7 +94,7 @@ func newSite(t testing.TB) *site {
 	return s
 }
 
-// sized creates a deployment of that size with bounds.
+// sized creates a deployment with bounds and the given size.
 func (s *site) sized(name string, size int32) *v1alpha1.MachineDeployment {
 	s.t.Helper()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name}}
@@ -106,7 +106,8 @@ func (s *site) sized(name string, size int32) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// pool creates a deployment with a set and that many Machines with nodes, and waits until Groups has all of them.
+// pool creates a deployment of the given size, with a set and Machines with nodes. It waits until Groups has all
+// of these.
 func (s *site) pool(name string, size int32) []membership.Node {
 	s.t.Helper()
 	d := s.sized(name, size)

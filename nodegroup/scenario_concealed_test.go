@@ -24,7 +24,7 @@ func inPhase(phase v1alpha1.MachinePhase, ready corev1.ConditionStatus) func(*v1
 	}
 }
 
-// joinedOnly is a change that makes a Machine one whose node has registered and has not started.
+// joinedOnly changes a Machine into one whose node has registered but not started.
 var joinedOnly = inPhase(v1alpha1.PhaseJoined, corev1.ConditionFalse)
 
 // withOption sets an autoscaling option on a pool.

@@ -80,8 +80,8 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// machines waits until there are exactly that many Machines that are not being deleted, and returns their names. Machines that
-// are being deleted keep their finalizer here, because no Machine controller runs.
+// machines waits until exactly want Machines exist that are not being deleted, and returns their names. Machines that are
+// being deleted keep their finalizer here, because no Machine controller runs.
 func (h *house) machines(t *testing.T, want int) []string {
 	t.Helper()
 	var names []string
@@ -105,7 +105,7 @@ func (h *house) machines(t *testing.T, want int) []string {
 	return names
 }
 
-// join puts a server and a registered node on a Machine, and waits until Groups has both.
+// join gives a Machine a server and a registered node, and waits until Groups knows both.
 func (h *house) join(name string) membership.Node {
 	h.t.Helper()
 	sum := sha256.Sum256([]byte(name))

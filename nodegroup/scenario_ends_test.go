@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// seriesIn returns how many series a registry has.
+// seriesIn returns the number of time series in a registry.
 func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -50,7 +50,8 @@ func TestNothingIsKeptOfADeletedGroup(t *testing.T) {
 		}
 		b.clock.Step(31 * time.Minute)
 		b.probeOnce(t.Context())
-		// The five gauges of the deleted group are gone as well; two counters belong to the group that never existed.
+		// The five gauges of the deleted group have been dropped as well. Two counters belong to the group that never
+		// existed.
 		if got, want := seriesIn(t, registry), start-4-2; got != want {
 			t.Errorf("%d series an hour later, want %d", got, want)
 		}

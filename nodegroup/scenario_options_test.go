@@ -15,7 +15,7 @@ import (
 // flags are the settings that an autoscaler with its default flags sends.
 var flags = model.Settings{UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.5, UnneededTime: 10 * time.Minute, UnreadyTime: 20 * time.Minute, ProvisionTime: 15 * time.Minute}
 
-// with returns the autoscaler's settings, changed.
+// with returns flags, modified by change.
 func with(change func(*model.Settings)) model.Settings {
 	s := flags
 	change(&s)
@@ -28,9 +28,9 @@ func TestSettingsReturnsTheGroupsOwnOptions(t *testing.T) {
 		name        string
 		annotations map[string]string
 		options     Options
-		// want is nil when the autoscaler's flags hold.
+		// want is nil when the autoscaler's flags apply.
 		want *model.Settings
-		// says are parts of the expected Events, separated by |.
+		// says lists parts of the expected Events, separated by |.
 		says string
 	}{
 		{name: "no annotation (CA-C90)"},

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// six returns a group of six nodes, three of them of an older template.
+// six returns a group of six nodes. Three of them are of an older template.
 func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 	t.Helper()
 	w := pools.NewWorld()
@@ -142,7 +142,7 @@ func TestSizeAndRemovalsAreOneWrite(t *testing.T) {
 	})
 }
 
-// spy records the writes.
+// spy is a client that records the writes.
 type spy struct {
 	client.Client
 	sees func(raw []byte)
@@ -325,7 +325,7 @@ func TestOptionsFromAnnotations(t *testing.T) {
 		if said := drain(b.recorder); !strings.Contains(said, "waits 5m0s for a node") {
 			t.Errorf("the Events are %q", said)
 		}
-		// drover gives the server up and has it replaced, while the autoscaler takes its scale-up back and removes the Machine.
+		// drover gives up the server and replaces it, while the autoscaler takes its scale-up back and removes the Machine.
 		going := late.DeepCopy()
 		pools.Deleting(going)
 		b.groups.store.inbox.put(membership.Event{Object: going})

@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// answers is everything that a client can read.
+// answers returns everything that a client can read.
 func answers(t *testing.T, g *Groups, nodes []membership.Node) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -140,7 +140,7 @@ func TestAChangeIsOneWrite(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			patches, gets := b.patches.Load(), b.gets.Load()
-			// The clock stands still: a call that waits would never return.
+			// The clock does not advance: a call that waits would never return.
 			wantKind(t, tc.call(), "")
 			if b.patches.Load()-patches != 1 || b.gets.Load() != gets || b.clock.HasWaiters() {
 				t.Errorf("%d writes, %d reads, waiting %v", b.patches.Load()-patches, b.gets.Load()-gets, b.clock.HasWaiters())
@@ -173,7 +173,7 @@ func TestPendingMachinesDoNotReduceAnIncrease(t *testing.T) {
 	})
 }
 
-// TestWhenASnapshotIsNotSound pretends a broken invariant, because no input breaks one.
+// TestWhenASnapshotIsNotSound simulates a broken invariant, because no input breaks one.
 func TestWhenASnapshotIsNotSound(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 9)
@@ -190,14 +190,14 @@ func TestWhenASnapshotIsNotSound(t *testing.T) {
 	})
 }
 
-// core is the part of an autoscaler from 1.36 on that forgets: it counts a machine as upcoming only while the process remembers
-// the order for it.
+// core imitates the part of an autoscaler from release 1.36 on that forgets: it counts a machine as upcoming only while the
+// process remembers the increase for it.
 type core struct {
 	groups  *Groups
 	ordered map[string]bool
 }
 
-// loop looks once at a cluster in which that many pods need a node each, and orders the missing nodes.
+// loop runs one autoscaler loop on a cluster in which each of the pods needs a node, and orders the missing nodes.
 func (c *core) loop(t *testing.T, pods int) {
 	t.Helper()
 	wantKind(t, c.groups.Refresh(t.Context()), "")
@@ -218,7 +218,7 @@ func (c *core) loop(t *testing.T, pods int) {
 }
 
 func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
-	// start returns a group of three nodes, for which an autoscaler has ordered two more before its restart.
+	// start returns a group of three nodes. An autoscaler has ordered two more nodes before its restart.
 	start := func(t *testing.T, guard time.Duration) (*bench, *pools.Pool, *core) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 20)
@@ -235,7 +235,7 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		b.groups.Started()
 		return b, p, &core{b.groups, map[string]bool{}}
 	}
-	// arrive makes a node of the group join and take pods.
+	// arrive makes a node of the group register and take pods.
 	arrive := func(b *bench, p *pools.Pool, name string, change ...func(*corev1.Node)) {
 		m, n := p.Node(name)
 		pools.TakesPods(m)

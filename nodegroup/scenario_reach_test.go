@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// refusing is an API server that cannot be reached while away is set.
+// refusing is an API server that cannot be reached while away is true.
 type refusing struct {
 	client.Reader
 	away bool

@@ -14,13 +14,13 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// call is one DeleteNodes on group a, which has three nodes a-1 … a-3 and a minimum of 1, after setup.
+// call is one DeleteNodes call after setup. It is made for group a, which has three nodes a-1 … a-3 and a minimum of 1.
 type call struct {
 	name  string
 	setup func(p *pools.Pool, other *pools.Pool)
 	nodes func(p *pools.Pool, other *pools.Pool) []membership.Node
 	kind  model.Kind
-	// size and removals are the API server's values afterwards.
+	// size and removals are the values on the API server after the call.
 	size     int32
 	removals []string
 	series   int32
@@ -357,8 +357,8 @@ func TestDecreaseThenRemoveOfTheSamePlaceholder(t *testing.T) {
 		if err := b.groups.DeleteNodes(t.Context(), p.ID(), stale); err != nil {
 			t.Fatal(err)
 		}
-		// The autoscaler takes a timed-out scale-up back and then removes the placeholders that it saw of it. The size falls
-		// once (CA-C71).
+		// The autoscaler takes back a scale-up that has timed out, and then removes the placeholders that it saw for the
+		// scale-up. The size is lowered only once (CA-C71).
 		b.expect(p, 1, "a-2")
 	})
 }

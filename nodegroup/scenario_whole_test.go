@@ -109,7 +109,7 @@ func TestAPermanentFailureShowsAtOnce(t *testing.T) {
 			pools.Failed(code, "it cannot be")(next)
 			b.groups.store.inbox.put(membership.Event{Object: next})
 			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-				// Only the time between two snapshots.
+				// Advance the clock by no more than the time between two snapshots.
 				b.clock.Step(rebuildEvery)
 				list, err := b.groups.Instances(p.ID())
 				return err == nil && list[0].State == model.Creating && list[0].Error != nil && list[0].Error.Code == string(code), err

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// idleAfter is the pause without a Refresh or a change after which another replica may have served the autoscaler and
-	// written sizes that this replica's watch has not delivered yet. It is longer than the time between two loops of the
-	// autoscaler, so that an autoscaler that stays with one replica causes no reads.
+	// idleAfter limits the pause between calls. After a longer pause without a Refresh or a change, another replica may have
+	// served the autoscaler and written sizes that this replica's watch has not delivered yet. idleAfter is longer than the
+	// time between two loops of the autoscaler, so that an autoscaler that stays with one replica causes no reads.
 	idleAfter = 20 * time.Second
-	// sizesDeadline bounds the read that follows; the autoscaler gives up after 5 s.
+	// sizesDeadline bounds the read that follows such a pause; the autoscaler gives up after 5 s.
 	sizesDeadline = 3 * time.Second
 )
 
-// sizes reads the objects that groups are sized by from the API server itself, when another replica may have written them.
+// sizes reads the objects that hold the groups' sizes from the API server itself, when another replica may have written them.
 type sizes struct {
 	live      client.Reader
 	clock     clock.PassiveClock
@@ -32,19 +32,19 @@ type sizes struct {
 	freshness *freshness
 	bareSets  bool
 
-	// turn is a lock: send to take it, receive to release it. It guards resized, the ids of the groups whose size the last read
+	// turn is a lock: send to lock, receive to unlock. It guards resized, the ids of the groups whose size the last read
 	// changed.
 	turn    chan struct{}
 	resized map[string]bool
-	// served is when a Refresh or a change was last asked for, in nanoseconds.
+	// served is when Refresh or a change was last called, in nanoseconds.
 	served atomic.Int64
-	// begun counts the reads; done is the number of the last one that succeeded.
+	// begun counts the reads. done is the number of the last read that succeeded.
 	begun, done atomic.Int64
 }
 
-// connected reads the sizes for a client that has just connected. After a fail-over the client may have ordered nodes from
-// another replica. A size without that order would look like a node that has come, and the client would make the order again
-// (CA-C36, C58). When the read fails, the next Refresh and changes try again, and fail if they must.
+// connected reads the sizes for a client that has just connected. After a fail-over the client may already have ordered nodes
+// from another replica. If drover answered with a size without those nodes, the client would believe that they had registered,
+// and would order them again (CA-C36, C58). When the read fails, the next Refresh or change tries again, and fails if it must.
 func (s *sizes) connected(ctx context.Context) {
 	if _, err := s.read(ctx); err != nil {
 		s.served.Store(0)
@@ -52,14 +52,14 @@ func (s *sizes) connected(ctx context.Context) {
 	}
 }
 
-// ensureFresh begins a Refresh or a change. After a pause without any it reads the sizes first. It returns the ids of the
-// groups for which this replica has answered with another size until now.
+// ensureFresh is called at the start of a Refresh or a change. After a longer pause it reads the sizes first. It returns the
+// ids of the groups for which this replica has answered with a different size until now.
 //
 // Errors: Unavailable.
 func (s *sizes) ensureFresh(ctx context.Context) (map[string]bool, error) {
 	now := s.clock.Now()
 	last := s.served.Load()
-	// When the clock has been set back, the length of the pause is unknown.
+	// If the clock has been set back, the length of the pause is unknown.
 	if pause := now.Sub(time.Unix(0, last)); last != 0 && pause >= 0 && pause < idleAfter {
 		s.served.Store(now.UnixNano())
 		return nil, nil
@@ -67,7 +67,8 @@ func (s *sizes) ensureFresh(ctx context.Context) (map[string]bool, error) {
 	return s.read(ctx)
 }
 
-// read reads all the objects in one list that is as new as the API server, and stores those that are newer than the cache's.
+// read reads all the objects in one list that is as new as the API server's state, and stores those that are newer than in the
+// cache.
 func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	asked := s.begun.Load()
 	ctx, cancel := context.WithTimeout(ctx, sizesDeadline)
@@ -79,7 +80,7 @@ func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	}
 	defer func() { <-s.turn }()
 	if s.done.Load() > asked {
-		// Another caller's read began after this call: its result holds here too.
+		// Another caller's read began after this call, so its result is new enough for this call, too.
 		return s.resized, nil
 	}
 	number := s.begun.Add(1)

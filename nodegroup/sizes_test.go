@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// pair is two replicas on one API server. The watches of the second stand still from now on; the client has used only the
-// first.
+// pair returns two replicas on one API server. The watches of the second replica deliver nothing from now on. The client has
+// used only the first replica.
 func pair(t *testing.T, w *pools.World) (first, second *bench) {
 	t.Helper()
 	first = newBench(t, w)
@@ -92,7 +92,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			for _, pool := range []*pools.Pool{p, other} {
 				wantKind(t, first.groups.IncreaseSize(t.Context(), pool.ID(), 2), "")
 			}
-			// Both wait for the read, and one of them makes it.
+			// Both calls wait for the read, and one of them makes it.
 			second.groups.sizes.turn <- struct{}{}
 			var calls sync.WaitGroup
 			for _, pool := range []*pools.Pool{p, other} {
@@ -185,8 +185,8 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		wantKind(t, second.groups.Refresh(ctx), model.Unavailable)
-		// These calls come while the read is under way. It may be older than they need, and one more read is enough for all of
-		// them.
+		// These calls are made while a read is under way. That read may be older than they need, and one more read is enough
+		// for all of them.
 		for range 5 {
 			calls.Go(func() { wantKind(t, second.groups.Refresh(t.Context()), "") })
 		}
@@ -199,7 +199,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 	})
 }
 
-// slowReader is an API server whose first list waits until it is released.
+// slowReader is an API server whose first list waits until the test releases it.
 type slowReader struct {
 	client.Reader
 	once        sync.Once

@@ -16,12 +16,12 @@ import (
 
 // source delivers events.
 type source interface {
-	// start passes all existing objects to receive and returns; from then on it passes each change. It makes no calls besides
-	// the watches.
+	// start passes all existing objects to receive and returns. From then on it passes each change to receive. It makes no
+	// calls besides the watches.
 	start(ctx context.Context, receive func(membership.Event)) error
 }
 
-// caches are the informer caches of the cluster with the Machines and of that with the Nodes.
+// caches are the informer caches of the cluster with the Machines and of the cluster with the Nodes.
 type caches struct {
 	control, target ctrlcache.Cache
 }
@@ -55,7 +55,7 @@ func (c *caches) start(ctx context.Context, receive func(membership.Event)) erro
 	return nil
 }
 
-// handler passes an informer's events to receive. The objects are those of the cache and must not be changed.
+// handler passes an informer's events to receive. The objects belong to the cache and must not be changed.
 func handler(receive func(membership.Event), matters func(before, after any) bool) cache.ResourceEventHandlerFuncs {
 	pass := func(o any, gone bool) {
 		if object, ok := o.(client.Object); ok {
@@ -80,8 +80,8 @@ func handler(receive func(membership.Event), matters func(before, after any) boo
 
 func always(_, _ any) bool { return true }
 
-// nodeMatters reports whether an update of a Node can change an answer. Updates of most of its status, the most frequent ones,
-// cannot.
+// nodeMatters reports whether an update of a Node can change an answer. Most updates change only the status, and most fields
+// of the status affect no answer.
 func nodeMatters(before, after any) bool {
 	a, ok := before.(*corev1.Node)
 	b, same := after.(*corev1.Node)
@@ -94,7 +94,7 @@ func nodeMatters(before, after any) bool {
 		a.Annotations[v1alpha1.AnnotationNodeMachine] != b.Annotations[v1alpha1.AnnotationNodeMachine]
 }
 
-// sameTaints reports whether two lists hold the same taints, by key and effect, in the same order.
+// sameTaints reports whether two lists hold taints with the same keys and effects in the same order.
 func sameTaints(a, b []corev1.Taint) bool {
 	return slices.EqualFunc(a, b, func(x, y corev1.Taint) bool { return x.MatchTaint(&y) })
 }

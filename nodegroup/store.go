@@ -15,14 +15,14 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// listingAge is how long a list of groups holds without a Refresh.
+// listingAge is how long a list of groups stays valid without a Refresh.
 const listingAge = time.Minute
 
-// store holds the newest snapshot and the published view of it. It merges the events of the watches with newer versions of
-// objects that this process has read or written itself.
+// store holds the newest snapshot and the published view. It merges the events of the watches with newer versions of objects
+// that this process has read or written itself.
 type store struct {
 	clock clock.PassiveClock
-	// unsound counts the snapshots that were not published because flaw, which returns the first broken invariant, found one.
+	// unsound counts the snapshots that were not published because flaw returned a broken invariant.
 	unsound prometheus.Counter
 	flaw    func(*model.Snapshot) error
 	inbox   inbox
@@ -30,16 +30,16 @@ type store struct {
 
 	// mu guards the fields below and the making of views. It is not held during I/O.
 	mu sync.Mutex
-	// newest is the newest snapshot; view has the newest one without a flaw.
+	// newest is the newest snapshot. view holds the newest snapshot without a flaw.
 	newest *model.Snapshot
-	// own holds, by id of the group, versions of objects that the watches have not delivered yet.
+	// own holds, by group id, versions of objects that the watches have not delivered yet.
 	own map[string]ownVersion
 	// guarded holds the groups that are kept from growing, by id.
 	guarded map[string]*guard
 }
 
-// ownVersion is an object that this process has written or read from the API server itself, and when. Until the watch has
-// delivered that version or a later one, it is used instead of the watch's (CA-C36).
+// ownVersion is an object that this process has written or read from the API server itself, and the time of that. Until the
+// watch has delivered that version or a later one, the store uses this version instead of the watch's (CA-C36).
 type ownVersion struct {
 	object client.Object
 	at     time.Time
@@ -54,8 +54,8 @@ func newStore(rules model.Rules, c clock.PassiveClock, unsound prometheus.Counte
 	return s
 }
 
-// renew makes a snapshot of the events since the last one, and publishes it when it has no flaw (CA-C115). With relist it also
-// renews the list of groups.
+// renew makes a snapshot with the events since the last one, and publishes it when it has no flaw (CA-C115). If relist is true,
+// it also renews the list of groups.
 //
 // Errors: Unavailable.
 func (s *store) renew(relist bool) error {
@@ -86,8 +86,8 @@ func (s *store) advance(events []membership.Event, relist bool) error {
 	return nil
 }
 
-// current returns the view that reads are answered from. Without a Refresh for a minute it renews the list of groups itself, so
-// that a replica that no autoscaler has called yet does not answer with an empty list.
+// current returns the view that reads are answered from. After a minute without a Refresh it renews the list of groups itself,
+// so that a replica that no autoscaler has called yet does not answer with an empty list.
 func (s *store) current() *model.View {
 	v := s.view.Load()
 	if now := s.clock.Now(); now.Sub(v.Listed) >= listingAge {
@@ -118,8 +118,8 @@ func (s *store) entry(id string) (*model.Entry, error) {
 	return e, nil
 }
 
-// latest returns the newest snapshot, and since when the watches lack a version that this process has written or read; zero
-// when they lack none.
+// latest returns the newest snapshot, and the time since which the watches have lacked a version that this process has written
+// or read. The time is zero when they lack none.
 func (s *store) latest() (*model.Snapshot, time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -130,7 +130,7 @@ func (s *store) latest() (*model.Snapshot, time.Time) {
 	return s.newest, oldest
 }
 
-// earlier returns the earlier of two times. A zero time counts as not set: the other one is returned.
+// earlier returns the earlier of two times. A zero time counts as not set: then earlier returns the other time.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -138,7 +138,7 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// withoutOlder returns the events without those whose object is older than the version in own. The caller holds mu.
+// withoutOlder returns the events except those whose object is older than the version in own. The caller holds mu.
 func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 	kept := events[:0]
 	for _, e := range events {
@@ -151,7 +151,7 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 		if ok && !e.Gone && membership.Newer(own.object, e.Object) {
 			continue
 		}
-		// After a restarted watch, one event may replace an object by a new one of the same name.
+		// After a restart of the watch, one event may replace an object with a new object of the same name.
 		if ok && (own.object.GetUID() == e.Object.GetUID() || membership.Later(e.Object, own.object)) {
 			delete(s.own, owner.ID)
 		}
@@ -160,9 +160,9 @@ func (s *store) withoutOlder(events []membership.Event) []membership.Event {
 	return kept
 }
 
-// adopt stores a version of an object that came from the API server itself, and publishes the result. Members that were kept at
-// the minimum are shown without their error until they fail again. A later version from the watch wins, and so does its
-// deletion event, because no later event would remove the object again.
+// adopt stores a version of an object that came from the API server itself, and publishes the result. Members that were kept
+// because of the minimum are shown without their error until they fail again. A later version from the watch replaces the
+// stored one. A deletion event from the watch takes effect, too, because no later event would remove the object again.
 func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,13 +175,13 @@ func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 		s.own[o.ID] = ownVersion{object, s.clock.Now()}
 	}
 	s.newest = s.newest.WithSeen(known, kept)
-	// The next Refresh reports a flaw: it finds the same one.
+	// The next Refresh reports a flaw, because it finds the same one.
 	_ = s.advance([]membership.Event{{Object: object}}, false)
 }
 
-// adoptNewer stores those of the objects that the snapshot has in an older version. It returns how many they are, and the ids
-// of the groups whose size changes by that. It leaves an object that the snapshot lacks to the watch: no caller has seen it
-// yet.
+// adoptNewer stores the objects that are newer than in the snapshot. It returns their number, and the ids of the groups whose
+// size changes by that. It does not store an object that the snapshot lacks, because no caller has seen that object yet; the
+// watch will deliver it.
 func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[string]bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,7 +200,7 @@ func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[st
 	if len(events) == 0 {
 		return 0, nil
 	}
-	// The next Refresh reports a flaw: it finds the same one.
+	// The next Refresh reports a flaw, because it finds the same one.
 	_ = s.advance(events, false)
 	resized = map[string]bool{}
 	for id, size := range before {

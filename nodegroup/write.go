@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// writeDeadline bounds one call with all its attempts; the autoscaler gives up after 5 s.
+	// writeDeadline bounds one call with all its attempts, because the autoscaler gives up after 5 s.
 	writeDeadline = 4 * time.Second
 	// conflicts is how often a write is decided again after a conflict with another writer.
 	conflicts = 50
@@ -30,18 +30,18 @@ const (
 type request struct {
 	// reason is the reason of the Event.
 	reason string
-	// grows is set when a leader is needed to carry out the change.
+	// grows is true when the change needs a leader that carries it out.
 	grows    bool
 	decision decision
 }
 
-// decision decides what to write, given the current snapshot. It is asked again after a conflict.
+// decision decides what to write, given the current snapshot. Its Decide method is called again after a conflict.
 type decision interface {
-	// Decide decides on the group with that id. The snapshot has the group and its Machines in matching versions.
+	// Decide decides on the change for the group with the id. The snapshot has the group and its Machines in matching versions.
 	Decide(s *model.Snapshot, id string) (resize.Change, error)
 }
 
-// writer changes the objects of groups: one call per group at a time, each with one conditional write.
+// writer changes the objects of groups. It handles one call per group at a time, and each call makes one conditional write.
 type writer struct {
 	client    client.Client
 	live      client.Reader
@@ -54,7 +54,7 @@ type writer struct {
 	locks     locks
 }
 
-// locks are one lock per group that a call holds or waits for, by the group's id. The zero value is ready for use.
+// locks holds, by group id, a lock for each group that a call has locked or waits for. The zero value is ready for use.
 type locks struct {
 	mu   sync.Mutex
 	byID map[string]*lock
@@ -62,14 +62,14 @@ type locks struct {
 
 // lock is the lock of one group.
 type lock struct {
-	// turn has room for one element: send to lock, receive to unlock. Unlike a mutex, the wait can be given up when a context
-	// ends.
+	// turn has room for one element: send to lock, receive to unlock. Unlike with a mutex, a caller can stop waiting when its
+	// context ends.
 	turn chan struct{}
 	// calls is the number of calls that hold the lock or wait for it.
 	calls int
 }
 
-// take waits for the lock of a group until the caller's context ends.
+// take waits until it has locked the group, or until ctx ends.
 func (l *locks) take(ctx context.Context, id string) (release func(), err error) {
 	of := l.enter(id)
 	select {
@@ -81,7 +81,7 @@ func (l *locks) take(ctx context.Context, id string) (release func(), err error)
 	}
 }
 
-// enter returns the lock of a group, for one more call.
+// enter returns the lock of a group, and counts one more call for it.
 func (l *locks) enter(id string) *lock {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,7 +95,7 @@ func (l *locks) enter(id string) *lock {
 	return l.byID[id]
 }
 
-// leave unregisters one call from the lock of a group. The last call drops the lock.
+// leave counts one call less for the lock of a group. The last call drops the lock.
 func (l *locks) leave(id string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -104,7 +104,7 @@ func (l *locks) leave(id string) {
 	}
 }
 
-// resize decides and writes, one call per group at a time.
+// resize decides on the change and writes it, for one call per group at a time.
 func (w *writer) resize(ctx context.Context, id string, r request) error {
 	err := w.inTurn(ctx, id, r)
 	if err != nil {
@@ -128,8 +128,8 @@ func (w *writer) inTurn(ctx context.Context, id string, r request) error {
 	return w.carryOut(ctx, id, r)
 }
 
-// admit returns an error for a change while the snapshot may be wrong, for an increase that no replica would carry out, and for
-// one that was decided on a size that another replica had changed.
+// admit returns an error when the snapshot may be wrong, when no replica would carry out an increase, and when the change was
+// decided on a size that another replica had changed.
 func (w *writer) admit(ctx context.Context, id string, r request) error {
 	if _, err := w.store.entry(id); err != nil {
 		return err
@@ -151,8 +151,8 @@ func (w *writer) admit(ctx context.Context, id string, r request) error {
 	return w.freshness.checkLeader()
 }
 
-// carryOut writes, again after conflicts. Once begun it is finished even when the caller disconnects: a caller that has given
-// up must be able to rely on all or nothing (CA-C12, C77). The caller holds the group's lock.
+// carryOut writes the change, and tries again after conflicts. Once begun, it finishes even when the caller disconnects: a
+// caller that has given up must be able to rely on all or nothing (CA-C12, C77). The caller holds the group's lock.
 func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeDeadline)
 	defer cancel()
@@ -173,7 +173,7 @@ func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 	return model.Refusef(model.Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", id, conflicts)
 }
 
-// attempt decides on the group in one snapshot, and writes unless the object has changed since.
+// attempt decides on the group in one snapshot, and writes the change unless the object has changed since.
 func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group, r request) error {
 	if err := rollout.CheckSize(g.Owner.Replicas); err != nil {
 		return model.Refusef(model.FailedPrecondition, "changing %s: %v", g.ID, err)
@@ -206,7 +206,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 
 // reread reads the object from the API server and stores it.
 //
-// Errors: FailedPrecondition when it is gone; Unavailable.
+// Errors: FailedPrecondition when the object no longer exists; Unavailable.
 func (w *writer) reread(ctx context.Context, o *membership.Owner) error {
 	live := o.Blank()
 	if err := w.live.Get(ctx, o.Key(), live); err != nil {

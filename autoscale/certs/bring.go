@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// ownContent is what drover's own Secret holds once it is up to date.
+// ownContent is the content of drover's own Secret once it is up to date.
 type ownContent struct {
-	// trusted are the authorities that are valid, the oldest first.
+	// trusted are the authorities that are valid now, the oldest first.
 	trusted []authority
 	server  *leaf
 }
 
-// bringOwn brings the data of drover's own Secret up to date. It returns their content, and the changes with the reason of
-// each; no changes when all is up to date.
+// bringOwn brings the data of drover's own Secret up to date. It returns the content, and the changes with the reason of each.
+// There are no changes when all is up to date.
 //
 // Errors: the stored authorities cannot be read.
 func bringOwn(data map[string][]byte, server wanted, now time.Time) (ownContent, []string, error) {
@@ -47,8 +47,8 @@ func bringOwn(data map[string][]byte, server wanted, now time.Time) (ownContent,
 	return ownContent{trusted, cert}, reasons, err
 }
 
-// bringAutoscalers brings the data of the autoscaler's Secret up to date. It returns the certificate in them, and the changes
-// with the reason of each.
+// bringAutoscalers brings the data of the autoscaler's Secret up to date. It returns the certificate in the data, and the
+// changes with the reason of each.
 func bringAutoscalers(data map[string][]byte, trusted []authority, autoscaler wanted, now time.Time) (*leaf, []string, error) {
 	var reasons []string
 	if !bytes.Equal(data[authoritiesKey], certificatesOf(trusted)) {
@@ -62,8 +62,8 @@ func bringAutoscalers(data map[string][]byte, trusted []authority, autoscaler wa
 	return cert, reasons, err
 }
 
-// bringLeaf renews the certificate in a Secret's data when that is due. It returns the current certificate, and the reason of a
-// renewal; empty when it was not renewed.
+// bringLeaf renews the certificate in a Secret's data when that is due. It returns the current certificate, and the reason for
+// the renewal; the reason is empty when the certificate was not renewed.
 func bringLeaf(data map[string][]byte, trusted []authority, w wanted, now time.Time) (*leaf, string, error) {
 	have := leafIn(data)
 	why := w.due(have, trusted, now)

@@ -12,17 +12,17 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The keys of the two Secrets, beside tls.crt and tls.key.
+// The keys of the two Secrets, besides tls.crt and tls.key.
 const (
-	// authoritiesKey holds the certificates of all authorities that are trusted, the oldest first.
+	// authoritiesKey holds the certificates of all trusted authorities, the oldest first.
 	authoritiesKey = corev1.ServiceAccountRootCAKey
-	// signingKey holds the keys of the authorities; in drover's own Secret alone.
+	// signingKey holds the private keys of the authorities. Only drover's own Secret has it.
 	signingKey = "ca.key"
 )
 
-// authoritiesIn returns the authorities in drover's own Secret; none when it is empty.
+// authoritiesIn returns the authorities in drover's own Secret; none when the Secret is empty.
 //
-// Errors: its content cannot be parsed, or no authority has a key.
+// Errors: the Secret's content cannot be parsed, or no authority has a private key.
 func authoritiesIn(data map[string][]byte) ([]authority, error) {
 	if len(data[authoritiesKey]) == 0 && len(data[signingKey]) == 0 {
 		return nil, nil
@@ -48,7 +48,7 @@ func authoritiesIn(data map[string][]byte) ([]authority, error) {
 	return all, nil
 }
 
-// keysIn returns the keys of a PEM text.
+// keysIn returns the private keys in a PEM text.
 func keysIn(text []byte) ([]crypto.Signer, error) {
 	var keys []crypto.Signer
 	for _, der := range blocks(text) {
@@ -65,7 +65,7 @@ func keysIn(text []byte) ([]crypto.Signer, error) {
 	return keys, nil
 }
 
-// keyOf returns the key that belongs to a certificate; nil when none does.
+// keyOf returns the private key that belongs to a certificate; nil when none of keys does.
 func keyOf(cert *x509.Certificate, keys []crypto.Signer) crypto.Signer {
 	for _, key := range keys {
 		if public, ok := key.Public().(interface{ Equal(crypto.PublicKey) bool }); ok && public.Equal(cert.PublicKey) {
@@ -75,7 +75,8 @@ func keyOf(cert *x509.Certificate, keys []crypto.Signer) crypto.Signer {
 	return nil
 }
 
-// leafIn returns the certificate that a Secret holds; nil when it holds none that can be read.
+// leafIn returns the certificate that a Secret holds; nil when the Secret holds no readable
+// certificate.
 func leafIn(data map[string][]byte) *leaf {
 	pair, err := tls.X509KeyPair(data[corev1.TLSCertKey], data[corev1.TLSPrivateKeyKey])
 	if err != nil {
@@ -93,7 +94,7 @@ func putAuthorities(data map[string][]byte, all []authority) {
 	data[authoritiesKey] = certificatesOf(all)
 }
 
-// putKeys writes the keys of the authorities into a Secret's data.
+// putKeys writes the private keys of the authorities into a Secret's data.
 func putKeys(data map[string][]byte, all []authority) error {
 	var text bytes.Buffer
 	for _, a := range all {
@@ -141,7 +142,7 @@ func encodeKey(key crypto.Signer) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
 }
 
-// blocks returns the contents of all PEM blocks of a text.
+// blocks returns the contents of all PEM blocks in text.
 func blocks(text []byte) [][]byte {
 	var all [][]byte
 	for {

@@ -11,15 +11,15 @@ const (
 	day  = 24 * time.Hour
 	year = 365 * day
 
-	// serverLife and clientLife are how long the two certificates are valid. Each is renewed at two thirds of its life. The
-	// autoscaler reads its files once, at its start: one that starts with a certificate just before its renewal can run for
+	// serverLife and clientLife are how long the two certificates are valid. Each is renewed after two thirds of its life. The
+	// autoscaler reads its files once, at its start: even if it starts just before its certificate is renewed, it can run for
 	// another year.
 	serverLife = year
 	clientLife = 3 * year
-	// authorityLife is how long an authority is valid. A new one is made at two thirds of it.
+	// authorityLife is how long an authority is valid. A new authority is created after two thirds of this time.
 	authorityLife = 15 * year
-	// overlap is how long a new authority is trusted before it signs: longer than the year for which an autoscaler may run
-	// on the authorities that it read at its start.
+	// overlap is how long a new authority is trusted before it signs certificates. It is longer than the year for which an
+	// autoscaler may run with the authorities that it read at its start.
 	overlap = year + 30*day
 	// backdated is how long before its creation a certificate becomes valid, because clocks differ.
 	backdated = time.Hour
@@ -28,11 +28,11 @@ const (
 // authority is a certificate authority.
 type authority struct {
 	cert *x509.Certificate
-	// key signs; nil for an authority that is trusted and no longer signs.
+	// key is the private key; nil for an authority that is trusted but no longer signs.
 	key crypto.Signer
 }
 
-// leaf is a certificate with its key.
+// leaf is a certificate with its private key.
 type leaf struct {
 	cert *x509.Certificate
 	key  crypto.Signer
@@ -56,8 +56,8 @@ func living(all []authority, now time.Time) []authority {
 	return valid
 }
 
-// authorityDue returns why a new authority must be created; empty when none must. valid are the authorities that are valid now,
-// the oldest first.
+// authorityDue returns the reason why a new authority must be created; empty when none must be created. valid are the
+// authorities that are valid now, the oldest first.
 func authorityDue(valid []authority, now time.Time) string {
 	signing := slices.DeleteFunc(slices.Clone(valid), func(a authority) bool { return a.key == nil })
 	switch {
@@ -70,7 +70,7 @@ func authorityDue(valid []authority, now time.Time) string {
 }
 
 // signer returns the authority that signs now: the oldest that outlives the new certificate, until a younger one has been
-// trusted for overlap. valid are the authorities that are valid now, the oldest first; at least one has a key.
+// trusted for overlap. valid are the authorities that are valid now, the oldest first. At least one of them has a private key.
 func signer(valid []authority, now time.Time) authority {
 	var chosen authority
 	for _, a := range valid {
@@ -85,7 +85,8 @@ func signer(valid []authority, now time.Time) authority {
 	return chosen
 }
 
-// due returns why the certificate must be renewed; empty when it need not be. trusted are the authorities that are valid now.
+// due returns the reason why the certificate must be renewed; empty when it need not be renewed. trusted are the authorities
+// that are valid now.
 func (w wanted) due(have *leaf, trusted []authority, now time.Time) string {
 	switch {
 	case have == nil:
@@ -108,16 +109,16 @@ func (w wanted) due(have *leaf, trusted []authority, now time.Time) string {
 	return ""
 }
 
-// signedByOne reports whether one of the authorities has signed the certificate, for the use that is wanted.
+// signedByOne reports whether one of the trusted authorities has signed the certificate for the use that w wants.
 func (w wanted) signedByOne(cert *x509.Certificate, trusted []authority) bool {
 	return slices.Contains(cert.ExtKeyUsage, w.usage) && slices.ContainsFunc(trusted, func(a authority) bool {
 		return cert.CheckSignatureFrom(a.cert) == nil
 	})
 }
 
-// namesFor returns the names of the certificate that replaces another one. While the old one is not due because of its age, its
-// names stay: another replica, of another version or with other flags, may want them, and the two would replace each other's
-// certificates endlessly.
+// namesFor returns the names of the certificate that replaces the certificate before. While the old certificate is not old
+// enough to be renewed, the new one keeps its names: another replica, of another version or with other flags, may want them,
+// and otherwise the two replicas would replace each other's certificates endlessly.
 func (w wanted) namesFor(before *leaf, now time.Time) []string {
 	names := slices.Clone(w.names)
 	if before != nil && !aged(before.cert, now) {
@@ -127,7 +128,7 @@ func (w wanted) namesFor(before *leaf, now time.Time) []string {
 	return slices.Compact(names)
 }
 
-// aged reports whether two thirds of a certificate's life are over.
+// aged reports whether two thirds of a certificate's life have passed.
 func aged(cert *x509.Certificate, now time.Time) bool {
 	life := cert.NotAfter.Sub(cert.NotBefore)
 	return !now.Before(cert.NotBefore.Add(life / 3 * 2))

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// origin is when the first authority of a test is made.
+// origin is the time at which the first authority of a test is created.
 var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func at(years float64) time.Time { return origin.Add(time.Duration(years * float64(year))) }
 
-// made returns an authority that was created so many years after origin.
+// made returns an authority that was created the given number of years after origin.
 func made(t *testing.T, years float64) authority {
 	t.Helper()
 	a, err := makeAuthority(at(years))

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// lookEvery is the time between two checks of the Secrets, lookAgain that after a failed one.
+	// lookEvery is the time between two checks of the Secrets, and lookAgain the time after a failed check.
 	lookEvery, lookAgain = time.Minute, 10 * time.Second
 	// lookTimeout bounds one check.
 	lookTimeout = 10 * time.Second
@@ -26,12 +26,13 @@ const (
 // ClientName is the common name of the autoscaler's client certificate.
 const ClientName = "cluster-autoscaler"
 
-// serverName is the common name of the server's certificate. Clients check its other names; a common name has at most 64 bytes.
+// serverName is the common name of the server's certificate. It is not an address, because clients check the certificate's
+// other names, and a common name has at most 64 bytes.
 const serverName = "drover"
 
 // Options are the dependencies and settings of a [Keeper].
 type Options struct {
-	// Client reads and writes Secrets at the API server itself, never from a cache.
+	// Client reads and writes Secrets on the API server itself, never from a cache.
 	Client client.Client
 	// Own is drover's Secret, with the authorities, their keys and the server's certificate.
 	Own types.NamespacedName
@@ -40,7 +41,7 @@ type Options struct {
 	// Names are the DNS names and IP addresses under which the autoscaler calls drover; at least one.
 	Names []string
 	Clock clock.Clock
-	// Registry registers the metric; nil registers it nowhere.
+	// Registry registers the metric. nil means that it is not registered.
 	Registry prometheus.Registerer
 }
 
@@ -57,7 +58,7 @@ type Keeper struct {
 	complaint string
 }
 
-// served is the material for a TLS connection to the server.
+// served is what the server needs for TLS connections.
 type served struct {
 	certificate tls.Certificate
 	clients     *x509.CertPool
@@ -78,7 +79,7 @@ func New(o Options) *Keeper {
 // NeedLeaderElection reports false: every replica serves, and any of them creates missing certificates.
 func (k *Keeper) NeedLeaderElection() bool { return false }
 
-// Ready returns a channel that is closed once there is a certificate to serve.
+// Ready returns a channel that is closed when the Keeper has a certificate.
 func (k *Keeper) Ready() <-chan struct{} { return k.ready }
 
 var errNone = errors.New("there is no certificate yet")
@@ -99,7 +100,7 @@ func (k *Keeper) Clients() (*x509.CertPool, error) {
 	return nil, errNone
 }
 
-// Start checks the Secrets until ctx ends, and creates what is missing or due.
+// Start checks the Secrets until ctx ends. It creates missing certificates and renews those that are due.
 func (k *Keeper) Start(ctx context.Context) error {
 	for {
 		pause := lookEvery
@@ -114,7 +115,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// look brings both Secrets up to date. It logs an error when its text differs from the last one.
+// look brings both Secrets up to date. It logs an error only when its text differs from the last one.
 func (k *Keeper) look(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()
@@ -160,7 +161,7 @@ func (k *Keeper) keepAutoscalers(ctx context.Context, trusted []authority) error
 	})
 }
 
-// serve makes new connections use this certificate and these authorities.
+// serve makes new connections use the certificate and the authorities in now.
 func (k *Keeper) serve(now ownContent) {
 	s := &served{
 		certificate: tls.Certificate{Certificate: [][]byte{now.server.cert.Raw}, PrivateKey: now.server.key, Leaf: now.server.cert},

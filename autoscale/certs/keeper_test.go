@@ -42,7 +42,7 @@ func newWorld(t *testing.T, c client.Client) *world {
 	return w
 }
 
-// another returns a further replica.
+// another returns another replica's Keeper for the same Secrets.
 func (w *world) another() *Keeper {
 	return New(Options{Client: w.client, Own: own, Autoscaler: autoscalers, Names: []string{"drover.drover.svc", "drover.drover"}, Clock: w.clock})
 }
@@ -63,7 +63,7 @@ func (w *world) secret(name types.NamespacedName) *corev1.Secret {
 	return s
 }
 
-// mounted holds the files that an autoscaler has read at its start.
+// mounted holds the files that an autoscaler read at its start.
 type mounted struct {
 	cert  *x509.Certificate
 	roots *x509.CertPool
@@ -84,7 +84,8 @@ func (w *world) mounted() mounted {
 	return mounted{cert, roots}
 }
 
-// connects reports whether an autoscaler with these files can connect to a drover: both sides accept each other.
+// connects reports whether an autoscaler with these files can connect to a drover with this Keeper, so that both
+// sides accept each other.
 func (w *world) connects(a mounted, k *Keeper) error {
 	clients, err := k.Clients()
 	if err != nil {
@@ -187,9 +188,9 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		do   func(*world)
-		// refused is part of the error; empty when the content is restored.
+		// refused is part of the expected error; empty when the content is restored.
 		refused string
-		// keeps is set when an autoscaler that started before can still connect.
+		// keeps is true when an autoscaler that started earlier can still connect.
 		keeps bool
 	}{
 		{"the autoscaler's Secret is deleted and created again", remove(autoscalers), "", true},
@@ -245,7 +246,7 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 func TestAReplicaWhoseWriteConflicts(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// secrets are those that exist when the replica writes.
+		// there reports whether the Secrets exist when the replica writes.
 		there bool
 	}{{"another replica has created the Secrets in between", false}, {"another replica has changed them in between", true}} {
 		t.Run(tc.name+", and its write counts", func(t *testing.T) {

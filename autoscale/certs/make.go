@@ -24,7 +24,7 @@ func makeAuthority(now time.Time) (authority, error) {
 	return authority(*made), nil
 }
 
-// make creates a certificate with these names. It ends with its authority at the latest.
+// make creates a certificate with the given names. The certificate does not outlive its authority.
 func (w wanted) make(by authority, names []string, now time.Time) (*leaf, error) {
 	template := &x509.Certificate{
 		Subject: pkix.Name{CommonName: w.commonName}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{w.usage},
@@ -47,7 +47,8 @@ func (w wanted) make(by authority, names []string, now time.Time) (*leaf, error)
 	return made, nil
 }
 
-// sign creates a key and a certificate for it. Without an authority the certificate is self-signed.
+// sign creates a private key and a certificate for it. Without an authority the certificate is
+// self-signed.
 func sign(template *x509.Certificate, by authority) (*leaf, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

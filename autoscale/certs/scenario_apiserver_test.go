@@ -20,7 +20,7 @@ func objectMeta(name types.NamespacedName) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}
 }
 
-// Replicas start at the same time, with the roles that drover has in the cluster of the Machines when the Nodes are in another
+// Replicas start at the same time, with the roles that drover has in the control cluster when the Nodes are in another
 // cluster.
 func TestReplicasThatStartAtTheSameTime(t *testing.T) {
 	cluster := kube.ForTest(t, kube.Options{})
@@ -52,7 +52,7 @@ func TestReplicasThatStartAtTheSameTime(t *testing.T) {
 	})
 }
 
-// startTogether starts five replicas at once and compares what they serve with what is stored.
+// startTogether starts five replicas concurrently and compares what they serve with what is stored.
 func startTogether(t *testing.T, drover, admin client.Client, theirs types.NamespacedName) {
 	t.Helper()
 	var replicas []*certs.Keeper

@@ -87,7 +87,7 @@ func until(t *testing.T, what string, so func() bool) {
 
 func TestConnectionsWhileCertificatesAreRenewed(t *testing.T) {
 	c := fake.NewFakeClient()
-	// The certificates must be valid now, since TLS looks at the real time: they are made 300 days before now.
+	// The certificates must be valid now, because TLS uses the real time: they are created 300 days before now.
 	clock := clocktesting.NewFakeClock(time.Now().AddDate(0, 0, -300))
 	keeper := certs.New(certs.Options{Client: c, Own: own, Autoscaler: autoscalers, Names: []string{"drover.drover.svc"}, Clock: clock})
 	server, err := autoscale.New(autoscale.Options{

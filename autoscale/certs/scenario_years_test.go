@@ -7,13 +7,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 )
 
-// An autoscaler reads its files once, at its start. In this test one starts every five days of 25 years. drover checks as
-// often, and a second replica once a month. For a year from its start, each autoscaler and both replicas accept each other.
+// An autoscaler reads its files once, at its start. In this test an autoscaler starts every five days for 25 years. drover
+// checks equally often, and a second replica once a month. For a year from its start, each autoscaler and both replicas
+// must accept each other.
 func TestConnectionsOverTwentyFiveYears(t *testing.T) {
 	w := newWorld(t, fake.NewFakeClient())
 	w.look()
 	second := w.another()
-	// running are autoscalers, by the files that they have read: the last one that started with them.
+	// running holds the autoscalers by the files that they have read. Of several with the same files it holds the last one
+	// that started.
 	type autoscaler struct {
 		mounted
 		started time.Time
@@ -48,7 +50,7 @@ func TestConnectionsOverTwentyFiveYears(t *testing.T) {
 			}
 		}
 	}
-	// Authorities change when a new one is created, after 10 and 20 years, and when an old one has ended, after 15.
+	// The authorities change when a new one is created, after 10 and 20 years, and when an old one has expired, after 15.
 	if written["authorities"] != 4 || written["server"] < 36 || written["server"] > 39 || written["autoscaler"] < 12 || written["autoscaler"] > 14 {
 		t.Errorf("written: %v", written)
 	}

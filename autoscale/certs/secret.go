@@ -18,13 +18,13 @@ import (
 // annotation marks a Secret whose content drover has created and may change.
 const annotation = v1alpha1.Prefix + "grpc-certificates"
 
-// attempts is how often in a row a Secret is read and written again after a conflict.
+// attempts is how many times in a row a Secret is read and written after conflicts.
 const attempts = 5
 
-// keep updates a Secret to the data that bring returns; bring also returns the changes with the reason of each, none when
-// nothing has to change.
+// keep updates a Secret to the data that bring returns. bring also returns the changes with the reason of each; no
+// changes mean that nothing has to be written.
 //
-// Errors: the Secret cannot be read or written, or has content that is not drover's. They name the Secret.
+// Errors: the Secret cannot be read or written, or has content that drover has not created. The errors name the Secret.
 func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func(map[string][]byte) ([]string, error)) error {
 	for range attempts {
 		secret := &corev1.Secret{}
@@ -59,13 +59,15 @@ func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func
 	return fmt.Errorf("writing the Secret %s: another client has written it %d times in a row", name, attempts)
 }
 
-// foreign reports whether a Secret holds content that drover has not created. An empty Secret may be filled.
+// foreign reports whether a Secret holds content that drover has not created. An empty Secret is not foreign: drover may
+// fill it.
 func foreign(secret *corev1.Secret) bool {
 	_, ours := secret.Annotations[annotation]
 	return !ours && len(secret.Data) > 0
 }
 
-// write creates the Secret when it is missing, and otherwise updates it unless it was changed since it was read.
+// write creates the Secret when it is missing. Otherwise it updates the Secret, unless the Secret has changed since it
+// was read.
 func (k *Keeper) write(ctx context.Context, name types.NamespacedName, secret *corev1.Secret, missing bool) error {
 	metav1.SetMetaDataAnnotation(&secret.ObjectMeta, annotation, "made by drover (--grpc-self-signed)")
 	if !missing {

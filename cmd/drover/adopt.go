@@ -35,12 +35,12 @@ const (
 	exitFailed     = 2
 )
 
-// exitCode ends the process with that code, and without a message.
+// exitCode is an error that ends the process with this exit code, and without a message.
 type exitCode int
 
 func (exitCode) Error() string { return "see the report" }
 
-// adoptOptions are the flags of drover adopt, besides drover's own.
+// adoptOptions are the flags of drover adopt, in addition to drover's own.
 type adoptOptions struct {
 	dryRun, all bool
 	output      string
@@ -50,7 +50,7 @@ type adoptOptions struct {
 // errAdoptNeedsNothing is the error of drover adopt without --dry-run.
 var errAdoptNeedsNothing = errors.New("taking over needs no command: start drover, and it takes over what exists. To see beforehand what it would do: drover adopt --dry-run")
 
-// adoptCommand returns the command that reports beforehand what drover would do with a cluster.
+// adoptCommand returns the command that reports in advance what drover would do with a cluster.
 func adoptCommand() *cobra.Command {
 	o, a := defaults(), adoptOptions{output: "text", patience: time.Minute}
 	c := &cobra.Command{
@@ -112,7 +112,7 @@ func runAdopt(ctx context.Context, o *options, a adoptOptions, out io.Writer) er
 	return nil
 }
 
-// onlyLook sets the options of a drover that listens nowhere and writes nothing. Without --kubeconfig it is the caller's
+// onlyLook sets the options of a drover that neither listens nor writes. Without --kubeconfig it uses the caller's
 // kubeconfig.
 func (o *options) onlyLook() {
 	o.observe, o.leader = true, false
@@ -125,7 +125,7 @@ func (o *options) onlyLook() {
 	}
 }
 
-// quiet drops the log unless a higher level is requested: the decisions are in the report.
+// quiet suppresses the log unless a higher level is requested, because the report contains the decisions.
 func quiet(verbosity int) {
 	if verbosity > 0 {
 		setLoggers(verbosity)
@@ -135,7 +135,7 @@ func quiet(verbosity int) {
 	klog.SetLogger(logr.Discard())
 }
 
-// look runs the caches and the clouds of a drover that only observes, without its controllers, while the survey runs.
+// look runs the caches and the clouds of a drover in observe mode, without its controllers, while the survey runs.
 func look(ctx context.Context, o *options, a adoptOptions, credentials openstackclient.Credentials) (*adoption.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -166,7 +166,7 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 	ended := make(chan error, 1)
 	go func() { ended <- w.controllers.Start(ctx) }()
 	go func() {
-		// No controller runs that would receive the changed servers.
+		// No controller runs that would receive the changed servers, so discard them.
 		for {
 			select {
 			case <-ctx.Done():

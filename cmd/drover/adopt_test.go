@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// runAsDrover runs drover with arguments and without a cluster, and returns what it wrote to stderr and its exit code.
+// runAsDrover runs drover with the arguments and without a cluster. It returns drover's output on stderr and the exit
+// code.
 func runAsDrover(t *testing.T, args ...string) (string, int) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0], args...)

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// checkNamespaces returns an error for each name that no namespace can have. The error names the flag.
+// checkNamespaces returns an error for each name that is not a valid name of a namespace. The error names the flag.
 func checkNamespaces(flag string, names ...string) error {
 	var errs []error
 	for _, name := range names {
@@ -24,8 +24,8 @@ func checkNamespaces(flag string, names ...string) error {
 	return errors.Join(errs...)
 }
 
-// checkKey returns an error when text is not a qualified name, as keys of labels and taints, types of conditions and names of
-// resources are. The error names the flag and says what the text should be.
+// checkKey returns an error when text is not a qualified name. Keys of labels and taints, types of conditions and names of
+// resources are such names. The error names the flag and states what the text should be.
 func checkKey(flag, what, text string) error {
 	if wrong := validation.IsQualifiedName(text); len(wrong) > 0 {
 		return fmt.Errorf("%s %q is not %s: %s", flag, text, what, strings.Join(wrong, "; "))
@@ -48,7 +48,8 @@ func checkListen(flag, address string) error {
 	return nil
 }
 
-// checkServerURL returns an error when text is not the URL of an API server: https, a host, and nothing behind it.
+// checkServerURL returns an error when text is not the URL of an API server: https and a host, without a path or anything
+// else.
 func checkServerURL(flag, text string) error {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/")+u.RawQuery+u.Fragment != "" {

@@ -18,8 +18,8 @@ const sharedServerGroup = "shared"
 // cloudOptions are the flags of the cloud layer.
 type cloudOptions struct {
 	serverGroup string
-	// allowedEndpoints are the allowed Keystones besides the configured cloud's; identityOverride lets specs replace the
-	// configured cloud's user, domain and project.
+	// allowedEndpoints are the allowed Keystone URLs in addition to the configured cloud's. identityOverride allows specs to
+	// replace the configured cloud's user, domain and project.
 	allowedEndpoints []string
 	identityOverride bool
 }
@@ -40,8 +40,8 @@ func (o *cloudOptions) validate() error {
 	return nil
 }
 
-// mayCollect reads an operator's confirmation from the ConfigMap of the cluster id: its annotation releases the mass-deletion
-// guards. It is read only while a guard holds something.
+// mayCollect returns a function that reads an operator's confirmation, an annotation on the ConfigMap of the cluster id. The
+// confirmation releases the mass-deletion guards. The function is called only while a guard has a hold.
 func mayCollect(c ctrlclient.Reader, namespace string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		var stored corev1.ConfigMap

@@ -18,15 +18,15 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// namedCloud is a cloud, and the cloudProvider under which provider specs name it.
+// namedCloud is a cloud, and the value of cloudProvider by which provider specs select it.
 type namedCloud struct {
 	name string
 	cloud.Cloud
 }
 
-// clouds is the registry of clouds. It implements [cloud.Cloud]: each call goes to the cloud that the Machine's own provider ID
-// names, else to the one that its provider spec or its MachineClass names. The first cloud is the default, which also refuses
-// unknown names: it reads the documents, so it can report which one has the name.
+// clouds is the registry of clouds. It implements [cloud.Cloud]: each call goes to the cloud that the Machine's provider ID
+// names, or else to the cloud that its provider spec or its MachineClass names. The first cloud is the default. It also receives
+// the calls for unknown names, and refuses them: it parses the documents, so it can report which document has the unknown name.
 type clouds struct {
 	list []namedCloud
 	// reader reads MachineClasses.
@@ -52,7 +52,7 @@ func newClouds(mgr manager.Manager, list []namedCloud) (*clouds, error) {
 	return c, nil
 }
 
-// named returns the cloud of that name; the default when there is none.
+// named returns the cloud with the name, or the default cloud when there is none.
 func (c *clouds) named(name string) cloud.Cloud {
 	for _, n := range c.list {
 		if n.name == name {
@@ -62,7 +62,7 @@ func (c *clouds) named(name string) cloud.Cloud {
 	return c.list[0].Cloud
 }
 
-// owning returns the cloud of the server that a provider ID names; nil when no known cloud has such IDs.
+// owning returns the cloud of the server that a provider ID names; nil when the ID belongs to no known cloud.
 func (c *clouds) owning(providerID string) cloud.Cloud {
 	for _, n := range c.list {
 		if n.ServerID(providerID) != "" {
@@ -72,8 +72,8 @@ func (c *clouds) owning(providerID string) cloud.Cloud {
 	return nil
 }
 
-// shown returns the cloud of a Machine for calls that cannot fail: when a class cannot be read, the default cloud. Classes are
-// read from the informer cache, so that no call waits.
+// shown returns the cloud of a Machine for calls that cannot fail. When the Machine's class cannot be read, it returns the
+// default cloud. It reads classes from the informer cache, so that no call waits.
 func (c *clouds) shown(m *v1alpha1.Machine) cloud.Cloud {
 	if its, err := c.of(context.Background(), m); err == nil {
 		return its
@@ -81,7 +81,7 @@ func (c *clouds) shown(m *v1alpha1.Machine) cloud.Cloud {
 	return c.list[0].Cloud
 }
 
-// of returns the cloud of a Machine. Errors: Transient when its class cannot be read.
+// of returns the cloud of a Machine. Errors: Transient when the Machine's class cannot be read.
 func (c *clouds) of(ctx context.Context, m *v1alpha1.Machine) (cloud.Cloud, error) {
 	if owner := c.owning(ptr.Deref(m.Spec.ProviderID, "")); owner != nil {
 		return owner, nil
@@ -89,8 +89,8 @@ func (c *clouds) of(ctx context.Context, m *v1alpha1.Machine) (cloud.Cloud, erro
 	return c.ofSpec(ctx, m.Namespace, &m.Spec)
 }
 
-// ofSpec returns the cloud that a spec or its MachineClass names. A class that does not exist names none: the default cloud
-// reports it.
+// ofSpec returns the cloud that a spec or its MachineClass names. For a class that does not exist it returns the default cloud,
+// which reports the missing class.
 //
 // Errors: Transient when the class cannot be read.
 func (c *clouds) ofSpec(ctx context.Context, namespace string, spec *v1alpha1.MachineSpec) (cloud.Cloud, error) {
@@ -121,7 +121,7 @@ func (c *clouds) ofSpec(ctx context.Context, namespace string, spec *v1alpha1.Ma
 	return c.named(nameIn(class.ProviderSpec)), nil
 }
 
-// nameIn returns the cloudProvider in a provider spec; empty when it names none.
+// nameIn returns the cloudProvider in a provider spec; empty when the spec has none.
 func nameIn(document *runtime.RawExtension) string {
 	var fields struct {
 		CloudProvider any `json:"cloudProvider"`
@@ -133,7 +133,7 @@ func nameIn(document *runtime.RawExtension) string {
 	return name
 }
 
-// ServerID returns the server that a provider ID names, of whatever cloud.
+// ServerID returns the ID of the server that a provider ID of any known cloud names.
 func (c *clouds) ServerID(providerID string) cloud.ServerID {
 	if owner := c.owning(providerID); owner != nil {
 		return owner.ServerID(providerID)
@@ -141,7 +141,7 @@ func (c *clouds) ServerID(providerID string) cloud.ServerID {
 	return ""
 }
 
-// IDPrefix returns what stands before the server's own part in a provider ID of whatever cloud.
+// IDPrefix returns the part of a provider ID before the server's own ID, for any known cloud.
 func (c *clouds) IDPrefix(providerID string) string {
 	if owner := c.owning(providerID); owner != nil {
 		return owner.IDPrefix(providerID)
@@ -149,23 +149,23 @@ func (c *clouds) IDPrefix(providerID string) string {
 	return ""
 }
 
-// KubeletIDPrefix asks the cloud that the provider config names.
+// KubeletIDPrefix returns the answer of the cloud that the provider config names.
 func (c *clouds) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string {
 	return c.named(config.CloudProvider).KubeletIDPrefix(config, existing)
 }
 
-// Placement asks the cloud that the spec itself names.
+// Placement returns the answer of the cloud that the spec itself names.
 func (c *clouds) Placement(spec *v1alpha1.MachineSpec) (cloud.Placement, bool) {
 	return c.named(nameIn(spec.ProviderSpec.Value)).Placement(spec)
 }
 
-// Remembered asks the Machine's cloud.
+// Remembered returns the answer of the Machine's cloud.
 func (c *clouds) Remembered(m *v1alpha1.Machine) cloud.Remembered { return c.shown(m).Remembered(m) }
 
-// MayBeLeft asks the Machine's cloud.
+// MayBeLeft returns the answer of the Machine's cloud.
 func (c *clouds) MayBeLeft(m *v1alpha1.Machine) string { return c.shown(m).MayBeLeft(m) }
 
-// Instance asks the Machine's cloud.
+// Instance returns the answer of the Machine's cloud.
 func (c *clouds) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	its, err := c.of(ctx, m)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *clouds) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Insta
 	return its.Instance(ctx, m)
 }
 
-// ServerOf asks the Machine's cloud.
+// ServerOf returns the answer of the Machine's cloud.
 func (c *clouds) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
 	its, err := c.of(ctx, m)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *clouds) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Serv
 	return its.ServerOf(ctx, m)
 }
 
-// Shape asks the template's cloud.
+// Shape returns the answer of the template's cloud.
 func (c *clouds) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
 	its, err := c.ofSpec(ctx, namespace, &t.Spec)
 	if err != nil {
@@ -192,7 +192,8 @@ func (c *clouds) Shape(ctx context.Context, namespace string, t *v1alpha1.Machin
 	return its.Shape(ctx, namespace, t)
 }
 
-// PlaceRecord asks the template's cloud. While a class cannot be read there is no record: the Machine controller writes it later.
+// PlaceRecord returns the answer of the template's cloud. While the template's class cannot be read, it returns no record; the
+// Machine controller writes the record later.
 func (c *clouds) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
 	its, err := c.ofSpec(ctx, namespace, &t.Spec)
 	if err != nil {
@@ -201,7 +202,7 @@ func (c *clouds) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.
 	return its.PlaceRecord(ctx, namespace, t)
 }
 
-// Tagged returns what all clouds have of this cluster.
+// Tagged returns the resources of this cluster in all clouds, by project.
 func (c *clouds) Tagged(ctx context.Context) []cloud.Project {
 	var all []cloud.Project
 	for _, n := range c.list {
@@ -216,12 +217,13 @@ func (c *clouds) Tagged(ctx context.Context) []cloud.Project {
 	return all
 }
 
-// Collect asks the resource's cloud.
+// Collect calls the resource's cloud.
 func (c *clouds) Collect(ctx context.Context, r cloud.Resource) error {
 	return c.named(r.Cloud).Collect(ctx, r)
 }
 
-// IsServerGone asks the cloud whose server the provider ID names. For a server of no known cloud it returns false.
+// IsServerGone returns the answer of the cloud whose server the provider ID names. It returns false for a provider ID of no known
+// cloud.
 func (c *clouds) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	owner := c.owning(providerID)
 	if owner == nil {
@@ -230,10 +232,10 @@ func (c *clouds) IsServerGone(ctx context.Context, providerID string, places []s
 	return owner.IsServerGone(ctx, providerID, places)
 }
 
-// Changes returns a channel with the changes of all clouds.
+// Changes returns a channel that receives the changes of all clouds.
 func (c *clouds) Changes() <-chan types.NamespacedName { return c.changes }
 
-// NeedLeaderElection returns true: only the leader consumes the changes of the clouds.
+// NeedLeaderElection returns true, because only the leader consumes the changes of the clouds.
 func (c *clouds) NeedLeaderElection() bool { return true }
 
 // Start forwards the changes of all clouds until ctx ends.

@@ -25,7 +25,7 @@ func clusterConfig(kubeconfig string) (*rest.Config, error) {
 	return readKubeconfig("--kubeconfig", kubeconfig)
 }
 
-// readKubeconfig returns a client's configuration from a kubeconfig. Its errors name the flag.
+// readKubeconfig returns a client configuration from a kubeconfig. Its errors name the flag.
 func readKubeconfig(flag, path string) (*rest.Config, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", path)
 	if err != nil {
@@ -35,17 +35,17 @@ func readKubeconfig(flag, path string) (*rest.Config, error) {
 }
 
 func tuned(config *rest.Config) *rest.Config {
-	// No client-side rate limit: the API server protects itself by priority and fairness, and a limit would only make a
-	// thousand new machines wait for each other. The number of workers bounds the requests in flight.
+	// There is no client-side rate limit: the API server protects itself by priority and fairness, and a limit would only
+	// make a thousand new Machines wait for each other. The number of workers bounds the number of concurrent requests.
 	config.QPS = -1
 	config.UserAgent = version.UserAgent()
-	// The API server warns at every write about finalizers without a domain. The names are machine-controller's and stay, so
-	// that either program can finish the other's work.
+	// At every write the API server warns about finalizers without a domain. The finalizers have machine-controller's names,
+	// which drover keeps so that either program can finish the other's work.
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	return config
 }
 
-// prepare checks that drover supports the cluster with the Machines, and returns the cluster id.
+// prepare checks that drover supports the control cluster, and returns the cluster id.
 func prepare(ctx context.Context, config *rest.Config, o *options) (string, error) {
 	disco, err := discovery.NewDiscoveryClientForConfig(config)
 	if err != nil {

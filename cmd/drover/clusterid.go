@@ -10,14 +10,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// The ConfigMap that remembers the cluster id, in drover's namespace.
+// The ConfigMap in drover's namespace that stores the cluster id.
 const (
 	clusterIDConfigMap = "drover-cluster-id"
 	clusterIDKey       = "clusterID"
 )
 
-// clusterID returns the name of this cluster on its cloud resources: the flag's, else the UID of kube-system. It is written
-// once. With another id later, every server would look like another cluster's, so a change is refused (docs/design.md).
+// clusterID returns the id that marks this cluster's cloud resources: the flag's value, or else the UID of kube-system. The
+// id is stored once. With a different id, every server would look like another cluster's. Therefore a change is refused
+// (docs/design.md).
 func clusterID(ctx context.Context, c client.Client, namespace, flag string) (string, error) {
 	id := flag
 	if id == "" {
@@ -37,7 +38,7 @@ func clusterID(ctx context.Context, c client.Client, namespace, flag string) (st
 		}
 		err = c.Create(ctx, &stored)
 		if apierrors.IsAlreadyExists(err) {
-			// Another replica has created it first.
+			// Another replica has created the ConfigMap first.
 			err = c.Get(ctx, key, &stored)
 		}
 	}

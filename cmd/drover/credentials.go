@@ -9,8 +9,8 @@ import (
 )
 
 // credentialsFrom returns the credentials of the configured cloud, from --clouds-yaml or else from the OS_* variables. Both are
-// optional, since a Machine may have its own credentials. Credentials are sent only to their own endpoint (MC-12). Errors name
-// the wrong flag or variable.
+// optional, because a Machine may have its own credentials. The credentials are sent only to their own endpoint (MC-12). Errors
+// name the wrong flag or variable.
 func credentialsFrom(o *options, lookup func(string) string) (client.Credentials, error) {
 	credentials := client.CredentialsFromEnvironment(lookup)
 	source, bundle := "OS_CACERT", lookup("OS_CACERT")
@@ -41,13 +41,14 @@ func credentialsFrom(o *options, lookup func(string) string) (client.Credentials
 	return credentials, nil
 }
 
-// userless reports whether clouds.yaml names a cloud without a user: then only Machines with credentials of their own get servers.
+// userless reports whether clouds.yaml configures a cloud without a user: then only Machines with credentials of their own get
+// servers.
 func userless(o *options, credentials client.Credentials) bool {
 	return o.cloudsYAML != "" && credentials.Method() == client.ByNothing
 }
 
-// rereading returns a function that reads the credentials of the configured cloud and its CA bundle again; nil when they come
-// from the environment, which does not change.
+// rereading returns a function that reads the credentials of the configured cloud and its CA bundle again. It returns nil when the
+// credentials come from the environment, which does not change.
 func rereading(o *options) func() (client.Credentials, error) {
 	if o.cloudsYAML == "" {
 		return nil

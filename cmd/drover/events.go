@@ -11,21 +11,22 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// mostNote bounds the note of an Event, in bytes: the API server refuses a longer one, and the Event would be lost.
+// mostNote bounds the note of an Event, in bytes. The API server refuses an Event with a longer note, and the Event
+// would be lost.
 const mostNote = 1024
 
-// boundedEvents is a manager whose recorders cut the notes of Events to mostNote.
+// boundedEvents is a manager whose event recorders truncate the notes of Events to mostNote.
 type boundedEvents struct{ manager.Manager }
 
-// GetEventRecorder returns a recorder under a controller's name.
+// GetEventRecorder returns an event recorder for a controller's name.
 func (m boundedEvents) GetEventRecorder(name string) recorder.EventRecorder {
 	return boundedRecorder{m.Manager.GetEventRecorder(name)}
 }
 
-// boundedTarget is a cluster beside the manager's whose recorders cut the notes of Events too.
+// boundedTarget is the target cluster, whose event recorders also truncate the notes of Events.
 type boundedTarget struct{ cluster.Cluster }
 
-// GetEventRecorder returns a recorder under a controller's name.
+// GetEventRecorder returns an event recorder for a controller's name.
 func (c boundedTarget) GetEventRecorder(name string) recorder.EventRecorder {
 	return boundedRecorder{c.Cluster.GetEventRecorder(name)}
 }

@@ -65,7 +65,7 @@ func (o *groupOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// nodeGroups returns the options of package nodegroup for the flags.
+// nodeGroups returns the options of package nodegroup that the flags set.
 func (o *options) nodeGroups() (nodegroup.Options, error) {
 	groups := nodegroup.Options{
 		Discovery:    model.Discovery{Namespaces: o.groups.namespaces, BareSets: o.groups.bareSets},

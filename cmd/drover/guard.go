@@ -15,10 +15,10 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// guarded reports whether drover may trust values that admission policies protect from authors of Machines.
+// guarded reports whether drover may trust values that admission policies protect from the authors of Machines.
 type guarded interface{ InForce() bool }
 
-// newGuarded returns the check of the guard policies, and adds it to the manager.
+// newGuarded returns the check of whether the guard policies are in force, and adds the check to the manager.
 func newGuarded(mgr manager.Manager) (guarded, error) {
 	shipped, err := deploy.Objects("policies")
 	if err != nil {
@@ -36,8 +36,8 @@ func newGuarded(mgr manager.Manager) (guarded, error) {
 	return watch, nil
 }
 
-// addGuards adds what the other parts ask before they act: whether the guard policies are in force, and whether the API servers
-// answer. The second runs on every replica.
+// addGuards adds two checks that other parts of drover use before they act: whether the guard policies are in force, and
+// whether the API servers answer. The second check runs on every replica.
 func addGuards(w *wiring, o *options) (err error) {
 	mgr := w.controllers
 	if w.guarded, err = newGuarded(mgr); err != nil {
@@ -51,7 +51,7 @@ func addGuards(w *wiring, o *options) (err error) {
 		asked.Target = w.target.GetAPIReader()
 	}
 	w.reach = reach.New(asked)
-	// The API server has just answered the checks of the start.
+	// The API server has just answered the checks at the start of drover.
 	w.reach.AnsweredControl()
 	if err := errors.Join(metrics.Registry.Register(w.reach), mgr.Add(w.reach)); err != nil {
 		return fmt.Errorf("adding what asks the API servers: %w", err)
@@ -59,7 +59,8 @@ func addGuards(w *wiring, o *options) (err error) {
 	return nil
 }
 
-// trust returns why data from the API servers may be stale, empty when it is not, and since when it has been current again.
+// trust returns the reason why data from the API servers may be stale, and the time since which the data has been current
+// again. The reason is empty when the data is not stale.
 func (w *wiring) trust() (stale string, since time.Time) {
 	state := w.reach.State()
 	if state.Frozen {
@@ -68,7 +69,7 @@ func (w *wiring) trust() (stale string, since time.Time) {
 	return "", state.Recovered
 }
 
-// staleness returns why data from the API servers may be stale; empty when it is not.
+// staleness returns the reason why data from the API servers may be stale; empty when it is not.
 func (w *wiring) staleness() string {
 	stale, _ := w.trust()
 	return stale

@@ -17,7 +17,7 @@ import (
 
 // handoverOptions are the flags about running next to machine-controller.
 type handoverOptions struct {
-	// lease is machine-controller's lease, as namespace/name; empty when drover does not take it.
+	// lease is machine-controller's lease, as namespace/name. It is empty when drover does not take that lease.
 	lease string
 }
 
@@ -36,8 +36,9 @@ func (o *handoverOptions) validate() error {
 	return nil
 }
 
-// withOther returns a lock that holds machine-controller's lease together with drover's own, and a report of waiting for that
-// lease. It returns the own lock and nil when the flag names no lease. A call takes at most timeout.
+// withOther returns a lock that holds both drover's own lease and machine-controller's, and a Standby that reports while
+// drover waits for machine-controller's. When the flag names no lease it returns own and nil. Each call to the API server
+// takes at most timeout.
 func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interface, namespace string, timeout time.Duration) (resourcelock.Interface, *handover.Standby, error) {
 	otherNamespace, name, named, err := handover.ParseLease(o.lease)
 	if err != nil || !named {
@@ -56,8 +57,8 @@ func (o *handoverOptions) withOther(config *rest.Config, own resourcelock.Interf
 	return handover.NewLock(handover.LockOptions{Own: own, Other: other, Holder: holder, Seen: standby.Seen}), standby, nil
 }
 
-// addHandover makes the manager check for webhooks of machine-controller without a running service, and record Events while
-// drover waits for machine-controller. standby is nil when drover does not take that program's lease.
+// addHandover makes the manager check for webhooks of machine-controller whose service does not run, and record Events while
+// drover waits for machine-controller. standby is nil when drover does not take machine-controller's lease.
 func addHandover(mgr manager.Manager, standby *handover.Standby) error {
 	if standby != nil {
 		standby.RecordTo(mgr.GetEventRecorder("drover-standby"))

@@ -14,8 +14,9 @@ import (
 	"github.com/drover-project/drover/autoscale"
 )
 
-// addHealth serves liveness, which depends on nothing but the process (MC-77), and readiness: the caches of both clusters are
-// synced and the gRPC port is open, so that this replica can answer the autoscaler whether or not it holds the lease.
+// addHealth serves liveness and readiness. Liveness depends only on the process itself (MC-77). A replica is ready when the
+// caches of both clusters are synced and the gRPC port is open: then it can answer the autoscaler, whether or not it holds
+// the lease.
 func addHealth(mgr manager.Manager, target cluster.Cluster, server *autoscale.Server) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return err
@@ -34,7 +35,7 @@ func addHealth(mgr manager.Manager, target cluster.Cluster, server *autoscale.Se
 	)
 }
 
-// synced returns a check that fails, with that text, until a cache is synced.
+// synced returns a check that fails with the text otherwise until the cache is synced.
 func synced(c cache.Cache, otherwise string) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)

@@ -15,11 +15,11 @@ import (
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-// holdsConfigMap is the prefix of the names of the ConfigMaps in drover's namespace, one for each Keystone. Each has one key
-// per project and region, with what the mass-deletion guard holds, as JSON.
+// holdsConfigMap is the prefix of the names of the ConfigMaps that store the holds of the mass-deletion guard, in drover's
+// namespace. There is one ConfigMap for each Keystone. It has one key per project and region, with the holds as JSON.
 const holdsConfigMap = "drover-mass-guard"
 
-// holds stores what the mass-deletion guards hold in a ConfigMap. It implements openstack.Holds.
+// holds stores the holds of the mass-deletion guards in a ConfigMap. It implements openstack.Holds.
 type holds struct {
 	client    client.Client
 	namespace string
@@ -28,14 +28,14 @@ type holds struct {
 // notInKey matches characters that are not allowed in a key of a ConfigMap.
 var notInKey = regexp.MustCompile(`[^-._a-zA-Z0-9]`)
 
-// holdsName returns the name of a Keystone's ConfigMap, with a hash of its URL. A ConfigMap may have 1 MiB: the cloud of one
-// author must not be able to fill that of another cloud.
+// holdsName returns the name of a Keystone's ConfigMap, which contains a hash of the Keystone's URL. A ConfigMap may have 1
+// MiB. With one ConfigMap per Keystone, the author of one cloud cannot fill the ConfigMap of another cloud.
 func holdsName(of openstack.HoldsKey) string {
 	endpoint := sha256.Sum256([]byte(of.Endpoint))
 	return fmt.Sprintf("%s-%x", holdsConfigMap, endpoint[:8])
 }
 
-// holdsKey returns the key of a project in the ConfigMap.
+// holdsKey returns a project's key in the ConfigMap.
 func holdsKey(of openstack.HoldsKey) string {
 	return notInKey.ReplaceAllString(of.Project+"."+of.Region, "_")
 }
@@ -58,7 +58,7 @@ func (h holds) Load(ctx context.Context, of openstack.HoldsKey) (openstack.Held,
 	return held, nil
 }
 
-// Store writes the holds of a project: one patch, and the creation of the ConfigMap the first time.
+// Store writes the holds of a project with one patch. If the ConfigMap does not exist yet, Store creates it.
 func (h holds) Store(ctx context.Context, of openstack.HoldsKey, held openstack.Held) error {
 	text, err := json.Marshal(held)
 	if err != nil {

@@ -16,36 +16,36 @@ import (
 )
 
 const (
-	// leaseName is the name of the lease that controllers, cloud calls and approvals need.
+	// leaseName is the name of the lease that drover must hold to run controllers, call the cloud and approve certificates.
 	leaseName = "drover"
-	// leaseLife is how long after its last renewal another replica may take the lease. A leader tries to renew it every
-	// leaseRetry, and ends when it could not for leaseDeadline.
+	// leaseLife is how long after the last renewal another replica may take the lease. The leader tries to renew the lease
+	// every leaseRetry, and ends when it could not renew the lease for leaseDeadline.
 	leaseLife     = 15 * time.Second
 	leaseDeadline = 10 * time.Second
 	leaseRetry    = 2 * time.Second
-	// leaseFresh is how old the last renewal may be when something is created in the cloud. The rest of leaseLife is for the
-	// call: a request may wait for a few seconds before it is sent.
+	// leaseFresh is how old the last renewal may be when drover creates something in the cloud. The rest of leaseLife is for
+	// the call: a request may wait for a few seconds before it is sent.
 	leaseFresh = leaseLife / 2
 )
 
-// lease is the lock of the leader election, and records when it was last renewed. A process that was suspended (a paused
-// virtual machine, a node that swaps) continues where it was, and learns only seconds later that another replica leads: the age
-// of its last renewal shows it at once, without a call.
+// lease is the lock of the leader election, and records when the lease was last renewed. A process that was suspended (a paused
+// virtual machine, a node that swaps) continues where it stopped, and learns only seconds later that another replica leads. The
+// age of the last renewal shows this immediately, without a call.
 type lease struct {
 	resourcelock.Interface
 	clock clock.PassiveClock
-	// standby reports that drover waits for machine-controller's lease; nil when that is not taken.
+	// standby reports that drover waits for machine-controller's lease. It is nil when drover does not take that lease.
 	standby *handover.Standby
 
 	mu sync.Mutex
-	// renewed is when the last successful renewal was sent; zero while the lease is not held.
+	// renewed is when the last successful renewal was sent. It is zero while this process does not hold the lease.
 	renewed time.Time
-	// before is when another holder last renewed the lease, as far as this process has read; zero when it has read of none.
-	// since is when this process took it; zero when it has not.
+	// before is when another holder last renewed the lease, as far as this process has read; zero when it has read of no other
+	// holder. since is when this process took the lease; zero when it has not.
 	before, since time.Time
 }
 
-// newLease returns the lock, which also holds machine-controller's lease; nil without leader election.
+// newLease returns the lock, which also holds machine-controller's lease. It returns nil without leader election.
 func newLease(config *rest.Config, o *options) (*lease, error) {
 	if !o.leader || o.observe {
 		return nil, nil
@@ -66,7 +66,8 @@ func newLease(config *rest.Config, o *options) (*lease, error) {
 	return &lease{Interface: joined, clock: clock.RealClock{}, standby: standby}, nil
 }
 
-// waiting returns the report of waiting for machine-controller's lease; nil when that is not taken.
+// waiting returns the Standby that reports while drover waits for machine-controller's lease. It returns nil when drover does
+// not take that lease.
 func (l *lease) waiting() *handover.Standby {
 	if l == nil {
 		return nil
@@ -74,8 +75,8 @@ func (l *lease) waiting() *handover.Standby {
 	return l.standby
 }
 
-// Get reads the lease. When another process holds it, it is no longer ours, however recent our last renewal is: a user may have
-// deleted it, and then no replica waits for the end of its life.
+// Get reads the lease. When another process holds the lease, this process has lost it, however recent its last renewal is: a
+// user may have deleted the lease, and then other replicas do not wait for the end of its life.
 func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	record, raw, err := l.Interface.Get(ctx)
 	if err == nil && record.HolderIdentity != l.Identity() {
@@ -85,7 +86,7 @@ func (l *lease) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []
 	return record, raw, err
 }
 
-// readOther records when another holder renewed the lease, until this process takes it.
+// readOther records when another holder renewed the lease, unless this process has taken the lease.
 func (l *lease) readOther(renewed time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,8 +95,8 @@ func (l *lease) readOther(renewed time.Time) {
 	}
 }
 
-// Leading returns when another process last renewed the lease before this one took it, zero when none did, and when this one
-// took it. Both are zero without leader election.
+// Leading returns when another process last renewed the lease before this process took it (zero when no other process did), and
+// when this process took it. Both times are zero without leader election.
 func (l *lease) Leading() (before, since time.Time) {
 	if l == nil {
 		return before, since
@@ -120,7 +121,7 @@ func (l *lease) Update(ctx context.Context, record resourcelock.LeaderElectionRe
 	return l.note(record, sent, l.Interface.Update(ctx, record))
 }
 
-// note records a renewal. A failed one leaves the time of the last renewal unchanged.
+// note records a renewal. A failed renewal leaves the time of the last renewal unchanged.
 func (l *lease) note(record resourcelock.LeaderElectionRecord, sent time.Time, err error) error {
 	if err == nil && record.HolderIdentity == l.Identity() {
 		l.mu.Lock()
@@ -139,8 +140,9 @@ func (l *lease) drop() {
 	l.renewed = time.Time{}
 }
 
-// Fresh reports whether the lease was renewed so recently that a call that begins now ends before another replica may take it.
-// Without leader election it returns true. The time during a suspension, which only the wall clock shows, counts too.
+// Fresh reports whether the lease was renewed so recently that a call that begins now ends before another replica may take the
+// lease. Without leader election it returns true. Time that passes while the process is suspended also counts; only the wall
+// clock shows that time.
 func (l *lease) Fresh(now time.Time) bool {
 	if l == nil {
 		return true

@@ -17,7 +17,8 @@ type lock struct {
 	clock *clocktesting.FakePassiveClock
 	takes time.Duration
 	err   error
-	// holder and renewed are the holder of the lease and the time of its last renewal, as read.
+	// holder and renewed are the lease's holder and the time of its last renewal, as Get returns
+	// them.
 	holder  string
 	renewed metav1.Time
 }
@@ -102,7 +103,7 @@ func TestTheAgeOfTheLease(t *testing.T) {
 		k := &lock{clock: clocktesting.NewFakePassiveClock(time.Now())}
 		l := &lease{Interface: k, clock: k.clock}
 		renew(l)
-		// Only the wall clock has moved, as after a suspension.
+		// Only the wall clock has advanced, as after a suspension.
 		if slept := k.clock.Now().Round(0).Add(time.Minute); l.Fresh(slept) {
 			t.Error("it is fresh")
 		}

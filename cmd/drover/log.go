@@ -15,7 +15,7 @@ import (
 )
 
 // setLoggers sets up one JSON log for all loggers of the process: drover's, client-go's (klog), gRPC's, and the standard
-// library's log and slog. Of gRPC only errors are logged, which is its own default.
+// library's log and slog. gRPC logs only errors, which is its own default.
 func setLoggers(verbosity int) {
 	raw := zap.NewRaw(zap.UseDevMode(false), zap.Level(logLevel(verbosity)))
 	logger := zapr.NewLogger(raw)

@@ -14,7 +14,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-// asLogger in the environment makes the test binary log a line through every logger, and end.
+// asLogger is an environment variable. When it is set, the test binary logs a line through every logger
+// and ends.
 const asLogger = "DROVER_TEST_LOGS"
 
 func logEverything() {
@@ -46,7 +47,7 @@ func TestEveryLoggerWritesJSON(t *testing.T) {
 	})
 }
 
-// jsonLines fails the test for each line of a log that is not JSON, and returns how many lines there are.
+// jsonLines fails the test for each line of a log that is not JSON, and returns the number of lines.
 func jsonLines(t *testing.T, text string) (lines int) {
 	t.Helper()
 	for line := range strings.SplitSeq(strings.TrimSpace(text), "\n") {

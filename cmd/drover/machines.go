@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/machine"
 )
 
-// machineOptions are the flags of the Machine controller, besides those of the whole binary.
+// machineOptions are the flags of the Machine controller, in addition to those of the whole binary.
 type machineOptions struct {
 	name                string
 	volumeDetachTimeout time.Duration
@@ -64,8 +64,8 @@ func (o *machineOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// machinesInto sets the options from the flags. A timeout of 0 means no waiting, which the controller expects as a negative
-// value.
+// machinesInto sets the options from the flags. A timeout of 0 on the command line means not to wait; the controller
+// expects a negative value for that.
 func (o *options) machinesInto(into *machine.Options) {
 	never := func(d time.Duration) time.Duration {
 		if d == 0 {

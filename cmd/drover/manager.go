@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// newManager returns the manager; a nil lock disables leader election. several is set when other managers have run in this
+// newManager returns the manager. A nil lock disables leader election. several is true when other managers have run in this
 // process.
 func newManager(config *rest.Config, o *options, lock *lease, several bool) (manager.Manager, error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
@@ -46,7 +46,7 @@ func newManager(config *rest.Config, o *options, lock *lease, several bool) (man
 	return mgr, nil
 }
 
-// knownKinds returns a scheme with the kinds of Kubernetes and drover's own.
+// knownKinds returns a scheme with the kinds of Kubernetes and drover's own kinds.
 func knownKinds() *runtime.Scheme {
 	kinds := runtime.NewScheme()
 	utilruntime.Must(scheme.AddToScheme(kinds))
@@ -54,7 +54,7 @@ func knownKinds() *runtime.Scheme {
 	return kinds
 }
 
-// cacheOptions returns how the informer caches of either cluster hold objects.
+// cacheOptions returns the options of the informer caches, for either cluster.
 func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -62,15 +62,15 @@ func cacheOptions() cache.Options {
 	}
 }
 
-// clientOptions returns which kinds clients read from the API server itself, in either cluster: those that are read one by one
-// where needed, and never cached cluster-wide.
+// clientOptions returns the options of the clients for either cluster. They list the kinds that clients read from the API
+// server itself: drover reads such objects one by one where it needs them, and never caches them cluster-wide.
 func clientOptions() client.Options {
 	return client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}}}}
 }
 
-// watchEarly starts watches on every replica that otherwise only the leader would start, at its first read, for kinds with few
-// objects. So a new leader's first reconciles do not wait for a watch to begin, which takes more than a second when the API
-// server has no watch of that kind yet. A kind that is not installed is not watched.
+// watchEarly starts some watches on every replica. Otherwise only the leader would start them, at its first read. They are
+// watches of kinds with few objects. Thus a new leader's first reconciles do not wait for a watch to begin, which takes more
+// than a second when the API server has no watch of that kind yet. A kind that is not installed is not watched.
 func watchEarly(ctx context.Context, mgr manager.Manager) error {
 	for _, kind := range []client.Object{&v1alpha1.MachineClass{}, &v1alpha1.Cluster{}} {
 		_, err := mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(false))
@@ -81,7 +81,7 @@ func watchEarly(ctx context.Context, mgr manager.Manager) error {
 	return nil
 }
 
-// slimNode drops the fields of a Node that drover never reads, which are most of its size.
+// slimNode removes the fields of a Node that drover never reads, which are most of its size.
 func slimNode(in any) (any, error) {
 	node, ok := in.(*corev1.Node)
 	if !ok {

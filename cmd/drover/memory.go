@@ -11,19 +11,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// trimEvery is how often memory that a burst has left unused is returned to the operating system. Otherwise a quiet process
-// keeps what a thousand new Machines took, since the runtime returns memory only when it collects garbage.
+// trimEvery is how often memory that is unused after a burst is returned to the operating system. Otherwise a quiet process
+// keeps the memory that a thousand new Machines took, because the runtime returns memory only when it collects garbage.
 const trimEvery = time.Minute
 
-// fewest is how much must be unused, in bytes, for a collection to be worth its cost.
+// fewest is how much memory must be unused, in bytes, for a collection to be worth its cost.
 const fewest = 8 << 20
 
-// gcPercent is how much garbage there may be, in percent of the memory in use, before it is collected, unless the environment
-// sets GOGC. A value below Go's default of 100 keeps the memory for a burst of new Machines and its fragmentation small, at
-// about a millisecond of processor time for each new Machine.
+// gcPercent is the GOGC value that drover uses when the environment does not set GOGC: how much garbage there may be, in percent
+// of the memory in use, before it is collected. A value below Go's default of 100 reduces the memory that a burst of new
+// Machines needs, and its fragmentation, at the cost of about a millisecond of processor time for each new Machine.
 const gcPercent = 60
 
-// collectMore has garbage collected more often than by default.
+// collectMore makes Go collect garbage more often than by default.
 func collectMore() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
@@ -41,8 +41,8 @@ func newTrimmer(c clock.WithTicker) *trimmer {
 	return &trimmer{clock: c, held: held, trim: debug.FreeOSMemory}
 }
 
-// addTrimmer adds the trimmer, unless other drovers run in this process. In virtual time it would collect garbage once for every
-// simulated minute.
+// addTrimmer adds the trimmer, unless other drovers run in this process. In virtual time the trimmer would collect garbage once
+// for every simulated minute.
 func addTrimmer(mgr manager.Manager, around surroundings) error {
 	if around.several {
 		return nil
@@ -50,10 +50,10 @@ func addTrimmer(mgr manager.Manager, around surroundings) error {
 	return mgr.Add(newTrimmer(clock.RealClock{}))
 }
 
-// NeedLeaderElection returns false: every replica trims its memory.
+// NeedLeaderElection returns false, because every replica trims its memory.
 func (*trimmer) NeedLeaderElection() bool { return false }
 
-// Start checks every trimEvery until ctx ends.
+// Start checks the memory every trimEvery until ctx ends.
 func (t *trimmer) Start(ctx context.Context) error {
 	ticker := t.clock.NewTicker(trimEvery)
 	defer ticker.Stop()
@@ -74,8 +74,8 @@ func worthTrimming(inUse, mapped uint64) bool {
 	return mapped > inUse+max(fewest, inUse/2)
 }
 
-// held returns how many bytes of the heap were in use after the last collection, and how many the heap takes from the operating
-// system now.
+// held returns how many bytes of the heap were in use after the last collection, and how many bytes the heap now takes from the
+// operating system.
 func held() (inUse, mapped uint64) {
 	samples := []metrics.Sample{
 		{Name: "/gc/heap/live:bytes"},

@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/csr"
 )
 
-// nodeOptions are the flags for the setup of new nodes. They have the names of the flags of machine-controller or
-// operating-system-manager for the same.
+// nodeOptions are the flags for the setup of new nodes. They have the same names as the corresponding flags of
+// machine-controller or operating-system-manager.
 type nodeOptions struct {
 	apiServer        string
 	clusterDNS       []string
@@ -73,7 +73,8 @@ func (o *nodeOptions) validate() error {
 	return errors.Join(errs...)
 }
 
-// network returns what the approver of certificates needs; apiServer is the URL that drover itself uses.
+// network returns the network settings that the approver of certificates needs. apiServer is the URL that drover
+// itself uses.
 func (o *nodeOptions) network(apiServer string) csr.Network {
 	n := csr.Network{ServiceDomain: o.clusterDomain, APIServers: []string{apiServer, o.apiServer}}
 	for _, text := range o.serviceCIDRs {
@@ -100,7 +101,7 @@ func (o *nodeOptions) site(caBundle []byte) (bootstrap.Site, error) {
 	return s, nil
 }
 
-// readSite returns site with the file that the flags name.
+// readSite returns site with the content of the file that the flags name.
 func (o *nodeOptions) readSite() (bootstrap.Site, error) {
 	var bundle []byte
 	var unread error

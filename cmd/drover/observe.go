@@ -19,25 +19,26 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// mostDecisions bounds how many different decisions an observer keeps; the oldest are dropped first.
+// mostDecisions bounds how many different decisions an observer keeps. When there are more, it drops the oldest first.
 const mostDecisions = 1000
 
 // decision is an action that drover would have taken.
 type decision struct {
 	// Where is kubernetes or openstack.
 	Where string `json:"where"`
-	// The action: a verb of the API, and its object.
+	// Verb is the API's verb of the action, and Object is its object.
 	Verb   string `json:"verb"`
 	Object string `json:"object"`
 	// Detail is what would have been written, without secrets.
 	Detail string `json:"detail,omitempty"`
-	// First and Last are the times of the first and last such decision, Count their number.
+	// First and Last are the times of the first and last such decision. Count is the number of such decisions.
 	First time.Time `json:"first"`
 	Last  time.Time `json:"last"`
 	Count int       `json:"count"`
 }
 
-// observer records the decisions of a drover that only observes: each is logged at its first occurrence, and all are served.
+// observer records the decisions of a drover in observe mode. Each decision is logged at its first occurrence, and all
+// decisions are served over HTTP.
 type observer struct {
 	clock clock.PassiveClock
 	log   logr.Logger
@@ -46,20 +47,20 @@ type observer struct {
 	decisions []decision
 }
 
-// wiring holds what the parts are wired to. With --observe, its clients and clouds write nothing.
+// wiring holds what the parts of drover are connected to. With --observe, its clients and clouds write nothing.
 type wiring struct {
-	// controllers and groups are the manager, whose cluster has the Machines: the control cluster.
+	// controllers and groups are the same manager, whose cluster is the control cluster.
 	controllers, groups manager.Manager
-	// target is the cluster with the Nodes: the control cluster, unless a flag names another.
+	// target is the cluster with the Nodes. It is the control cluster, unless a flag names another.
 	target   cluster.Cluster
 	observer *observer
 	lease    *lease
 	reach    *reach.Watch
-	// guarded reports whether a guarded value may be trusted.
+	// guarded reports whether drover may trust values that the guard policies protect.
 	guarded guarded
 }
 
-// newObserver returns an observer when drover only observes, else nil.
+// newObserver returns an observer in observe mode, or else nil.
 func newObserver(o *options) *observer {
 	if !o.observe {
 		return nil
@@ -67,15 +68,15 @@ func newObserver(o *options) *observer {
 	return &observer{clock: clock.RealClock{}, log: ctrl.Log.WithName("observe")}
 }
 
-// refuseWrites makes all writes of clients with this configuration fail. Without an observer it changes nothing.
+// refuseWrites makes all writes of clients with this configuration fail. It changes nothing when o is nil.
 func (o *observer) refuseWrites(config *rest.Config) {
 	if o != nil {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return refusing{next, o} })
 	}
 }
 
-// newWiring wires the parts to the manager and, if there is one, to another cluster with the Nodes. With an observer, its
-// decisions are served, and the groups refuse increases, since they would not be carried out.
+// newWiring connects the parts to the manager and to the target cluster, if there is one. When w is not nil, its decisions
+// are served over HTTP, and the groups refuse increases, because no controller would create the Machines.
 func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring, error) {
 	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w}
 	if w != nil {
@@ -95,7 +96,7 @@ func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring
 	return out, nil
 }
 
-// cloud returns the cloud itself, or a read-only wrapper with an observer.
+// cloud returns c itself, or a read-only wrapper in observe mode.
 func (w wiring) cloud(c cloud.Cloud) cloud.Cloud {
 	if w.observer == nil {
 		return c

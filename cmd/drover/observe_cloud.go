@@ -14,7 +14,7 @@ type observedCloud struct {
 	observer *observer
 }
 
-// Instance returns a Machine's cloud side, read-only.
+// Instance returns a read-only wrapper of the Machine's instance.
 func (c observedCloud) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	i, err := c.Cloud.Instance(ctx, m)
 	if err != nil {
@@ -38,7 +38,7 @@ type observedInstance struct {
 
 func (i observedInstance) note(verb string) { i.observer.note("openstack", verb, i.machine, "") }
 
-// notMade is the error in the place of creating a server.
+// notMade returns the error that observe mode returns instead of creating a server.
 func (i observedInstance) notMade(verb string) error {
 	i.note(verb)
 	return fault.New(fault.Transient, fault.CodeUnsettled, "drover only observes (--observe): no server is made")
@@ -60,25 +60,25 @@ func (i observedInstance) StartServer(context.Context) error {
 	return fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "drover only observes (--observe): no server is started")
 }
 
-// DeleteServer changes nothing; the server's end is waited for.
+// DeleteServer changes nothing. drover then waits for the end of the server.
 func (i observedInstance) DeleteServer(context.Context) error {
 	i.note("delete server")
 	return nil
 }
 
-// DeleteFailed changes nothing; the server's end is waited for.
+// DeleteFailed changes nothing. drover then waits for the end of the server.
 func (i observedInstance) DeleteFailed(context.Context) error {
 	i.note("delete failed server")
 	return nil
 }
 
-// Release changes nothing, and never completes.
+// Release changes nothing and never completes.
 func (i observedInstance) Release(context.Context) (cloud.Released, error) {
 	i.note("release ports, floating IP and volumes")
 	return cloud.Released{Waiting: "--observe releases nothing"}, nil
 }
 
-// ConsoleOutput returns nothing: Nova receives the request as an action.
+// ConsoleOutput returns nothing: in Nova's API the request is an action.
 func (i observedInstance) ConsoleOutput(context.Context, int) (string, error) {
 	i.note("read console")
 	return "", nil

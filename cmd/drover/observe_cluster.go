@@ -33,7 +33,7 @@ type observedManager struct {
 	client observedClient
 }
 
-// observing makes the manager write nothing; answer is the error that a write returns.
+// observing returns the manager with clients that write nothing. answer is the error that a write returns.
 func observing(mgr manager.Manager, o *observer, answer error) manager.Manager {
 	return observedManager{mgr, observedClient{mgr.GetClient(), o, answer}}
 }
@@ -41,7 +41,7 @@ func observing(mgr manager.Manager, o *observer, answer error) manager.Manager {
 // GetClient returns the client that writes nothing.
 func (m observedManager) GetClient() client.Client { return m.client }
 
-// observedTarget is a cluster beside the manager's whose clients write nothing.
+// observedTarget is the target cluster with clients that write nothing.
 type observedTarget struct {
 	cluster.Cluster
 	client observedClient
@@ -50,7 +50,8 @@ type observedTarget struct {
 // GetClient returns the client that writes nothing.
 func (t observedTarget) GetClient() client.Client { return t.client }
 
-// observedClient reads and does not write. A write returns success, so that the decisions that follow from it are made too.
+// observedClient reads and does not write. A write returns success, so that drover also makes the decisions that follow from
+// the write.
 type observedClient struct {
 	client.Client
 	observer *observer
@@ -65,7 +66,7 @@ func (c observedClient) note(verb string, o client.Object, detail string) error 
 	return c.answer
 }
 
-// Create changes nothing. Access reviews are sent, because they are questions in the form of a creation.
+// Create changes nothing. Only access reviews are sent, because they are queries in the form of a creation.
 func (c observedClient) Create(ctx context.Context, o client.Object, options ...client.CreateOption) error {
 	if _, question := o.(*authorizationv1.SubjectAccessReview); question {
 		return c.Client.Create(ctx, o, options...)
@@ -118,13 +119,13 @@ func (c observedClient) SubResource(name string) client.SubResourceClient {
 	return observedReadable{observedPart{c, name}, c.Client.SubResource(name)}
 }
 
-// observedPart is a subresource that is not written.
+// observedPart is a client of a subresource that writes nothing.
 type observedPart struct {
 	client observedClient
 	name   string
 }
 
-// observedReadable can be read too.
+// observedReadable is an observedPart that can also read.
 type observedReadable struct {
 	observedPart
 	client.SubResourceReader
@@ -175,8 +176,8 @@ func nameOf(o client.Object) string {
 	return kind + " " + name
 }
 
-// refusing is a RoundTripper that refuses every write to the API server, in case a client was left out above. It answers Events
-// as if they had been accepted.
+// refusing is a RoundTripper that refuses every write to the API server, in case one of the wrappers above does not cover a
+// client. It answers Events as if they had been accepted.
 type refusing struct {
 	next     http.RoundTripper
 	observer *observer
@@ -194,7 +195,7 @@ func (r refusing) RoundTrip(req *http.Request) (*http.Response, error) {
 	return nil, fmt.Errorf("%s %s: %w", req.Method, req.URL.Path, errObserving)
 }
 
-// takeEvent records an Event and returns it as the API server would.
+// takeEvent records an Event and answers as the API server would.
 func (r refusing) takeEvent(req *http.Request) (*http.Response, error) {
 	body, err := io.ReadAll(req.Body)
 	if err != nil {
@@ -211,10 +212,10 @@ func (r refusing) takeEvent(req *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// dryClient is the client for the cluster id, which is determined and not written.
+// dryClient is the client that determines the cluster id without storing it.
 type dryClient struct{ client.Client }
 
-// Create changes nothing. It fails with AlreadyExists for an existing object, like a real client.
+// Create changes nothing. It returns AlreadyExists when the object exists, like a real client.
 func (c dryClient) Create(ctx context.Context, o client.Object, _ ...client.CreateOption) error {
 	stored := &corev1.ConfigMap{}
 	err := c.Get(ctx, client.ObjectKeyFromObject(o), stored)

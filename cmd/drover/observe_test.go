@@ -39,8 +39,8 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// watched is a cluster with work for every controller: a deployment without a set, a Machine without a server, and one that is
-// being deleted.
+// watched returns a cluster with work for every controller: a deployment without a set, a Machine without a server, and a
+// Machine that is being deleted.
 func watched(t *testing.T) (*kube.Cluster, client.Client) {
 	t.Helper()
 	cluster := kube.ForTest(t, kube.Options{})
@@ -68,7 +68,7 @@ func watched(t *testing.T) (*kube.Cluster, client.Client) {
 	return cluster, c
 }
 
-// observe runs drover with --observe until it has made the expected decisions, and returns all decisions.
+// observe runs drover with --observe until it has made the awaited decisions, and returns all decisions.
 func observe(t *testing.T, cluster *kube.Cluster, cloud *sim.Cloud, awaited map[string]string) []decision {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -17,7 +17,7 @@ import (
 // options are all flags, with their defaults.
 type options struct {
 	kubeconfig string
-	// targetKubeconfig is the kubeconfig of the cluster with the Nodes; empty when that is the cluster with the Machines.
+	// targetKubeconfig is the kubeconfig of the target cluster; empty when the target cluster is the control cluster.
 	targetKubeconfig string
 	namespace        string
 	clusterID        string
@@ -123,8 +123,8 @@ func (o *options) addFlags(f *pflag.FlagSet) {
 	f.IntVar(&o.maxReplacing, "max-replacing", o.maxReplacing, "how many Machines rollouts may replace at once, over all deployments; 0: no cap but each deployment's own surge and unavailability")
 }
 
-// validate returns all errors in the flags and the files that they name, as one error, before drover reads or writes anything
-// in the cluster.
+// validate checks the flags and the files that they name, before drover reads or writes anything in the cluster. It returns
+// all errors as one.
 func (o *options) validate() error {
 	errs := []error{
 		o.general(), o.addresses(), o.machines.validate(), o.repair.validate(), o.freeze.validate(), o.orphans.validate(), o.compute.validate(), o.nodes.validate(), o.groups.validate(), o.handover.validate(),
@@ -170,7 +170,7 @@ func (o *options) addresses() error {
 	return errors.Join(errs...)
 }
 
-// serving returns the options of the gRPC server that flags set.
+// serving returns the options of the gRPC server that the flags set.
 func (o *options) serving() autoscale.Options {
 	return autoscale.Options{
 		Address: o.grpcAddress, Cert: o.grpcCert, Key: o.grpcKey, ClientCA: o.grpcClientCA, AllowedClients: o.grpcAllowedClients,
@@ -185,6 +185,6 @@ func onLoopback(address string) bool {
 	return err == nil && parseErr == nil && ip.IsLoopback()
 }
 
-// serviceAccount returns drover's own ServiceAccount, as namespace:name, for commands in messages. Its name is that of the
+// serviceAccount returns drover's own ServiceAccount, as namespace:name, for commands in messages. Its name is the one in the
 // shipped manifests.
 func (o *options) serviceAccount() string { return o.namespace + ":drover" }

@@ -14,13 +14,14 @@ import (
 	"github.com/drover-project/drover/autoscale/certs"
 )
 
-// certOptions are the flags about gRPC certificates that drover creates itself.
+// certOptions are the flags for gRPC certificates that drover creates itself.
 type certOptions struct {
 	selfSigned bool
-	// secret is the name of drover's own Secret; autoscalers is NAMESPACE/NAME of the one that the autoscaler mounts.
+	// secret is the name of drover's own Secret. autoscalers is the NAMESPACE/NAME of the Secret that the autoscaler
+	// mounts.
 	secret      string
 	autoscalers string
-	// names are the names under which the autoscaler calls drover; empty for the Service's.
+	// names are the names under which the autoscaler calls drover. Empty means the Service's names.
 	names []string
 }
 
@@ -35,7 +36,7 @@ func (o *certOptions) addFlags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.names, "grpc-server-names", o.names, "DNS names and IP addresses in the server's certificate that --grpc-self-signed makes; empty: those of the Service drover in drover's namespace")
 }
 
-// validate returns what is wrong with the flags.
+// validate returns the errors in the flags.
 func (o *certOptions) validate(namespace string, allowedClients []string) error {
 	if !o.selfSigned {
 		return nil
@@ -58,7 +59,7 @@ func (o *certOptions) validate(namespace string, allowedClients []string) error 
 	return errors.Join(errs...)
 }
 
-// checkSecretName returns an error when no Secret can have the name. The error names the flag.
+// checkSecretName returns an error when name is not a valid name of a Secret. The error names the flag.
 func checkSecretName(flag, name string) error {
 	if wrong := validation.IsDNS1123Subdomain(name); len(wrong) > 0 {
 		return fmt.Errorf("%s %q is not the name of a Secret: %s", flag, name, wrong[0])
@@ -66,7 +67,7 @@ func checkSecretName(flag, name string) error {
 	return nil
 }
 
-// serverNames returns the names of the server's certificate.
+// serverNames returns the names in the server's certificate.
 func (o *certOptions) serverNames(namespace, clusterDomain string) []string {
 	if len(o.names) > 0 {
 		return o.names

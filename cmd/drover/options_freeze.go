@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// freezeOptions set how many Machines beyond its size stop the growth of a group. Flags and defaults are those of
+// freezeOptions set how many Machines beyond its size freeze a group. The flags and their defaults are those of
 // machine-controller-manager.
 type freezeOptions struct {
 	up, down int

@@ -15,7 +15,7 @@ const (
 	ignoreOrphans  = "off"
 )
 
-// orphanOptions are the flags of the collection of cloud resources and Nodes without a Machine.
+// orphanOptions are the flags for the collection of cloud resources and Nodes without a Machine.
 type orphanOptions struct {
 	mode        string
 	age, period time.Duration

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// repairOptions are the flags of the replacement of unhealthy Machines.
+// repairOptions are the flags for the replacement of unhealthy Machines.
 type repairOptions struct {
 	timeout        time.Duration
 	nodeConditions []string

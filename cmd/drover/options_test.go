@@ -14,7 +14,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// served returns the default options, served without TLS on loopback: the fewest flags that are valid.
+// served returns the default options with serving on loopback without TLS. This needs the fewest flags
+// that are valid.
 func served() *options {
 	o := defaults()
 	o.grpcAddress, o.grpcInsecure = "127.0.0.1:8086", true
@@ -27,7 +28,7 @@ func TestValidateNamesTheWrongFlag(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		set  func(*options)
-		want string // part of the message; empty: valid
+		want string // part of the message; empty means that the options are valid
 	}{
 		{"the defaults without TLS on loopback", func(*options) {}, ""},
 		{"the defaults without certificates", func(o *options) { *o = *defaults() }, "--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed"},

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// addOrphans adds the collector of resources without a Machine. id is the cluster ID.
+// addOrphans adds the collector of resources without a Machine. id is the cluster id.
 func addOrphans(w wiring, o *options, id string, registry *clouds) error {
 	if o.orphans.mode == ignoreOrphans {
 		return nil

@@ -33,10 +33,10 @@ import (
 	"github.com/drover-project/drover/version"
 )
 
-// run serves until ctx ends. more are clouds besides OpenStack.
+// run serves until ctx ends. more are clouds in addition to OpenStack.
 func run(ctx context.Context, o *options, credentials client.Credentials, more ...namedCloud) error {
 	if o.pprofAddress == "" {
-		// Heap profiles cannot be requested then, so none are recorded.
+		// Heap profiles cannot be requested in this case, so none are recorded.
 		runtime.MemProfileRate = 0
 	}
 	collectMore()
@@ -47,24 +47,24 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	return serve(ctx, o, surroundings{cluster: config, credentials: credentials, clouds: more})
 }
 
-// surroundings are what a drover works with that its flags do not describe. Tests in virtual time replace them.
+// surroundings are what a drover works with, in addition to its flags. Tests in virtual time replace them.
 type surroundings struct {
-	// cluster is the connection to the cluster with the Machines.
+	// cluster is the connection to the control cluster.
 	cluster *rest.Config
-	// credentials are those of the configured cloud; clouds are those besides OpenStack.
+	// credentials are those of the configured cloud. clouds are the clouds in addition to OpenStack.
 	credentials client.Credentials
 	clouds      []namedCloud
-	// transport carries the calls to OpenStack; nil for the network.
+	// transport carries the calls to OpenStack. nil means the network.
 	transport http.RoundTripper
-	// local, unless nil, receives the gRPC server and a channel that is closed when the server may be called; then drover does
-	// not listen.
+	// local receives the gRPC server, and a channel that is closed when the server may be called. When local is not nil, drover does not
+	// listen.
 	local func(*autoscale.Server, <-chan struct{})
-	// several is set when other drovers have run in this process, so that the names of the controllers are in use, and its memory is not
-	// this drover's alone to trim.
+	// several is true when other drovers have run in this process. The names of the controllers are then in use, and this drover must
+	// not trim memory that it shares with the others.
 	several bool
 }
 
-// serve wires all parts, and serves until ctx ends.
+// serve connects all parts of drover, and serves until ctx ends.
 func serve(ctx context.Context, o *options, around surroundings) error {
 	w, id, err := connect(ctx, o, around)
 	if err != nil {
@@ -99,8 +99,8 @@ func serve(ctx context.Context, o *options, around surroundings) error {
 	return nil
 }
 
-// connect returns the wiring and the cluster id. It creates the manager for the cluster with the Machines, and adds the cluster
-// with the Nodes if that is another one.
+// connect returns the wiring and the cluster id. It creates the manager for the control cluster, and adds the target cluster if that is
+// another one.
 func connect(ctx context.Context, o *options, around surroundings) (wiring, string, error) {
 	config := around.cluster
 	observer := newObserver(o)
@@ -150,7 +150,7 @@ func newOpenStack(w wiring, o *options, id string, around surroundings) (*openst
 	})
 }
 
-// addControllers adds everything that needs the lease because it writes to the cloud or decides about Machines.
+// addControllers adds all parts that need the lease, because they write to the cloud or decide about Machines.
 func addControllers(w wiring, o *options, registry *clouds) error {
 	mgr, now := w.controllers, clock.RealClock{}
 	source, err := newSource(w, o, registry)
@@ -196,7 +196,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	return nil
 }
 
-// newSource returns the source of user data, and adds the collection of its leftovers.
+// newSource returns the source of user data, and adds the collection of the objects that it leaves behind.
 func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Source, error) {
 	site, err := o.nodes.readSite()
 	if err != nil {
@@ -212,7 +212,7 @@ func newSource(w wiring, o *options, ids bootstrap.ProviderIDs) (*bootstrap.Sour
 	return source, w.controllers.Add(&bootstrap.Collector{Source: source, Clock: now})
 }
 
-// addAutoscale adds what every replica runs: the node groups and their gRPC service. local, unless nil, receives the service,
+// addAutoscale adds what every replica runs: the node groups and their gRPC service. When local is not nil, it receives the service,
 // which then does not listen.
 func addAutoscale(w wiring, o *options, names cloud.Provider, local func(*autoscale.Server, <-chan struct{})) (*autoscale.Server, error) {
 	of, err := o.nodeGroups()

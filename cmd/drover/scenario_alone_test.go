@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// freePort returns an address on loopback on which nothing listens.
+// freePort returns an address on loopback on which no process listens.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -26,7 +26,7 @@ func freePort(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// status returns the HTTP status of one of drover's pages; 0 without an answer.
+// status returns the HTTP status of one of drover's pages; 0 when there is no answer.
 func status(t *testing.T, url string) int {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
@@ -39,7 +39,7 @@ func status(t *testing.T, url string) int {
 	return resp.StatusCode
 }
 
-// seed is the manifest of MetaKube's documentation, unchanged.
+// seed is the manifest in MetaKube's documentation, unchanged.
 func (p *pair) seed() *v1alpha1.MachineDeployment {
 	p.Helper()
 	text, err := os.ReadFile("../../deploy/testdata/nodes.yaml")
@@ -79,7 +79,7 @@ func TestOneDroverAlone(t *testing.T) {
 	})
 }
 
-// nodeLists counts how often nodes were read, other than by a watch.
+// nodeLists counts how often Nodes were read other than by a watch.
 func (p *pair) nodeLists() (n int) {
 	requests, err := p.kube.Requests()
 	must(p.T, err)

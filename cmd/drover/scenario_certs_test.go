@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// TestCertificatesThatDroverMakes runs two replicas under drover's own roles, which start at the same time.
+// TestCertificatesThatDroverMakes runs two replicas that start at the same time, under drover's own roles.
 func TestCertificatesThatDroverMakes(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
@@ -46,7 +46,7 @@ func TestCertificatesThatDroverMakes(t *testing.T) {
 			}
 		}
 		shell.Run(t, "docs/cluster-autoscaler.md#new-authority")
-		// No controller performs the restart here.
+		// No controller carries out the restart here.
 		for _, replica := range replicas {
 			must(t, replica.Process.Kill())
 			_ = replica.Wait()
@@ -59,7 +59,7 @@ func TestCertificatesThatDroverMakes(t *testing.T) {
 	})
 }
 
-// selfSigned starts a replica, under drover's roles, that makes its certificates itself.
+// selfSigned starts a replica that makes its certificates itself, under drover's roles.
 func (p *pair) selfSigned(port string) *exec.Cmd {
 	p.Helper()
 	return p.replicaAs(droverAccount, []string{"system:authenticated"},
@@ -97,7 +97,7 @@ func TestOptionsOfTheCertificates(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		set  func(*options)
-		want string // part of the message; empty: valid
+		want string // part of the message; empty means that the flags are valid
 	}{
 		{"no more than the flag", func(*options) {}, ""},
 		{"a Secret without a namespace", func(o *options) { o.certs.autoscalers = "autoscaler" }, `--grpc-client-secret "" is not the name of a Secret`},

@@ -20,16 +20,16 @@ import (
 	"github.com/drover-project/drover/test/day"
 )
 
-// dayLog in the environment names a file for drover's own log of the simulated day.
+// dayLog is an environment variable that names a file for drover's own log of the simulated day.
 const dayLog = "DROVER_TEST_DAY_LOG"
 
-// This test simulates a day of a cluster in virtual time, with drover wired as in this package: see package day. It has a
-// process of its own, since the drovers of a day share global registries with those of other tests.
+// This test simulates a day of a cluster in virtual time, with drover connected as in this package: see package day. The
+// test has a process of its own, because the drovers of a day share global registries with those of other tests.
 func TestADay(t *testing.T) {
 	if !ownProcess(t) {
 		return
 	}
-	// A day makes much garbage and keeps little.
+	// A simulated day makes much garbage and retains little memory.
 	debug.SetGCPercent(400)
 	log := logr.Discard()
 	if name := os.Getenv(dayLog); name != "" {

@@ -26,7 +26,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// asDrover in the environment makes the test binary run as drover, so that a test can start it as a process.
+// asDrover is an environment variable. When it is set, the test binary runs as drover, so that a test can start it as a
+// process.
 const asDrover = "DROVER_TEST_IS_DROVER"
 
 func TestMain(m *testing.M) {
@@ -57,7 +58,7 @@ func newPair(t *testing.T) *pair {
 	return newPairAt(t, cloud)
 }
 
-// newPairAt returns a cluster on a cloud that runs.
+// newPairAt returns a pair with a new cluster and a cloud that already runs.
 func newPairAt(t *testing.T, cloud *sim.Cloud) *pair {
 	t.Helper()
 	p := &pair{T: t, kube: kube.ForTest(t, kube.Options{}), cloud: cloud}
@@ -71,14 +72,14 @@ func newPairAt(t *testing.T, cloud *sim.Cloud) *pair {
 	return p
 }
 
-// replica starts a drover under a user of its own with all permissions; flags are appended.
+// replica starts a drover as the given user, which has all permissions. It appends flags to the command line.
 func (p *pair) replica(user string, flags ...string) *exec.Cmd {
 	p.Helper()
 	return p.replicaAs(user, []string{"system:masters"}, flags...)
 }
 
-// replicaAs starts a drover under a user in some groups; flags are appended. Its output is in the command's Stdout, a
-// *strings.Builder, to be read once it has ended.
+// replicaAs starts a drover as the given user, a member of groups. It appends flags to the command line. Its output is in the
+// command's Stdout, a *strings.Builder, which may be read once the command has ended.
 func (p *pair) replicaAs(user string, groups []string, flags ...string) *exec.Cmd {
 	p.Helper()
 	dir := p.TempDir()
@@ -140,7 +141,7 @@ func (p *pair) recorded() (n int) {
 	return n
 }
 
-// accepted counts the calls of that name that created something.
+// accepted counts the calls with the name that created something.
 func (p *pair) accepted(name string) (n int) {
 	for _, c := range p.cloud.Calls() {
 		if c.Name() == name && c.Status >= 200 && c.Status < 300 {
@@ -150,7 +151,7 @@ func (p *pair) accepted(name string) (n int) {
 	return n
 }
 
-// wrote returns the writes of a user within a span of time, except those of the lease and its Events.
+// wrote returns the writes of user between from and to, except those of the lease and its Events.
 func (p *pair) wrote(user string, from, to time.Time) (writes []string) {
 	requests, err := p.kube.Requests()
 	must(p.T, err)
@@ -162,7 +163,7 @@ func (p *pair) wrote(user string, from, to time.Time) (writes []string) {
 	return writes
 }
 
-// midway starts two replicas and returns the leader, in the middle of creating servers for n Machines.
+// midway starts two replicas and returns the leader while it creates the servers of n Machines.
 func (p *pair) midway(n int) *exec.Cmd {
 	p.Helper()
 	first := p.replica("first")
@@ -181,7 +182,7 @@ func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
 	p.until("its lease is too old to make anything", func() bool { return time.Since(stopped) > leaseFresh })
-	// The test does not wait for the rest of the lease's life.
+	// Do not wait until the lease expires.
 	taken := p.handOver()
 	must(t, first.Process.Signal(syscall.SIGCONT))
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
@@ -201,7 +202,7 @@ func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 	t.Run("the second replica continued within seconds of leading (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
 }
 
-// handOver takes the lease from its holder, and returns when the other replica has taken it.
+// handOver takes the lease from its holder. It returns when the other replica has taken the lease.
 func (p *pair) handOver() time.Time {
 	l := p.lease()
 	holder := *l.Spec.HolderIdentity
@@ -211,8 +212,9 @@ func (p *pair) handOver() time.Time {
 	return p.lease().Spec.AcquireTime.Time
 }
 
-// once fails the test unless one server was ordered for each Machine, and each has one port. A port that the first leader left
-// without a server is deleted before it is created again, since an order of unknown outcome may name it (F-21).
+// once fails the test unless one server was requested for each Machine, and each server has one port. When the first leader
+// left a port without a server, the port must be deleted before it is created again, because a server whose create request has
+// an unknown outcome may use it (F-21).
 func (p *pair) once(t *testing.T, n int) {
 	t.Helper()
 	left := p.cloud.Leftovers()
@@ -224,7 +226,7 @@ func (p *pair) once(t *testing.T, n int) {
 	}
 }
 
-// resumed fails the test unless the new leader made its first call to the cloud within five seconds of taking the lease.
+// resumed fails the test unless the new leader made its first call to the cloud within five seconds after it took the lease.
 func (p *pair) resumed(t *testing.T, taken time.Time) {
 	t.Helper()
 	for _, c := range p.cloud.Calls() {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// busyServer answers calls about leases at once, with what they send, and all other calls only when the test ends. It accepts
-// fewer concurrent calls on one connection than busyCalls.
+// busyServer answers calls about leases immediately, with the content of the request, and all other calls only when the test
+// ends. It accepts fewer concurrent calls on one connection than busyCalls.
 type busyServer struct {
 	*httptest.Server
 	release chan struct{}

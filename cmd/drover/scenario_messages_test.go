@@ -109,7 +109,7 @@ func (p *pair) longMessage(t *testing.T) {
 	p.until("and an Event the beginning of it", func() bool { return strings.HasSuffix(p.noteOf(m), "…") && len(p.noteOf(m)) <= mostNote })
 }
 
-// noteOf returns the text of the last Event about a Machine; empty when there is none.
+// noteOf returns the note of the last Event about a Machine; empty when there is no Event.
 func (p *pair) noteOf(m *v1alpha1.Machine) (note string) {
 	var list corev1.EventList
 	must(p.T, p.client.List(p.Context(), &list, client.InNamespace(m.Namespace)))

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// This test runs the commands of docs/migrate-from-machine-controller.md in the order of the page, and plays drover and
-// machine-controller.
+// This test runs the commands of docs/migrate-from-machine-controller.md in the order of the page, and takes the roles
+// of drover and machine-controller.
 func TestTheCommandsOfTheMigrationPage(t *testing.T) {
 	t.Parallel()
 	l := newLegacy(t)
@@ -88,7 +88,7 @@ func TestTheCommandsOfTheMigrationPage(t *testing.T) {
 	}
 }
 
-// predecessor creates machine-controller's Deployments, and its webhook without its Service.
+// predecessor creates machine-controller's Deployments, and its webhook without the webhook's Service.
 func (l *legacy) predecessor() {
 	l.Helper()
 	for _, name := range []string{"machine-controller", "machine-controller-webhook"} {
@@ -111,7 +111,7 @@ func (l *legacy) predecessor() {
 	must(l.T, l.client.Create(l.Context(), w))
 }
 
-// path returns a folder with a program named drover.
+// path returns a directory that contains a program named drover.
 func (l *legacy) path() string {
 	l.Helper()
 	self, err := filepath.Abs(os.Args[0])
@@ -122,7 +122,7 @@ func (l *legacy) path() string {
 	return dir
 }
 
-// replicas returns the wanted number of replicas of a Deployment.
+// replicas returns spec.replicas of a Deployment.
 func (l *legacy) replicas(namespace, name string) int32 {
 	l.Helper()
 	var d appsv1.Deployment
@@ -130,7 +130,7 @@ func (l *legacy) replicas(namespace, name string) int32 {
 	return *d.Spec.Replicas
 }
 
-// gone fails the test unless an object does not exist.
+// gone fails the test unless the object does not exist.
 func (l *legacy) gone(o client.Object) {
 	l.Helper()
 	if err := l.client.Get(l.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {

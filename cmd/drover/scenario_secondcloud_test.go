@@ -21,7 +21,8 @@ const (
 	maxSize = "cluster.k8s.io/cluster-api-autoscaler-node-group-max-size"
 )
 
-// The stages of the demo (docs/demo.md), with a cloud that is not OpenStack. They build on each other.
+// The stages of the demo (docs/demo.md), with a cloud that is not OpenStack. Each stage builds on the
+// previous ones.
 func TestASecondCloudBehindTheSeam(t *testing.T) {
 	if !ownProcess(t) {
 		return
@@ -144,7 +145,8 @@ func (r *rooms) single(t *testing.T, _ *v1alpha1.MachineDeployment) {
 }
 
 func (r *rooms) unknown(t *testing.T, _ *v1alpha1.MachineDeployment) {
-	// Without force its deletion would wait a minute: OpenStack, which answers for it, has just started.
+	// Without force the deletion of the Machine would wait a minute, because OpenStack, which is
+	// responsible for it, has just started.
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: "unknown", Annotations: map[string]string{v1alpha1.AnnotationForceDelete: "true"},
 	}, Spec: specOf("small")}
@@ -158,13 +160,14 @@ func (r *rooms) unknown(t *testing.T, _ *v1alpha1.MachineDeployment) {
 	must(t, r.client.Delete(t.Context(), m))
 }
 
-// clean deletes the deployment. No garbage collector runs: the test deletes what the deployment owns.
+// clean deletes the deployment. No garbage collector runs, so the test deletes what the deployment owns.
 func (r *rooms) clean(t *testing.T, d *v1alpha1.MachineDeployment) {
 	must(t, r.client.Delete(t.Context(), d))
 	must(t, r.client.DeleteAllOf(t.Context(), &v1alpha1.MachineSet{}, client.InNamespace(metav1.NamespaceSystem)))
 	must(t, r.client.DeleteAllOf(t.Context(), &v1alpha1.Machine{}, client.InNamespace(metav1.NamespaceSystem)))
 	r.settled(t, 0)
-	// 1 applied, 4 by the autoscaler, 2 by kubectl scale, 1 before the rollout and 2 in it, 1 single.
+	// Machines: 1 applied, 4 by the autoscaler, 2 by kubectl scale, 1 before the rollout and 2 in it, 1
+	// standalone.
 	want := map[string]int{"lay cable": 11, "build box": 11, "scrap box": 11, "take cable out": 11}
 	if got := r.cloud.Calls(); !maps.Equal(got, want) {
 		t.Errorf("calls %v, want %v", got, want)

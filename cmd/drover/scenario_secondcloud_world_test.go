@@ -29,11 +29,11 @@ import (
 	"github.com/drover-project/drover/test/memorycloud"
 )
 
-// inOwnProcess in the environment makes a test that needs a process of its own do its work.
+// inOwnProcess is an environment variable. A test that needs a process of its own does its work only where this is set.
 const inOwnProcess = "DROVER_TEST_IN_OWN_PROCESS"
 
-// ownProcess runs the calling test in a process of its own, because drover can run once in a process: its metrics and
-// controllers have names. It reports whether this is that process.
+// ownProcess runs the calling test in a process of its own, because drover can run only once in a process: the names of its
+// metrics and controllers must be unique. It reports whether the current process is that process.
 func ownProcess(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(inOwnProcess) != "" {
@@ -48,7 +48,7 @@ func ownProcess(t *testing.T) bool {
 	return false
 }
 
-// rooms is a cluster whose Machines are boxes of a memorycloud.
+// rooms is a cluster whose Machines are servers ("boxes") of a memorycloud.
 type rooms struct {
 	*testing.T
 	client client.Client
@@ -57,7 +57,7 @@ type rooms struct {
 	autoscaler proto.CloudProviderClient
 }
 
-// newRooms starts a control plane, drover with that cloud beside OpenStack, and the kubelets of the boxes.
+// newRooms starts a control plane, drover with a memorycloud in addition to OpenStack, and kubelets for the boxes.
 func newRooms(t *testing.T) *rooms {
 	t.Helper()
 	cluster := kube.ForTest(t, kube.Options{})
@@ -92,8 +92,8 @@ func newRooms(t *testing.T) *rooms {
 	return r
 }
 
-// kubelets registers a Ready Node for each box that runs, as kubelet, cloud-controller-manager and node lifecycle controller do
-// together.
+// kubelets registers a Ready Node for each running box. It does the work of kubelet, cloud-controller-manager and node
+// lifecycle controller.
 func (r *rooms) kubelets(ctx context.Context) {
 	for ; ctx.Err() == nil; time.Sleep(50 * time.Millisecond) {
 		for _, b := range r.cloud.Boxes() {
@@ -133,7 +133,7 @@ func (r *rooms) ready(ctx context.Context, name string) error {
 	})
 }
 
-// until waits for something to come true.
+// until waits until ok returns true.
 func (r *rooms) until(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 20*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return ok(), nil })
@@ -163,7 +163,7 @@ func (r *rooms) usable(t *testing.T) map[string]corev1.Node {
 	return out
 }
 
-// settled waits until there are so many usable Nodes, Machines and boxes.
+// settled waits until there are exactly n usable Nodes, n Machines and n boxes.
 func (r *rooms) settled(t *testing.T, n int) {
 	t.Helper()
 	r.until(t, "the cluster has settled", func() bool {
@@ -181,7 +181,7 @@ func (r *rooms) scale(t *testing.T, d *v1alpha1.MachineDeployment, replicas int3
 	must(t, r.client.SubResource("scale").Update(t.Context(), d.DeepCopy(), client.WithSubResourceBody(body)))
 }
 
-// specOf returns the spec of Machines of one size.
+// specOf returns the spec of Machines of the given size.
 func specOf(size string) v1alpha1.MachineSpec {
 	var spec v1alpha1.MachineSpec
 	spec.Versions.Kubelet = "1.37.1"

@@ -23,7 +23,7 @@ import (
 )
 
 // 100 Machines as machine-controller leaves them: 2 have no server, 7 are being deleted, 1 names a server that belongs to
-// somebody else, 5 have a server without a Node, and a rollout of 8 was paused in the middle.
+// another Machine, 5 have a server without a Node, and 8 are in a rollout that was paused midway.
 func TestTakingOver(t *testing.T) {
 	t.Parallel()
 	l := newLegacy(t)
@@ -57,7 +57,7 @@ func TestTakingOver(t *testing.T) {
 	}
 }
 
-// steal puts the UID of another Machine on the server of a Machine.
+// steal writes the UID of another Machine to the server of a Machine.
 func (l *legacy) steal() {
 	l.Helper()
 	for _, m := range l.look().machines {
@@ -72,7 +72,7 @@ func (l *legacy) steal() {
 	}
 }
 
-// foretold fails the test unless the report counts what becomes of each kind.
+// foretold fails the test unless the report has the right number of Machines for each outcome.
 func (l *legacy) foretold(was inventory) {
 	report, code := l.foresees()
 	counts := map[string]int{}
@@ -108,7 +108,7 @@ func (l *legacy) foretold(was inventory) {
 	l.unchanged(was)
 }
 
-// unchanged fails the test unless every Machine, server and Node is as it was.
+// unchanged fails the test unless every Machine, server and Node is as in was.
 func (l *legacy) unchanged(was inventory) {
 	l.Helper()
 	now := l.look()
@@ -122,7 +122,7 @@ func (l *legacy) unchanged(was inventory) {
 	}
 }
 
-// idle fails the test unless a drover that waits for machine-controller writes nothing and makes no cloud calls.
+// idle fails the test unless drover writes nothing and makes no cloud calls while it waits for machine-controller.
 func (l *legacy) idle(begun time.Time) {
 	l.cloud.ForgetCalls()
 	l.until("drover says that it stands by", func() bool { return len(l.eventsOf("MachineControllerRuns")) > 0 })
@@ -181,7 +181,7 @@ func (l *legacy) taken(was inventory) {
 	}
 }
 
-// same fails the test unless a living Machine has its own server, and its Node is as it was.
+// same fails the test unless a living Machine has its own server, and its Node has not changed.
 func (l *legacy) same(m *v1alpha1.Machine, was, now inventory) {
 	l.Helper()
 	if m.DeletionTimestamp != nil {
@@ -212,7 +212,7 @@ func (l *legacy) same(m *v1alpha1.Machine, was, now inventory) {
 	}
 }
 
-// named fails the test unless the Machine whose server is another Machine's has an Event about it.
+// named fails the test unless there is an Event about the Machine whose server belongs to another Machine.
 func (l *legacy) named() {
 	l.until("an Event names the Machine whose server belongs to another", func() bool {
 		var all corev1.EventList
@@ -260,7 +260,7 @@ func (l *legacy) again(was inventory) {
 	}
 }
 
-// kept fails the test unless Machines, sets, servers, ports and addresses are the same as before.
+// kept fails the test unless Machines, sets, servers, ports and addresses are the same as in was.
 func (l *legacy) kept(was inventory) {
 	l.Helper()
 	now := l.look()

@@ -51,7 +51,7 @@ type some struct {
 	stage machinecontroller.Stage
 }
 
-// legacy is a cluster that machine-controller has left.
+// legacy is a cluster in the state in which machine-controller leaves it.
 type legacy struct {
 	*pair
 	past *machinecontroller.Past
@@ -59,7 +59,8 @@ type legacy struct {
 	foreign string
 }
 
-// literalSpec is a provider spec of machine-controller's with its credentials in it, secretSpec one that takes them from a Secret.
+// literalSpec is a provider spec of machine-controller that contains its credentials. secretSpec is a provider spec that takes its
+// credentials from a Secret.
 func literalSpec(cloud *sim.Cloud, pool string) json.RawMessage {
 	return legacySpec(cloud, pool, func(_, value string) any { return value })
 }
@@ -116,14 +117,14 @@ func (l *legacy) kubectl(args ...string) {
 	}
 }
 
-// openKinds puts machine-controller's CRDs in place.
+// openKinds installs machine-controller's CRDs.
 func (l *legacy) openKinds() {
 	l.Helper()
 	l.kubectl("apply", "--server-side", "--force-conflicts", "-f", "../../deploy/testdata/open-crds.yaml")
 	l.kubectl("wait", "--for=condition=Established", "--timeout=60s", "-f", "../../deploy/testdata/open-crds.yaml")
 }
 
-// group makes a deployment with one set.
+// group creates a deployment with one set.
 func (l *legacy) group(name string, spec json.RawMessage, all ...some) {
 	l.Helper()
 	living := 0
@@ -140,7 +141,7 @@ func (l *legacy) group(name string, spec json.RawMessage, all ...some) {
 	l.machines(set, all...)
 }
 
-// rolling makes a deployment that was paused in the middle of a rollout.
+// rolling creates a deployment whose rollout was paused midway.
 func (l *legacy) rolling() {
 	l.Helper()
 	was := machinecontroller.Template("rolling", "1.36.0", literalSpec(l.cloud, ""))
@@ -154,7 +155,7 @@ func (l *legacy) rolling() {
 	}
 }
 
-// machines makes the Machines of a set, eight at a time.
+// machines creates the Machines of a set, eight at a time.
 func (l *legacy) machines(set *machinecontroller.MachineSet, all ...some) {
 	l.Helper()
 	var working sync.WaitGroup
@@ -181,7 +182,7 @@ func (l *legacy) machines(set *machinecontroller.MachineSet, all ...some) {
 	must(l.T, failed)
 }
 
-// program returns drover as a process without a configured cloud; its output is in the builders.
+// program returns drover as a process without a configured cloud. out and log receive its output.
 func (l *legacy) program(args ...string) (cmd *exec.Cmd, out, log *strings.Builder) {
 	l.Helper()
 	dir := l.TempDir()
@@ -196,7 +197,7 @@ func (l *legacy) program(args ...string) (cmd *exec.Cmd, out, log *strings.Build
 	return cmd, out, log
 }
 
-// starts starts drover. The returned function ends it, and returns its log.
+// starts starts drover. The returned function ends drover, and returns its log.
 func (l *legacy) starts() (stop func() string) {
 	l.Helper()
 	cmd, _, log := l.program("--grpc-insecure", "--grpc-address=unix://"+filepath.Join(l.TempDir(), "grpc"), "--metrics-address=0",
@@ -253,7 +254,7 @@ func (l *legacy) rival() (stop func()) {
 	}
 }
 
-// inventory is what a cluster and its cloud have.
+// inventory is the content of a cluster and its cloud.
 type inventory struct {
 	machines map[types.UID]v1alpha1.Machine
 	sets     []string
@@ -288,7 +289,7 @@ func (l *legacy) look() inventory {
 	return i
 }
 
-// settles waits until nothing has changed for a while in what a function returns, and returns it.
+// settles calls what until its result has not changed for a while, and returns the result.
 func (l *legacy) settles(what func() string) {
 	l.Helper()
 	last, since := what(), time.Now()
@@ -300,7 +301,7 @@ func (l *legacy) settles(what func() string) {
 	})
 }
 
-// eventsOf returns the notes of the Events about an object.
+// eventsOf returns the notes of the Events with the reason.
 func (l *legacy) eventsOf(reason string) (notes []string) {
 	l.Helper()
 	var all corev1.EventList
@@ -313,7 +314,7 @@ func (l *legacy) eventsOf(reason string) (notes []string) {
 	return notes
 }
 
-// ours puts drover's CRDs, roles and policies in place.
+// ours installs drover's CRDs, roles and policies.
 func (l *legacy) ours() {
 	l.Helper()
 	must(l.T, deploy.Apply(l.Context(), l.client))

@@ -25,8 +25,8 @@ import (
 )
 
 const (
-	// machineKeys begin the keys under which the API server stores objects of drover's kinds in etcd, ownKeys those of ConfigMaps in
-	// drover's namespace.
+	// machineKeys is the prefix of the keys under which the API server stores objects of drover's kinds in etcd. ownKeys is the prefix
+	// for the ConfigMaps in drover's namespace.
 	machineKeys = "/registry/cluster.k8s.io/"
 	ownKeys     = "/registry/configmaps/drover/"
 )
@@ -53,12 +53,13 @@ func (p *pair) etcd(call string, body, into any) {
 	must(p.T, json.NewDecoder(answer.Body).Decode(into))
 }
 
-// restore stores the objects of another cluster whose keys begin with one of these, as a backup of etcd does: with UID and status.
+// restore stores the objects of another cluster whose keys have one of the prefixes. Like a restored etcd backup it keeps UIDs and
+// status.
 func (p *pair) restore(from *pair, prefixes ...string) {
 	p.Helper()
 	for _, prefix := range prefixes {
 		var backup struct{ Kvs []stored }
-		// The first key that does not begin with the prefix ends the range.
+		// The range ends at the first key that does not have the prefix.
 		end := prefix[:len(prefix)-1] + string(prefix[len(prefix)-1]+1)
 		from.etcd("range", map[string][]byte{"key": []byte(prefix), "range_end": []byte(end)}, &backup)
 		for _, each := range backup.Kvs {
@@ -67,7 +68,7 @@ func (p *pair) restore(from *pair, prefixes ...string) {
 	}
 }
 
-// group creates a deployment of so many Machines.
+// group creates a deployment with the given number of replicas.
 func (p *pair) group(replicas int32) {
 	p.Helper()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
@@ -92,7 +93,7 @@ func (p *pair) living() map[types.UID]v1alpha1.Machine {
 	return out
 }
 
-// disowned counts the Machines whose condition says that their server belongs to somebody else.
+// disowned counts the Machines with a condition that reports that their server belongs to another Machine.
 func (p *pair) disowned() (n int) {
 	for _, m := range p.living() {
 		if slices.ContainsFunc(m.Status.Conditions, func(c v1alpha1.MachineCondition) bool {
@@ -104,7 +105,7 @@ func (p *pair) disowned() (n int) {
 	return n
 }
 
-// remove deletes Machines and waits until they are gone.
+// remove deletes the Machines and waits until they no longer exist.
 func (p *pair) remove(machines map[types.UID]v1alpha1.Machine) {
 	p.Helper()
 	for _, m := range machines {
@@ -117,7 +118,7 @@ func (p *pair) remove(machines map[types.UID]v1alpha1.Machine) {
 	})
 }
 
-// serversOf returns the servers with a cluster's ID, by their IDs.
+// serversOf returns the servers with the cluster id in cluster, by their server IDs.
 func (p *pair) serversOf(cluster string) map[string]sim.Server {
 	out := map[string]sim.Server{}
 	for _, s := range p.cloud.Servers() {
@@ -128,7 +129,7 @@ func (p *pair) serversOf(cluster string) map[string]sim.Server {
 	return out
 }
 
-// untouched fails the test unless a cluster's servers are as they were, with their ports and their metadata.
+// untouched fails the test unless the servers of a cluster are as in was, with their ports and their metadata.
 func (p *pair) untouched(cluster string, was map[string]sim.Server) {
 	p.Helper()
 	if diff := cmp.Diff(was, p.serversOf(cluster)); diff != "" {
@@ -136,8 +137,8 @@ func (p *pair) untouched(cluster string, was map[string]sim.Server) {
 	}
 }
 
-// A cluster that is restored from another one's backup has Machines with the UIDs of the other one's Machines, and each names
-// the other one's server.
+// A cluster that is restored from another cluster's backup has Machines with the same UIDs as the other cluster's Machines, and these
+// Machines name the other cluster's servers.
 func TestTwoClustersInOneProject(t *testing.T) {
 	t.Parallel()
 	const old, restored = "old", "restored"
@@ -189,8 +190,8 @@ func TestTwoClustersInOneProject(t *testing.T) {
 	})
 }
 
-// A cluster that is restored beside the old one with everything that drover knows, its cluster ID too, takes the old one's servers for
-// its own, and all that the old one makes from then on for things without a Machine.
+// A cluster is restored beside the old one with all of drover's data, including the cluster id. It takes the old cluster's servers for
+// its own, and regards every server that the old cluster creates from then on as a server without a Machine.
 func TestAClusterRestoredBesideTheOldOneWithItsID(t *testing.T) {
 	t.Parallel()
 	flags := append(eager, "--cluster-id=same")
@@ -214,7 +215,7 @@ func TestAClusterRestoredBesideTheOldOneWithItsID(t *testing.T) {
 	})
 }
 
-// resize changes the size of the deployment that group made.
+// resize changes the size of the deployment that group created.
 func (p *pair) resize(replicas int32) {
 	p.Helper()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
@@ -225,7 +226,7 @@ func (p *pair) resize(replicas int32) {
 // eager are flags with which orphans are collected as soon as two rounds have found them.
 var eager = []string{"--orphan-age=0", "--orphan-period=1s"}
 
-// shown returns the content of the collector's ConfigMap.
+// shown returns the value of key in the collector's ConfigMap.
 func (p *pair) shown(key string) string {
 	p.Helper()
 	var cm corev1.ConfigMap
@@ -234,7 +235,7 @@ func (p *pair) shown(key string) string {
 	return cm.Data[key]
 }
 
-// passes waits until at least so many rounds have been made.
+// passes waits long enough for n rounds of the collector.
 func (p *pair) passes(n int) {
 	p.Helper()
 	end := time.Now().Add(time.Duration(n+1) * time.Second)

@@ -8,11 +8,11 @@ import (
 	"k8s.io/client-go/discovery"
 )
 
-// oldestServer is the oldest API server that drover works with: the first with ValidatingAdmissionPolicy in its stable
-// form and with CEL rules that ratchet.
+// oldestServer is the oldest API server version that drover works with. It is the first version with stable
+// ValidatingAdmissionPolicies and with ratcheting of CEL rules.
 var oldestServer = version.MustParseGeneric("1.30.0")
 
-// checkServer refuses API servers that are too old.
+// checkServer returns an error when the API server is too old.
 func checkServer(d discovery.ServerVersionInterface) error {
 	info, err := d.ServerVersion()
 	if err != nil {
@@ -21,7 +21,7 @@ func checkServer(d discovery.ServerVersionInterface) error {
 	return checkVersion(info)
 }
 
-// checkVersion refuses versions of API servers that are too old, and those that cannot be read.
+// checkVersion returns an error when an API server's version is too old or cannot be parsed.
 func checkVersion(info *apiversion.Info) error {
 	v, err := version.ParseGeneric(info.GitVersion)
 	if err != nil {

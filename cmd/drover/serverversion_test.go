@@ -20,7 +20,7 @@ func (f fakeVersion) ServerVersion() (*version.Info, error) {
 func TestOldAPIServersAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		server fakeVersion
-		want   string // part of the error; empty: accepted
+		want   string // part of the error; empty means that the version is accepted
 	}{
 		{fakeVersion{git: "v1.30.0"}, ""},
 		{fakeVersion{git: "v1.37.1-eks-1"}, ""},

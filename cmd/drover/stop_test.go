@@ -15,7 +15,7 @@ func TestStoppingTakesAMomentAtTheMost(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		start func(context.Context) error
-		want  string // part of the error; empty: none
+		want  string // part of the error; empty means no error
 		took  time.Duration
 	}{
 		{"a process that ends on its own returns its error at once", func(context.Context) error { return broken }, "broken", 0},

@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	// targetTimeout is how long the start of drover waits for the target cluster's version.
+	// targetTimeout is how long drover waits for the target cluster's version when it starts.
 	targetTimeout = 5 * time.Second
-	// targetRetry is how often a target cluster that does not answer is asked again, and targetSays how often the log says that it
-	// is waited for.
+	// targetRetry is the interval at which drover calls a target cluster that does not answer. targetSays is the interval at which
+	// the log reports that drover waits for it.
 	targetRetry = 2 * time.Second
 	targetSays  = time.Minute
 )
 
-// targetKinds are the kinds of the target cluster that informers follow.
+// targetKinds are the kinds of the target cluster that informers watch.
 var targetKinds = []struct {
 	object client.Object
 	kind   schema.GroupVersionKind
@@ -44,7 +44,7 @@ var targetKinds = []struct {
 	{&policyv1.PodDisruptionBudget{}, policyv1.SchemeGroupVersion.WithKind("PodDisruptionBudget"), meta.RESTScopeNamespace},
 }
 
-// checkTarget returns an error when there is a kubeconfig of the target cluster and it cannot be read.
+// checkTarget returns an error when the kubeconfig of the target cluster is set and cannot be read.
 func checkTarget(kubeconfig string) error {
 	if kubeconfig == "" {
 		return nil
@@ -53,17 +53,17 @@ func checkTarget(kubeconfig string) error {
 	return err
 }
 
-// targetCluster is the cluster with the Nodes, where that is not the one with the Machines. The manager starts it among its caches
-// and starts nothing else until its caches are synced, neither controllers nor the gRPC service, and takes no lease before. So a
-// target cluster that does not answer at the start is waited for.
+// targetCluster is the cluster with the Nodes, where that is not the control cluster. The manager starts it together with its
+// caches. Until the caches are synced, the manager starts neither controllers nor the gRPC service, and does not take the lease.
+// Thus drover waits for a target cluster that does not answer when drover starts.
 type targetCluster struct {
 	cluster.Cluster
 	server discovery.ServerVersionInterface
 	clock  clock.Clock
 }
 
-// addTarget adds the target cluster that the flag names to the manager. It returns nil when the flag names none. A target
-// cluster that does not answer is not an error; one that answers and is too old is.
+// addTarget adds the target cluster that the flag names to the manager. It returns nil when the flag names none. It returns no
+// error when the target cluster does not answer, but it returns one when the target cluster is too old.
 func addTarget(ctx context.Context, mgr manager.Manager, o *options, w *observer) (cluster.Cluster, error) {
 	if o.targetKubeconfig == "" {
 		return nil, nil
@@ -85,7 +85,7 @@ func addTarget(ctx context.Context, mgr manager.Manager, o *options, w *observer
 	return target, mgr.Add(target)
 }
 
-// newTarget makes the target cluster and its informers, without asking it anything.
+// newTarget makes the target cluster and its informers, without sending a request to it.
 func newTarget(ctx context.Context, config *rest.Config) (*targetCluster, error) {
 	made, err := cluster.New(config, func(o *cluster.Options) {
 		o.Scheme, o.Cache, o.Client, o.MapperProvider = knownKinds(), cacheOptions(), clientOptions(), newTargetMapper
@@ -93,8 +93,8 @@ func newTarget(ctx context.Context, config *rest.Config) (*targetCluster, error)
 	if err != nil {
 		return nil, err
 	}
-	// A new leader's controllers give up when an informer that they make does not sync. These are made here, so that they are
-	// synced before there is a leader.
+	// A new leader's controllers fail when an informer that they make does not sync. These informers are made here, so that they
+	// are synced before there is a leader.
 	for _, k := range targetKinds {
 		if _, err := made.GetCache().GetInformer(ctx, k.object, cache.BlockUntilSynced(false)); err != nil {
 			return nil, fmt.Errorf("watching %T: %w", k.object, err)
@@ -109,7 +109,7 @@ func newTarget(ctx context.Context, config *rest.Config) (*targetCluster, error)
 	return &targetCluster{Cluster: made, server: server, clock: clock.RealClock{}}, nil
 }
 
-// Start waits until the API server answers with a version that drover works with, then fills the caches until ctx ends.
+// Start waits until the API server reports a version that drover works with. Then it fills the caches until ctx ends.
 func (t *targetCluster) Start(ctx context.Context) error {
 	if !t.await(ctx) {
 		return nil
@@ -117,7 +117,7 @@ func (t *targetCluster) Start(ctx context.Context) error {
 	return t.Cluster.Start(ctx)
 }
 
-// await returns true once the API server answers, and false when ctx has ended. The log says what is waited for.
+// await returns true when the API server answers, and false when ctx has ended. It logs what it waits for.
 func (t *targetCluster) await(ctx context.Context) bool {
 	var said time.Time
 	for {
@@ -140,8 +140,8 @@ func (t *targetCluster) await(ctx context.Context) bool {
 	}
 }
 
-// targetMapper maps the kinds that informers follow without asking the API server, so that informers and their indexes can be made
-// while it does not answer. It asks for every other kind.
+// targetMapper maps the kinds that informers watch without a request to the API server, so that informers and their indexes can be
+// made while the API server does not answer. For every other kind it sends a request.
 type targetMapper struct {
 	meta.RESTMapper
 	followed *meta.DefaultRESTMapper

@@ -75,7 +75,8 @@ func TestATargetClusterThatIsTooOld(t *testing.T) {
 	}
 }
 
-// laterVersion answers like an API server that is away, then too old, then new enough.
+// laterVersion answers like an API server that first cannot be reached, then is too old, and then
+// is new enough.
 type laterVersion struct{ asked int }
 
 func (l *laterVersion) ServerVersion() (*version.Info, error) {
@@ -140,7 +141,7 @@ func TestTheMapperOfTheTargetCluster(t *testing.T) {
 	})
 }
 
-// controlOnly is a manager that runs nothing and has a cluster.
+// controlOnly is a manager that has a cluster and runs nothing.
 type controlOnly struct {
 	manager.Manager
 	control cluster.Cluster

@@ -13,10 +13,10 @@ import (
 	"github.com/drover-project/drover/test/sandbox/screen"
 )
 
-// drawEvery is how often the table is brought up to date.
+// drawEvery is how often the table is redrawn.
 const drawEvery = 250 * time.Millisecond
 
-// show is what the table knows of the scenario's progress.
+// show is what the table shows of the scenario's progress.
 type show struct {
 	sandbox *sandbox.Sandbox
 	out     *screen.Screen
@@ -116,7 +116,7 @@ func (v *show) background(ctx context.Context) (end func()) {
 	}
 }
 
-// demo runs the scenario. In a terminal it then stays until Ctrl-C.
+// demo runs the scenario. In a terminal it then keeps the sandbox running until Ctrl-C.
 func demo(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	d, err := scenario.NewDemo(s)
 	if err != nil {
@@ -142,7 +142,7 @@ func demo(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	return stay(ctx, v)
 }
 
-// up stays until Ctrl-C.
+// up keeps the sandbox running until Ctrl-C.
 func up(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	out.Say("Everything runs, scaled by %s. Ctrl-C ends it all.", s.AutoscalerName())
 	out.Say("KUBECONFIG=%s", s.Cluster.Kubeconfig)
@@ -152,7 +152,7 @@ func up(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	return stay(ctx, &show{sandbox: s, out: out, began: time.Now()})
 }
 
-// stay shows the state until the user ends it, or a part of the sandbox has ended.
+// stay shows the state until the user ends it, or until a part of the sandbox has ended.
 func stay(ctx context.Context, v *show) error {
 	end := v.background(ctx)
 	defer end()
@@ -170,7 +170,8 @@ func stay(ctx context.Context, v *show) error {
 	}
 }
 
-// logs prints the last lines of the logs that may explain why a stage failed; the files are deleted with the sandbox.
+// logs prints the last lines of the logs that may explain why a stage failed, because the log files are deleted with
+// the sandbox.
 func (v *show) logs() { sayLogs(v.sandbox, v.out) }
 
 func sayLogs(s *sandbox.Sandbox, out *screen.Screen) {

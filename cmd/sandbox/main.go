@@ -1,4 +1,4 @@
-// Command sandbox is drover's demo: a whole cloud and cluster on one machine.
+// Command sandbox is drover's demo: a whole cloud and a cluster on one machine.
 package main
 
 import (
@@ -21,11 +21,12 @@ import (
 )
 
 func main() {
-	// Client libraries warn on standard error, which would tear the table.
+	// Client libraries write warnings to standard error, which would garble the table.
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	// Then a closed pipe is an error of the write and does not end the program: the screen handles it.
+	// With a handler for SIGPIPE, a closed pipe causes an error of the write and does not end the
+	// program; the screen handles the error.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	err := command().ExecuteContext(ctx)
 	stop()
@@ -66,7 +67,7 @@ func command() *cobra.Command {
 	return root
 }
 
-// locked starts a sandbox, the only one of this user, and ends it after do, whatever happens.
+// locked starts the only sandbox of this user, runs do, and ends the sandbox in any case.
 func locked(ctx context.Context, o *sandbox.Options, do func(context.Context, *sandbox.Sandbox, *screen.Screen) error) error {
 	release, err := sandbox.Lock()
 	if err != nil {
@@ -97,7 +98,7 @@ func chooseParts(o *sandbox.Options) (err error) {
 	return err
 }
 
-// interrupted replaces an error that a Ctrl-C has caused by that of the Ctrl-C.
+// interrupted replaces an error that Ctrl-C caused by the error of the Ctrl-C itself.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted")
@@ -105,7 +106,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// beside returns the path of a program in this one's folder; empty when it has none.
+// beside returns the path of a program in the directory of this program; empty when it is not there.
 func beside(name string) string {
 	self, err := os.Executable()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox/screen"
 )
 
-// trialsCommand makes trouble while an autoscaler works.
+// trialsCommand returns the command that causes faults while an autoscaler works.
 func trialsCommand(o *sandbox.Options) *cobra.Command {
 	only, list := "", false
 	c := &cobra.Command{
@@ -50,7 +50,8 @@ func trialsNamed(part string) ([]scenario.Trial, error) {
 	return wanted, nil
 }
 
-// tryAll runs trials, those of one setting in one sandbox, and goes on after one that fails: in a new sandbox.
+// tryAll runs the trials. Trials with the same setting share a sandbox. After a trial has failed, tryAll
+// continues in a new sandbox.
 func tryAll(ctx context.Context, o *sandbox.Options, trials []scenario.Trial) error {
 	release, err := sandbox.Lock()
 	if err != nil {
@@ -80,13 +81,13 @@ func tryAll(ctx context.Context, o *sandbox.Options, trials []scenario.Trial) er
 	return nil
 }
 
-// rest are the trials that are still to come, and whether the last one failed.
+// rest holds the trials that have not run yet, and reports whether the last trial failed.
 type rest struct {
 	trials []scenario.Trial
 	failed bool
 }
 
-// tryTogether runs the first trials of one setting, up to one that fails.
+// tryTogether runs the first trials with the same setting, until one fails.
 func tryTogether(ctx context.Context, o sandbox.Options, trials []scenario.Trial, out *screen.Screen) (rest, error) {
 	setting := trials[0].Setting
 	setting.Apply(&o)

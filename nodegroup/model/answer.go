@@ -7,11 +7,12 @@ import (
 )
 
 // maxAnswer is how many bytes the instances of one answer may have on the wire. The stock externalgrpc client sets no limit of
-// its own, so that gRPC's default of 4 MiB holds for what it receives, and there are no pages (CA-C55). The rest is for the
-// frame.
+// its own, so gRPC's default limit of 4 MiB applies to what it receives, and the protocol has no pages (CA-C55). maxAnswer
+// leaves room for the frame.
 const maxAnswer = 4<<20 - 64<<10
 
-// instanceOverhead is how many bytes an instance has on the wire beside its strings: tags, lengths, state and error class.
+// instanceOverhead is how many bytes an instance has on the wire in addition to its strings: tags, lengths, state and error
+// class.
 const instanceOverhead = 24
 
 // wireSize returns an upper bound of an instance's bytes on the wire.
@@ -23,13 +24,13 @@ func (i *Instance) wireSize() int {
 	return size
 }
 
-// Shown returns the group's instances that fit into one answer: those of its Machines, and after them a placeholder for each
-// unit that has no Machine. The placeholders are made at each call and are numbered, so that most names stay the same.
+// Shown returns the group's instances that fit into one answer: first the instances of its Machines, then a placeholder for
+// each replica without a Machine. The placeholders are made at each call. They are numbered, so that most names stay the same.
 //
-// An answer holds some 70 000 instances with usual names; the rest is left out. Placeholders are left out first: the autoscaler
-// counts upcoming nodes by the target size, and a missing placeholder only means that DecreaseTargetSize instead of DeleteNodes
-// takes the unit back when it does not come. Next are instances whose node has registered, which the autoscaler knows from
-// Kubernetes, and last those without a node.
+// An answer holds some 70 000 instances with names of usual length; further instances are left out. Placeholders are left out
+// first: the autoscaler counts upcoming nodes by the target size. A missing placeholder only means that the autoscaler takes
+// back a replica whose node never registers by DecreaseTargetSize instead of DeleteNodes. Next are instances whose node has
+// registered, which the autoscaler knows from Kubernetes. Instances without a node are left out last.
 func (g *Group) Shown() []Instance {
 	room := maxAnswer
 	for i := range g.instances {
@@ -46,12 +47,12 @@ func (g *Group) Shown() []Instance {
 	return list
 }
 
-// unit returns the id of the placeholder of a unit without a Machine.
+// unit returns the id of the placeholder with the given ordinal, which stands for a replica without a Machine.
 func (g *Group) unit(ordinal int32) string {
 	return membership.Placeholder{Group: g.ID, Series: g.Owner.PlaceholderSeries(), Ordinal: ordinal}.String()
 }
 
-// unitsWithin returns how many placeholders fit into that many bytes.
+// unitsWithin returns how many placeholders fit into room bytes.
 func (g *Group) unitsWithin(room int) int32 {
 	if g.Gap == 0 {
 		return 0
@@ -60,7 +61,7 @@ func (g *Group) unitsWithin(room int) int32 {
 	return int32(min(int(g.Gap), room/longest.wireSize()))
 }
 
-// fitting returns the instances of the Machines without those that do not fit into one answer.
+// fitting returns the instances of the Machines that fit into one answer.
 func (g *Group) fitting() []Instance {
 	room, keep := maxAnswer, make([]bool, len(g.instances))
 	for _, running := range []bool{false, true} {

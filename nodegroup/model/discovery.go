@@ -13,18 +13,19 @@ import (
 
 // Discovery selects the objects with bounds that may be node groups.
 type Discovery struct {
-	// Namespaces are those whose objects may be node groups. Default: all.
+	// Namespaces are the namespaces whose objects may be node groups. Default: all namespaces.
 	Namespaces []string
-	// Selector must match the labels of the object. Default: everything.
+	// Selector selects the objects by their labels. Default: all objects.
 	Selector labels.Selector
-	// BareSets makes a MachineSet with bounds and without a MachineDeployment a node group too. Default: false.
+	// BareSets makes a MachineSet with bounds a node group even if it does not belong to a MachineDeployment. Default:
+	// false.
 	BareSets bool
 	// Cloud reads provider IDs and provider specs. Required.
 	Cloud cloud.Provider
 }
 
-// refuses returns why an object is not a node group, given its bounds or the error of reading them; empty when it is one
-// (CA-C17, C18).
+// refuses returns the reason why an object is not a node group, or "" when it is one (CA-C17, C18). err is the error of
+// reading the object's bounds.
 func (d Discovery) refuses(o *membership.Owner, bounds v1alpha1.Bounds, err error) string {
 	size := rollout.CheckSize(o.Replicas)
 	switch {

@@ -1,5 +1,5 @@
 // Package model computes all answers about node groups: size, bounds, members, instances with their errors, options and the
-// template node. It makes an immutable snapshot from Kubernetes objects, and a view of the listed groups over it.
+// template node. It makes an immutable snapshot from Kubernetes objects. A view of the snapshot shows the listed groups.
 //
-// It is pure: it has no client, clock, logger or metrics, no gRPC, and writes nothing. The time is a parameter.
+// The package is pure: it has no client, clock, logger or metrics, no gRPC, and writes nothing. The time is a parameter.
 package model

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Kind is the meaning of a refused call for its caller.
+// Kind tells the caller what the refusal of a call means.
 type Kind string
 
 // The kinds. Package autoscale turns each into the status code of the same name.
@@ -16,22 +16,23 @@ const (
 	InvalidArgument Kind = "InvalidArgument"
 	// NotFound is the kind of a request for an unknown node group.
 	NotFound Kind = "NotFound"
-	// FailedPrecondition is the kind when the state of the group or a node does not allow the call. Nothing was changed.
+	// FailedPrecondition is the kind when the state of the group or of a node does not allow the call. Nothing was
+	// changed.
 	FailedPrecondition Kind = "FailedPrecondition"
-	// ResourceExhausted is the kind when too much is requested at once. Nothing was changed.
+	// ResourceExhausted is the kind when one request asks for too much. Nothing was changed.
 	ResourceExhausted Kind = "ResourceExhausted"
 	// Unavailable is the kind when the API server cannot be reached, or the outcome of a write is unknown.
 	Unavailable Kind = "Unavailable"
-	// Unimplemented is the kind when the group has no such information.
+	// Unimplemented is the kind when the group does not have the requested information.
 	Unimplemented Kind = "Unimplemented"
 )
 
-// Error is a refused call.
+// Error is the error of a refused call.
 type Error struct {
 	Kind Kind
 	// Message is one line of at most fault.MaxShort bytes.
 	Message string
-	// Err is the cause; may be nil.
+	// Err is the cause. It may be nil.
 	Err error
 }
 

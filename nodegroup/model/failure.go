@@ -8,8 +8,9 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// failure returns the error that the autoscaler is shown for a Machine without a node: its own, else that of the back-off that
-// keeps it from requesting a server. It returns nil while that is the error that the autoscaler has already acted upon.
+// failure returns the error that the autoscaler is shown for a Machine without a node. That is the Machine's own error, or
+// else the error of the back-off that keeps the Machine from requesting a server. failure returns nil when the autoscaler has
+// already acted upon that error.
 func (s *Snapshot) failure(g *Group, m *membership.Member) *InstanceError {
 	e, when := s.ownFailure(g, m)
 	if e == nil {
@@ -21,8 +22,8 @@ func (s *Snapshot) failure(g *Group, m *membership.Member) *InstanceError {
 	return e
 }
 
-// ownFailure returns the Machine's own error, and when it last failed; nil while the error may still pass without intervention
-// (CA-C47).
+// ownFailure returns the Machine's own error, and when the Machine last failed. The error is nil while it may still pass
+// without intervention (CA-C47).
 func (s *Snapshot) ownFailure(g *Group, m *membership.Member) (*InstanceError, time.Time) {
 	status := &m.Machine.Status
 	if status.ErrorReason == nil || *status.ErrorReason == "" {
@@ -44,7 +45,7 @@ func (s *Snapshot) ownFailure(g *Group, m *membership.Member) (*InstanceError, t
 	return e, lastAttempt(m.Machine)
 }
 
-// lastFailure returns the time of the failure that is shown for a Machine.
+// lastFailure returns the time of the failure that the autoscaler is shown for a Machine.
 func (g *Group) lastFailure(m *membership.Member) time.Time {
 	last := lastAttempt(m.Machine)
 	if _, when := g.shortage(m); when.After(last) {
@@ -53,7 +54,7 @@ func (g *Group) lastFailure(m *membership.Member) time.Time {
 	return last
 }
 
-// withoutServerSince returns since when a Machine has had no working server.
+// withoutServerSince returns the time since which a Machine has had no working server.
 func withoutServerSince(m *v1alpha1.Machine) time.Time {
 	for i := range m.Status.Conditions {
 		c := &m.Status.Conditions[i]
@@ -64,7 +65,7 @@ func withoutServerSince(m *v1alpha1.Machine) time.Time {
 	return m.CreationTimestamp.Time
 }
 
-// lastAttempt returns when the cloud was last asked for the Machine's server.
+// lastAttempt returns when drover last requested the Machine's server from the cloud.
 func lastAttempt(m *v1alpha1.Machine) time.Time {
 	if op := m.Status.LastOperation; op != nil && op.LastUpdated != nil {
 		return op.LastUpdated.Time

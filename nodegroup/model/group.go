@@ -19,9 +19,9 @@ type Group struct {
 	ID    string
 	Owner *membership.Owner
 	// Refusal is the reason why the object is not a node group; empty when it is one. Frozen is the reason why the group may
-	// not grow; empty when it may.
+	// not grow; empty when it may grow.
 	Refusal, Frozen string
-	// Invalid is set when the bounds cannot be read.
+	// Invalid is true when the bounds cannot be read.
 	Invalid bool
 	// Min, Max and Target are the bounds and the size that the object has now.
 	Min, Max, Target int32
@@ -34,18 +34,19 @@ type Group struct {
 	Members membership.Members
 	// Newest is the MachineSet of the current template; nil when there is none.
 	Newest *v1alpha1.MachineSet
-	// Rolling is set while Machines of an older template are being replaced, so that the rollout may leave units without a
+	// Rolling is true while Machines of an older template are being replaced. The rollout may then leave replicas without a
 	// Machine on purpose.
 	Rolling bool
-	// Hidden holds, by UID of a Machine, why it does not count.
+	// Hidden holds, by UID of a Machine, the reason why the Machine does not count.
 	Hidden map[types.UID]Hiding
-	// Gap is the number of units of the size that have no Machine.
+	// Gap is the number of replicas that have no Machine.
 	Gap int32
 
-	// instances are those of the members, in their order. Units without a Machine are not among them: Shown adds theirs, so
-	// that the memory of a snapshot does not grow with the number in spec.replicas.
+	// instances are the instances of Members, in the same order. They do not include the replicas without a Machine. Shown adds
+	// placeholders for those, so that the memory of a snapshot does not grow with the number in spec.replicas.
 	instances []Instance
-	// Awaited is the number of units with neither node nor error. Coming also counts those whose node cannot run pods yet.
+	// Awaited is the number of replicas with neither a node nor an error. Coming also counts replicas whose node cannot run
+	// pods yet.
 	Awaited, Coming int32
 	// recheck is when the answers change without an event; zero when they do not.
 	recheck time.Time
@@ -70,8 +71,8 @@ func (s *Snapshot) assemble(o *membership.Owner) *Group {
 	return g
 }
 
-// desired returns the number of living Machines wanted. While spec.replicas is missing because a client has dropped it, that is
-// the size that the deployment controller will restore.
+// desired returns the number of living Machines wanted. When a client has dropped spec.replicas, desired returns the size that
+// the deployment controller will restore.
 func desired(o *membership.Owner, bounds v1alpha1.Bounds) int32 {
 	switch {
 	case o.Replicas != nil:
@@ -84,7 +85,7 @@ func desired(o *membership.Owner, bounds v1alpha1.Bounds) int32 {
 	return 1
 }
 
-// newestSet returns the set of the current template, which has the highest revision; nil for none.
+// newestSet returns the set of the current template, which has the highest revision; nil when there is no set.
 func newestSet(sets []*v1alpha1.MachineSet) *v1alpha1.MachineSet {
 	if len(sets) == 0 {
 		return nil
@@ -107,16 +108,16 @@ func revisionOf(s *v1alpha1.MachineSet) int64 {
 	return int64(n)
 }
 
-// Held reports whether a rollout or a freeze keeps the units without a Machine open.
+// Held reports whether a rollout or a freeze delays the creation of missing Machines.
 func (g *Group) Held() bool { return g.Rolling || g.Frozen != "" }
 
-// Lowerable returns by how much the size may be lowered until the minimum.
+// Lowerable returns by how much the size may be lowered before it reaches the minimum.
 func (g *Group) Lowerable() int32 { return max(0, g.Target-g.Min) }
 
-// Counts reports whether a member counts for the size.
+// Counts reports whether a member counts towards the size.
 func (g *Group) Counts(m *membership.Member) bool { return g.Hidden[m.UID()] == "" }
 
-// Promises returns the counted Machines without a node, in the order in which they are taken back.
+// Promises returns the counted Machines without a node, in the order in which DecreaseTargetSize takes them back.
 func (g *Group) Promises() []*membership.Member {
 	var facts []rollout.MachineFacts
 	byUID := map[types.UID]*membership.Member{}
@@ -133,14 +134,14 @@ func (g *Group) Promises() []*membership.Member {
 	return promised
 }
 
-// Concealed reports whether the autoscaler is shown no node for the member although one has registered and not started yet. In
-// a group with options of its own an autoscaler from release 1.35 on would take a starting node for a broken one and order
-// another, because the answer with the options cannot carry a startup time.
+// Concealed reports whether the member's node is hidden from the autoscaler because it has registered but not started yet. This
+// is so in a group with options of its own: the answer with the options cannot carry a startup time, so an autoscaler from
+// release 1.35 on would regard a starting node as broken and order another.
 func (g *Group) Concealed(m *membership.Member) bool {
 	return g.Options.Any() && m.Registered() && m.Starting()
 }
 
-// describe returns a line about the group for users (CA-C24).
+// describe returns a line that describes the group for users (CA-C24).
 func (g *Group) describe() string {
 	state := "stable"
 	switch {

@@ -30,7 +30,8 @@ func snapshotOf(t testing.TB, w *pools.World) *Snapshot {
 	return s
 }
 
-// soundness returns the first broken invariant of a snapshot. It checks again what was checked when the snapshot was made.
+// soundness returns the first broken invariant of a snapshot. It repeats the checks that were made when the snapshot was
+// made.
 func soundness(s *Snapshot) error {
 	if s.flaw != nil {
 		return s.flaw

@@ -6,8 +6,8 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// messagesPerGroup bounds how many errors of a group have a message: an answer must stay below 4 MiB however many Machines fail
-// (CA-C55). The autoscaler itself shows three.
+// messagesPerGroup limits how many errors of a group have a message: an answer must stay below 4 MiB however many Machines fail
+// (CA-C55). The autoscaler itself shows three messages.
 const messagesPerGroup = 1000
 
 // State is the state of an instance.
@@ -23,9 +23,9 @@ const (
 	Deleting State = "Deleting"
 )
 
-// Instance is a server with a node, or one unit of the group's size that has no node yet.
+// Instance is a server with a node, or one replica that has no node yet.
 type Instance struct {
-	// ID is exactly the node's spec.providerID; a placeholder while there is no node with one.
+	// ID is exactly the node's spec.providerID. While there is no node with a provider ID, it is a placeholder.
 	ID    string
 	State State
 	// Error is the reason why an instance in state Creating does not become a node; nil otherwise (CA-C50).
@@ -34,16 +34,17 @@ type Instance struct {
 
 // InstanceError is why an instance does not become a node.
 type InstanceError struct {
-	// Code is one of package fault's; never empty.
+	// Code is an error code of package fault; never empty.
 	Code string
 	// Message is one line of at most fault.MaxShort bytes.
 	Message string
-	// OutOfResources is set for quota and capacity: the autoscaler receives error class 1, else 99.
+	// OutOfResources is true for errors of quota and capacity. The autoscaler receives error class 1 for them, and 99 for all
+	// others.
 	OutOfResources bool
 }
 
-// listInstances decides which instances the autoscaler is shown for a group's Machines: hidden ones as Deleting, the others as
-// Running or Creating. Together with the units without a Machine, the instances that are not Deleting are as many as the target
+// listInstances decides which instances the autoscaler is shown for a group's Machines: hidden Machines as Deleting, the others
+// as Running or Creating. The number of instances that are not Deleting, plus the replicas without a Machine, equals the target
 // size (CA-C38, C39).
 func (s *Snapshot) listInstances(g *Group) {
 	g.instances = make([]Instance, 0, len(g.Members))
@@ -84,7 +85,7 @@ func (s *Snapshot) instanceOf(g *Group, m *membership.Member) Instance {
 	return i
 }
 
-// instanceID returns the id of the member's instance: exactly its Node's provider ID, else a placeholder.
+// instanceID returns the id of the member's instance: exactly its Node's provider ID, or else a placeholder.
 func (g *Group) instanceID(m *membership.Member) string {
 	if m.Registered() && !g.Concealed(m) {
 		return m.ProviderID
@@ -92,7 +93,7 @@ func (g *Group) instanceID(m *membership.Member) string {
 	return membership.Placeholder{Group: g.ID, Machine: m.Machine.Name}.String()
 }
 
-// recheckAt records that the answers change at that time.
+// recheckAt records that the answers change at the time when.
 func (g *Group) recheckAt(when time.Time) {
 	if g.recheck.IsZero() || when.Before(g.recheck) {
 		g.recheck = when

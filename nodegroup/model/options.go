@@ -14,10 +14,10 @@ import (
 
 // Settings are the autoscaler's options that may differ from group to group.
 type Settings struct {
-	// UtilizationThreshold and GPUUtilizationThreshold are shares from 0 to 1.
+	// UtilizationThreshold and GPUUtilizationThreshold are fractions from 0 to 1.
 	UtilizationThreshold, GPUUtilizationThreshold float64
 	UnneededTime, UnreadyTime, ProvisionTime      time.Duration
-	// ZeroOrMax requires the group to have its maximum size or 0. IgnoreDaemonSets leaves pods of DaemonSets out of the
+	// ZeroOrMax requires the group to have either its maximum size or 0. IgnoreDaemonSets leaves pods of DaemonSets out of the
 	// utilization.
 	ZeroOrMax, IgnoreDaemonSets bool
 }
@@ -25,19 +25,19 @@ type Settings struct {
 // RepairTime is how much longer than the join timeout the autoscaler must wait for a node, so that drover acts first (CA-C96).
 const RepairTime = 2 * time.Minute
 
-// Override are the options in the annotations of a group's object. A nil field leaves the autoscaler's flag in force.
+// Override holds the options in the annotations of a group's object. A nil field means that the autoscaler's flag applies.
 type Override struct {
 	utilization, gpuUtilization  *float64
 	unneeded, unready, provision *time.Duration
 	zeroOrMax, ignoreDaemonSets  *bool
-	// startup is set when the annotations name a startup time.
+	// startup is true when the annotations set a startup time.
 	startup bool
-	// Problems describe, for users, the values that are ignored.
+	// Problems describe, for users, the annotation values that are ignored.
 	Problems []string
 }
 
-// readOptions parses the annotations of both prefixes; those with AnnotationOptions win. A value that cannot be parsed is
-// ignored and added to Problems.
+// readOptions parses the annotations of both prefixes. An annotation with the prefix AnnotationOptions takes precedence. A
+// value that cannot be parsed is ignored and added to Problems.
 func readOptions(annotations map[string]string) Override {
 	var o Override
 	values := map[string]string{}
@@ -105,8 +105,8 @@ func truthOf(value string) (*bool, error) {
 	return &b, nil
 }
 
-// limits returns the options that may be used, and adds each ignored one to Problems. It ignores all-or-nothing scaling unless
-// that is allowed, and a provision time too short for drover to replace a server that does not join.
+// limits returns the options that may be used, and adds each ignored option to Problems. It ignores all-or-nothing scaling
+// unless r allows it, and a provision time that is too short for drover to replace a server that does not join.
 func (o Override) limits(r Rules) Override {
 	out := o
 	out.Problems = slices.Clone(o.Problems)
@@ -124,13 +124,13 @@ func (o Override) limits(r Rules) Override {
 	return out
 }
 
-// Any reports whether the group has an option of its own; otherwise the autoscaler's flags are in force.
+// Any reports whether the group has any option of its own. If not, the autoscaler's flags apply.
 func (o Override) Any() bool {
 	return o.utilization != nil || o.gpuUtilization != nil || o.unneeded != nil || o.unready != nil || o.provision != nil ||
 		o.zeroOrMax != nil || o.ignoreDaemonSets != nil
 }
 
-// Over returns the autoscaler's settings with the group's options in their place.
+// Over returns the autoscaler's settings, overridden by the group's options.
 func (o Override) Over(defaults Settings) Settings {
 	setIf(&defaults.UtilizationThreshold, o.utilization)
 	setIf(&defaults.GPUUtilizationThreshold, o.gpuUtilization)

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// FuzzAnnotations puts arbitrary text into the annotations of a group: the snapshot is sound, the options are times above zero,
-// and nothing panics.
+// FuzzAnnotations puts arbitrary text into the annotations of a group: the snapshot must be sound, durations in the options
+// must be above zero, and nothing may panic.
 func FuzzAnnotations(f *testing.F) {
 	f.Add(v1alpha1.AnnotationsMaxSize[0], "5")
 	f.Add(v1alpha1.AnnotationsMinSize[1], "99999999999999999999")

@@ -16,7 +16,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// surging returns a group in a rolling update: it has nodes of an old and of a new template, more of them than its size.
+// surging returns a group in a rolling update. It has nodes of an old and of a new template, and more nodes than its
+// size.
 func surging(r *rapid.T) (*pools.World, *pools.Pool, *v1alpha1.MachineSet) {
 	w := pools.NewWorld()
 	size := rapid.Int32Range(1, 6).Draw(r, "size")
@@ -95,7 +96,7 @@ func states(w *pools.World) []rollout.SetState {
 	return all
 }
 
-// shrunk returns the names of the Machines that a set deletes when the plan is carried out.
+// shrunk returns the names of the Machines that set deletes when the plan is carried out.
 func shrunk(plan rollout.Plan, w *pools.World, set *v1alpha1.MachineSet) (names []string) {
 	for _, c := range plan.Changes {
 		if c.Set.UID != set.UID {

@@ -9,10 +9,10 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// shortage returns the error of a back-off that keeps a Machine without a server from requesting one, and when the back-off
-// began: the Machine shows at once the error of the group's last attempt. The error stays after the end of the back-off until
-// the next attempt, which ends or renews it (CA-C49, decision 0030). A Machine created after the end of the back-off has not
-// waited, and shows nothing before its own attempt.
+// shortage returns the error of the back-off that keeps a Machine without a server from requesting one, and when the back-off
+// began. The Machine thus immediately shows the error of the group's last attempt. After the back-off has ended, the Machine
+// shows the error until the next attempt, which clears or renews it (CA-C49, decision 0030). A Machine that was created after
+// the end of the back-off has not waited, and shows no error before its own attempt.
 func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
 	if len(g.Owner.Backoffs) == 0 || m.Facts().HasServer() {
 		return nil, time.Time{}
@@ -35,12 +35,12 @@ func (g *Group) shortage(m *membership.Member) (*InstanceError, time.Time) {
 		last.Until.Add(-backoff.WaitOf(last))
 }
 
-// concerns reports whether a Machine may request the placement in shortage. A Machine with an unknown placement may request
-// any.
+// concerns reports whether a Machine may request the placement that the back-off is for. A Machine with an unknown placement
+// may request any.
 func concerns(b *v1alpha1.GroupBackoff, m *membership.Member) bool {
 	p, known := m.Placement()
 	return !known || alike(b.Flavor, p.Flavor) && alike(b.Zone, p.Zone)
 }
 
-// alike reports whether a value may be the one in shortage; an empty value may be any.
+// alike reports whether value may equal short; an empty string may equal any value.
 func alike(short, value string) bool { return short == "" || value == "" || short == value }

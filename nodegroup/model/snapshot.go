@@ -17,7 +17,8 @@ import (
 type Rules struct {
 	// Discovery selects the objects that may be node groups.
 	Discovery Discovery
-	// StartupTaint is the key of the taint that drover removes from a node before it takes pods; empty for none.
+	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods; empty when there is no
+	// such taint.
 	StartupTaint string
 	// ZeroOrMax allows the option zeroormaxnodescaling.
 	ZeroOrMax bool
@@ -33,10 +34,10 @@ type Snapshot struct {
 	// shown maps the ids of all instances to the id of their group.
 	shown persistent.Map[string]
 	now   time.Time
-	// seen holds, by UID of a Machine that had to stay, the time of the failed attempt that the autoscaler has acted upon: that
-	// error is not shown again, the next one is.
+	// seen holds, by UID of a Machine that was not removed because of the minimum, the time of the failed attempt that the
+	// autoscaler has acted upon. The error of that attempt is not shown again; an error of a later attempt is shown.
 	seen map[types.UID]time.Time
-	// flaw is the first broken invariant; a snapshot with one is not published.
+	// flaw is the first broken invariant; a snapshot with a flaw is not published.
 	flaw error
 }
 
@@ -45,8 +46,8 @@ func Empty(r Rules) *Snapshot {
 	return &Snapshot{Index: membership.NewIndex(r.Discovery.Cloud, r.Discovery.BareSets), rules: r, Groups: map[string]*Group{}}
 }
 
-// Apply returns the snapshot after the events, at a time that may be later. It assembles the changed groups again as a whole,
-// and those whose recheck time has come.
+// Apply returns the snapshot after the events, at the time now. It assembles again the groups that the events change, and those
+// whose recheck time has come.
 func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 	next := *s
 	next.now = now
@@ -76,7 +77,7 @@ func (s *Snapshot) Apply(events []membership.Event, now time.Time) *Snapshot {
 	return &next
 }
 
-// show replaces the instances of some groups in shown, and returns the first broken invariant.
+// show replaces the instances of the given groups in shown, and returns the first broken invariant.
 func (s *Snapshot) show(before map[string]*Group, ids []string) (flaw error) {
 	note := func(err error) {
 		if flaw == nil {
@@ -153,8 +154,8 @@ func (g *Group) check() error {
 	return nil
 }
 
-// groupOf returns the group that a node of a request belongs to; nil for a foreign node, one whose Machine is being removed
-// (CA-C31, C32), and one that is shown as not registered yet.
+// groupOf returns the group that the node of a request belongs to. It returns nil for a foreign node, for a node whose Machine
+// is being removed (CA-C31, C32), and for a node that is shown as not registered yet.
 func (s *Snapshot) groupOf(n membership.Node) *Group {
 	if p, ok := n.Placeholder(); ok {
 		return s.Groups[p.Group]
@@ -170,7 +171,7 @@ func (s *Snapshot) groupOf(n membership.Node) *Group {
 	return g
 }
 
-// Named returns the member that a node of a request refers to, hidden or not; nil when there is none.
+// Named returns the member that the node of a request refers to, whether hidden or not; nil when there is none.
 func (s *Snapshot) Named(n membership.Node) *membership.Member {
 	if p, ok := n.Placeholder(); ok {
 		return s.Index.Named(p)
@@ -182,10 +183,10 @@ func (s *Snapshot) Named(n membership.Node) *membership.Member {
 	return m
 }
 
-// Flaw returns the first broken invariant; nil when all hold.
+// Flaw returns the first broken invariant; nil when all invariants hold.
 func (s *Snapshot) Flaw() error { return s.flaw }
 
-// WithSeen returns a snapshot that records that the autoscaler has acted upon the current errors of those members.
+// WithSeen returns a snapshot that records that the autoscaler has acted upon the current errors of the members.
 func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
 	if len(members) == 0 {
 		return s
@@ -203,7 +204,7 @@ func (s *Snapshot) WithSeen(g *Group, members []*membership.Member) *Snapshot {
 	return &next
 }
 
-// Forget returns the snapshot without the record that WithSeen made for a Machine.
+// Forget returns the snapshot without the record that WithSeen made for the Machine.
 func (s *Snapshot) Forget(machine types.UID) *Snapshot {
 	if _, ok := s.seen[machine]; !ok {
 		return s
@@ -214,7 +215,7 @@ func (s *Snapshot) Forget(machine types.UID) *Snapshot {
 	return &next
 }
 
-// ResourcesOf returns the resources of a node by the template of its group; nil when they are not known.
+// ResourcesOf returns the resources that a node has according to its group's template; nil when they are not known.
 func (s *Snapshot) ResourcesOf(n membership.Node) corev1.ResourceList {
 	var g *Group
 	if p, ok := n.Placeholder(); ok {

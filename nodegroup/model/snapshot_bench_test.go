@@ -21,7 +21,7 @@ func BenchmarkBuild(b *testing.B) {
 }
 
 // BenchmarkAfterOneEvent updates the snapshot and the view after a change of one Machine, one Node or one deployment. The limit
-// is 2 ms at 15 000 nodes, in however few groups.
+// is 2 ms at 15 000 nodes, whatever the number of groups.
 func BenchmarkAfterOneEvent(b *testing.B) {
 	each(b, afterOneEvent)
 	b.Run("15000 nodes in 1 group that rolls", func(b *testing.B) {
@@ -63,8 +63,8 @@ func afterOneEvent(b *testing.B, w *pools.World) {
 	}
 }
 
-// processorTime is the processor time of this process so far, on all cores: unlike the wall clock it does not depend on other
-// load.
+// processorTime is the processor time that this process has used so far, on all cores. Unlike the wall clock it does not depend
+// on other load.
 func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -73,7 +73,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// scales are the numbers of nodes and groups that are measured.
+// scales are the numbers of nodes and groups for which the benchmark runs.
 var scales = []struct{ nodes, groups int }{{1000, 20}, {5000, 100}, {15_000, 500}, {15_000, 1}}
 
 func each(b *testing.B, run func(b *testing.B, w *pools.World)) {

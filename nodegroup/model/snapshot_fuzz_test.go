@@ -66,8 +66,8 @@ func soundAndSmall(t *testing.T, w *pools.World) {
 	}
 }
 
-// answerSize is about the size of a list of instances on the wire: three tags with a length of up to two bytes each, the state
-// and the class.
+// answerSize returns the approximate size of a list of instances on the wire. It allows for three tags with a length of up to
+// two bytes each, the state and the class.
 func answerSize(list []Instance) (size int) {
 	for _, i := range list {
 		size += len(i.ID) + 16
@@ -83,7 +83,7 @@ func TestMemoryOfASnapshot(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", replicas, 0, 5)
 		p.Machine("a-1")
-		// The allocation of Go's maps varies, so the smallest of a few runs counts.
+		// The allocations of Go's maps vary, so the smallest of a few runs is used.
 		least := uint64(math.MaxUint64)
 		for range 5 {
 			least = min(least, allocated(func() { build(w, Discovery{}) }))

@@ -30,7 +30,7 @@ type churn struct {
 	now     time.Time
 }
 
-// id draws one of few names, so that objects refer to each other.
+// id draws one of a few names, so that objects refer to each other.
 func (c *churn) id(what string) string {
 	return what + rapid.SampledFrom([]string{"1", "2", "3"}).Draw(c.T, what)
 }
@@ -139,7 +139,7 @@ func (c *churn) node(name string) client.Object {
 	return n
 }
 
-// picture is everything that can be asked of a snapshot.
+// picture returns all answers of a snapshot.
 func (c *churn) picture(s *Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, g := range s.Groups {
@@ -176,14 +176,14 @@ func (c *churn) everything(d Discovery) *Snapshot {
 	return Empty(Rules{Discovery: d}).Apply(events, c.now)
 }
 
-// TestASnapshotDoesNotDependOnTheOrderOfEvents shows that a snapshot may be made from the one before it.
+// TestASnapshotDoesNotDependOnTheOrderOfEvents shows that a snapshot may be made from the previous one.
 func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
 	t.Run("with events in any order, late and lost ones included (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
 			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}
 			s := Empty(Rules{Discovery: discovery})
-			// When the clock is set back, the answers of the later time stay until the next event.
+			// When the clock is set back, the answers for the later time stay until the next event.
 			earliest := rapid.IntRange(-1, 0).Draw(r, "the clock may go back by")
 			for range rapid.IntRange(1, 30).Draw(r, "rounds") {
 				var events []membership.Event
@@ -255,8 +255,8 @@ func TestCheckFindsBrokenInvariants(t *testing.T) {
 	}
 }
 
-// TestEverySnapshotIsSound makes random clusters: sets, Machines and Nodes that are missing, duplicated, being deleted or
-// listed, with events out of order.
+// TestEverySnapshotIsSound makes random clusters: sets, Machines and Nodes may be missing, duplicated, being deleted or
+// listed for removal, and the events are out of order.
 func TestEverySnapshotIsSound(t *testing.T) {
 	t.Run("with objects that are missing, duplicated or late (CA-C30, CA-C38, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {

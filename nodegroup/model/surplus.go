@@ -17,14 +17,15 @@ type Hiding string
 const (
 	// HiddenListed is the reason of a Machine that is named in spec.removals.
 	HiddenListed Hiding = "listed for removal"
-	// HiddenDeleting is the reason of a Machine that is being deleted, or that a rollout has named for its set to delete next.
+	// HiddenDeleting is the reason of a Machine that is being deleted, or that a rollout has chosen as the next one for its set
+	// to delete.
 	HiddenDeleting Hiding = "being deleted"
-	// HiddenSurplus is the reason of a Machine beyond the size, one of those that will be deleted.
+	// HiddenSurplus is the reason of a Machine that exceeds the size and will be deleted.
 	HiddenSurplus Hiding = "surplus"
 )
 
-// hideRemoved hides Machines that are being deleted, that a rollout removes, and that are listed by UID for removal, in the
-// group's object or in one of its sets.
+// hideRemoved hides Machines that are being deleted, Machines that a rollout removes, and Machines that are listed by UID for
+// removal, in the group's object or in one of its sets.
 func (g *Group) hideRemoved(ix *membership.Index, sets []*v1alpha1.MachineSet) {
 	g.Hidden = map[types.UID]Hiding{}
 	for _, m := range g.Members {
@@ -50,13 +51,14 @@ func (g *Group) hideNamed(ix *membership.Index, removals []v1alpha1.Removal, why
 	}
 }
 
-// hideSurplus hides as many living Machines as there are beyond the size. Machines whose node has not started are hidden first,
-// so that an update that hangs on a new Machine never costs a working node, and a node that comes late is not taken for a
-// failed scale-up. Machines of an older template are next, and the last criterion is the order in which a set shrinks.
+// hideSurplus hides as many living Machines as there are beyond the size. It hides Machines whose node has not started first,
+// so that an update that is stuck at a new Machine never costs a working node, and the autoscaler does not mistake a node that
+// registers late for a failed scale-up. Machines of an older template are next. The last criterion is the order in which a set
+// deletes Machines when it shrinks.
 func (g *Group) hideSurplus() {
 	living := int32(len(g.Members) - len(g.Hidden))
 	if rollout.CheckSize(g.Owner.Replicas) != nil {
-		// The controllers create and delete nothing for such a size, so all existing Machines count as wanted.
+		// The controllers neither create nor delete Machines for such a size, so all existing Machines count as wanted.
 		g.Target = living
 	}
 	g.Gap = max(0, g.Target-living)
@@ -78,8 +80,8 @@ func (g *Group) hideSurplus() {
 	}
 }
 
-// classes returns the counted members in four classes, in the order in which they are deleted: first those without a started
-// node, and in either half first those of an older template.
+// classes returns the counted members in four classes, in the order in which they are deleted: first the members without a
+// started node, then those with one, and within each of these first the members of an older template.
 func (g *Group) classes() (classes [4][]*membership.Member) {
 	for _, m := range g.Members {
 		if !g.Counts(m) {
@@ -97,8 +99,8 @@ func (g *Group) classes() (classes [4][]*membership.Member) {
 	return classes
 }
 
-// inDeletionOrder sorts members in the order in which they are deleted: first Machines without a node in the order in which
-// they are taken back, then the others as a set shrinks.
+// inDeletionOrder sorts members in the order in which they are deleted: first Machines without a node, in the order in which
+// DecreaseTargetSize takes them back, then the others in the order of the set's delete policy.
 func inDeletionOrder(members []*membership.Member, policy v1alpha1.DeletePolicy) []*membership.Member {
 	facts := make([]rollout.MachineFacts, 0, len(members))
 	byUID := make(map[types.UID]*membership.Member, len(members))

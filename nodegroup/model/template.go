@@ -11,8 +11,8 @@ import (
 )
 
 // templateNode returns the encoded v1.Node that a new Machine of the group would become, from status.nodeTemplate. It returns
-// nil while that is not known: the autoscaler crashes on a node without content, and loops forever on wrong numbers (CA-C97,
-// C98). The same template is encoded to the same bytes (CA-C104).
+// nil while the template is not known: the autoscaler crashes on a node without content, and loops forever on wrong numbers
+// (CA-C97, C98). Equal templates are encoded to the same bytes (CA-C104).
 func templateNode(o *membership.Owner) []byte {
 	t := o.Template
 	if t == nil || t.Allocatable.Cpu().IsZero() || t.Allocatable.Memory().IsZero() {

@@ -8,39 +8,40 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Listing is a node group in the list that the autoscaler receives.
+// Listing is a node group as listed for the autoscaler.
 type Listing struct {
 	// ID is MachineDeployment/<namespace>/<name>.
 	ID string
-	// Min and Max bound the autoscaler's changes; users may go beyond.
+	// Min and Max bound the autoscaler's changes. Users may set sizes outside these bounds.
 	Min, Max int32
 	// Debug describes the group in one line for users.
 	Debug string
 }
 
-// View is the list of groups as of the last Refresh, over the newest snapshot. It is immutable.
+// View is the list of groups as of the last Refresh, together with the newest snapshot. It is immutable.
 //
-// Sizes and instances follow the snapshot at once. The listed groups and their bounds change only at a Refresh, because the
-// autoscaler asks for each listed group in the course of its loop and ends the loop for all of them when one answer fails
-// (CA-C14, C15, C21).
+// Sizes and instances follow the snapshot immediately. The listed groups and their bounds change only at a Refresh: in its
+// loop the autoscaler sends requests for each listed group, and one failed answer ends the loop for all groups (CA-C14, C15,
+// C21).
 type View struct {
 	Snapshot *Snapshot
 	// Entries are sorted by id (CA-C22).
 	Entries []*Entry
-	// ByID holds the entries by id of the group.
+	// ByID holds the entries by group id.
 	ByID map[string]*Entry
 	// Listed is when the list was made.
 	Listed time.Time
 }
 
-// Entry is one listed group. When its object is deleted in the middle of a loop, its last version stays.
+// Entry is one listed group. When its object is deleted during a loop of the autoscaler, the entry keeps the object's last
+// version.
 type Entry struct {
 	*Group
-	// Low and High are the bounds in the list. Min and Max of the Group are those that its object has now.
+	// Low and High are the bounds in the list. Min and Max of the Group are the bounds that its object has now.
 	Low, High int32
 }
 
-// NewView lists the groups of a snapshot. The guarded ones are listed with a maximum that keeps them from growing.
+// NewView lists the groups of a snapshot. A guarded group is listed with a maximum that keeps it from growing.
 func NewView(s *Snapshot, now time.Time, guarded map[string]bool) *View {
 	v := &View{Snapshot: s, ByID: map[string]*Entry{}, Listed: now}
 	for id, g := range s.Groups {
@@ -58,7 +59,7 @@ func NewView(s *Snapshot, now time.Time, guarded map[string]bool) *View {
 	return v
 }
 
-// Over returns the same list of groups over a newer snapshot.
+// Over returns the same list of groups with a newer snapshot.
 func (v *View) Over(s *Snapshot) *View {
 	next := &View{Snapshot: s, ByID: make(map[string]*Entry, len(v.ByID)), Entries: make([]*Entry, len(v.Entries)), Listed: v.Listed}
 	for n, e := range v.Entries {
@@ -79,14 +80,14 @@ func (v *View) List() []Listing {
 	return list
 }
 
-// ForNode returns the group that a node belongs to; false for a foreign node, for one whose Machine is being removed, and for
-// one of a group that is not listed (CA-C25 … C35).
+// ForNode returns the group that a node belongs to. It returns false for a foreign node, for a node whose Machine is being
+// removed, and for a node of a group that is not listed (CA-C25 … C35).
 func (v *View) ForNode(n membership.Node) (Listing, bool) {
 	id := ""
 	if owner := v.Snapshot.groupOf(n); owner != nil {
 		id = owner.ID
 	} else if p, ok := n.Placeholder(); ok {
-		// The group of a deployment that has just been deleted stays on the list, and its placeholders stay in it.
+		// The group of a deployment that has just been deleted stays on the list, and its placeholders still belong to it.
 		id = p.Group
 	}
 	e := v.ByID[id]

@@ -7,13 +7,14 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// machineClaims finds the UIDs of Machines by what the Machines state about their Node.
+// machineClaims finds Machines by what their spec and status state about a Node. It holds the UIDs of the
+// Machines.
 type machineClaims struct {
-	// servers is keyed by server ID, keys by namespace/name of the Machine, names by name of the Node.
+	// servers is keyed by server ID, keys by namespace/name of the Machine, names by the Node's name.
 	servers, keys, names persistent.Map[persistent.Names]
 }
 
-// nodeClaims finds the names of Nodes by what the Nodes state about their Machine.
+// nodeClaims finds Nodes by what their fields state about a Machine. It holds the names of the Nodes.
 type nodeClaims struct {
 	// servers is keyed by server ID, keys by namespace/name of the Machine, owners by UID of the Machine.
 	servers, keys, owners persistent.Map[persistent.Names]
@@ -34,7 +35,7 @@ func (c *nodeClaims) seal() {
 // linking is persistent.Link or persistent.Unlink.
 type linking func(t *persistent.Map[persistent.Names], key, name string)
 
-// change adds or removes the keys of a Machine, with the server that it names.
+// change adds or removes the keys of a Machine. server is the ID of the server that the Machine names.
 func (c *machineClaims) change(m *v1alpha1.Machine, server string, do linking) {
 	uid := string(m.UID)
 	do(&c.keys, keyOf(m), uid)
@@ -43,7 +44,7 @@ func (c *machineClaims) change(m *v1alpha1.Machine, server string, do linking) {
 	do(&c.servers, server, uid)
 }
 
-// change adds or removes the keys of a Node, with its server.
+// change adds or removes the keys of a Node. server is the ID of the Node's server.
 func (c *nodeClaims) change(n *corev1.Node, server string, do linking) {
 	do(&c.servers, server, n.Name)
 	do(&c.owners, n.Labels[v1alpha1.LabelOwnedBy], n.Name)

@@ -1,5 +1,5 @@
-// Package membership finds the Machine that a node belongs to and the Machines of a node group, and names instances that have
-// no node. Its index is updated event by event.
+// Package membership finds the Machine of a node and the Machines of a node group, and names instances that have no node. Its
+// index is updated event by event.
 //
-// It is pure: it has no client, and does not deal with sizes, errors or the autoscaler's view.
+// The package is pure: it has no client, and does not deal with sizes, errors or what the autoscaler is shown.
 package membership

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Find returns the Machine that a node of a request belongs to; nil for a foreign one. It looks by the fields of the request
-// first, then by those of the Node that the request names (CA-C33, C35).
+// Find returns the Machine that the node of a request belongs to; nil for a foreign node. It first uses the fields of the
+// request, then those of the Node that the request names (CA-C33, C35).
 func (ix *Index) Find(asked Node) *Member {
 	n := ix.completed(asked)
 	if m := ix.match(n); m != nil {
@@ -29,7 +29,8 @@ func (ix *Index) Find(asked Node) *Member {
 	return nil
 }
 
-// Named returns the Machine that a placeholder names; nil when it names none, or the Machine is gone or in another group.
+// Named returns the Machine that a placeholder names. It returns nil when the placeholder names no Machine, or when the
+// Machine no longer exists or is in another group.
 func (ix *Index) Named(p Placeholder) *Member {
 	if p.Machine == "" {
 		return nil
@@ -41,8 +42,8 @@ func (ix *Index) Named(p Placeholder) *Member {
 	return m
 }
 
-// completed adds to the node of a request the fields that only the Node has: when it registered, whether it belongs to the
-// control plane, and its provider ID and owner label when the request lacks them.
+// completed adds to the node of a request the fields that only the Node object has: when it registered and whether it
+// belongs to the control plane. It also adds the provider ID and the owner label when the request lacks them.
 func (ix *Index) completed(asked Node) nodeFacts {
 	known := ix.known(asked)
 	if known == nil {
@@ -58,7 +59,8 @@ func (ix *Index) completed(asked Node) nodeFacts {
 	return n
 }
 
-// known returns the Node of that name unless it is on another server, else the first Node on that server; nil for none.
+// known returns the Node with the name in the request, unless that Node is on another server. Otherwise it returns the first
+// Node on the server in the request, or nil when there is none.
 func (ix *Index) known(n Node) *corev1.Node {
 	named := ix.nodes.Get(n.Name).node
 	if n.ProviderID == "" || named != nil && ix.nodeServer(named.Spec.ProviderID) == ix.nodeServer(n.ProviderID) {

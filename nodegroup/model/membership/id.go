@@ -8,10 +8,10 @@ import (
 const (
 	deploymentKind = "MachineDeployment"
 	setKind        = "MachineSet"
-	// machinePart is the part of a placeholder's name before a Machine's name; the placeholder of a unit without a Machine has
+	// machinePart stands before a Machine's name in a placeholder's name. The placeholder of a replica without a Machine has
 	// numbers instead.
 	machinePart = "machine"
-	// templatePart ends the provider ID of a template node.
+	// templatePart is the last part of the provider ID of a template node.
 	templatePart = "template"
 )
 
@@ -27,15 +27,15 @@ func splitID(id string) (kind, key string) {
 	return kind, key
 }
 
-// Placeholder is the id of an instance that has no node yet. It names its group, so that every replica can resolve it at any
-// time, also long after the Machine is gone (CA-C28).
+// Placeholder is the id of an instance that has no node yet. It names its group, so that every replica of drover can resolve
+// it at any time, even long after the Machine was deleted (CA-C28).
 type Placeholder struct {
 	Group string
-	// Machine is the name of the instance's Machine; empty when the unit has no Machine yet.
+	// Machine is the name of the instance's Machine; empty when the instance has no Machine yet.
 	Machine string
-	// Series and Ordinal number the units without a Machine.
+	// Series and Ordinal number the replicas without a Machine.
 	Series, Ordinal int32
-	// Template is set for the group's template node.
+	// Template is true for the group's template node.
 	Template bool
 }
 
@@ -50,7 +50,7 @@ func (p Placeholder) String() string {
 	return p.Group + "/" + strconv.Itoa(int(p.Series)) + "/" + strconv.Itoa(int(p.Ordinal))
 }
 
-// parsePlaceholder reads an id that String wrote; it returns false for any other.
+// parsePlaceholder parses an id that String wrote. It returns false for any other id.
 func parsePlaceholder(id string) (Placeholder, bool) {
 	if !strings.HasPrefix(id, deploymentKind+"/") && !strings.HasPrefix(id, setKind+"/") {
 		return Placeholder{}, false
@@ -74,7 +74,7 @@ func parsePlaceholder(id string) (Placeholder, bool) {
 	return p, first && second
 }
 
-// ordinalOf reads a number as String writes it: not 01 and not +1.
+// ordinalOf parses a number in the form that String writes: not 01 and not +1.
 func ordinalOf(text string) (int32, bool) {
 	n, err := strconv.ParseInt(text, 10, 32)
 	return int32(n), err == nil && n >= 0 && strconv.FormatInt(n, 10) == text

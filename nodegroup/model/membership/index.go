@@ -10,30 +10,33 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// Index finds the Machine that a node belongs to, and the Machines of a node group. It is immutable: Apply makes the next one.
+// Index finds the Machine that a node belongs to, and the Machines of a node group. It is immutable: Apply returns the next
+// version.
 //
-// Its answers depend only on the objects, not on the order of their events: when several objects claim the same node, the
-// choice follows from their fields.
+// The answers of an Index depend only on the objects, not on the order of their events: when several objects claim the same
+// node, their fields decide.
 type Index struct {
 	identities
-	// deployments and sets are keyed by namespace/name. groupIDs, the group ids of deployments, and setsByUID are keyed by UID.
+	// deployments and sets are keyed by namespace/name. groupIDs holds the group ids of deployments by UID, and setsByUID the
+	// sets by UID.
 	deployments persistent.Map[*v1alpha1.MachineDeployment]
 	sets        persistent.Map[*v1alpha1.MachineSet]
 	groupIDs    persistent.Map[string]
 	setsByUID   persistent.Map[*v1alpha1.MachineSet]
-	// setsOf holds the UIDs of the sets of a deployment, by its UID; lists holds the members of a set, by its UID.
+	// setsOf holds the UIDs of a deployment's sets, by the deployment's UID. lists holds the members of a set, by the set's
+	// UID.
 	setsOf persistent.Map[persistent.Names]
 	lists  persistent.Map[Members]
 
-	// members is keyed by UID of the Machine, nodes by name.
+	// members is keyed by the UID of the Machine, nodes by the name of the Node.
 	members persistent.Map[*Member]
 	nodes   persistent.Map[joined]
-	// nodesOf holds the names of the Nodes of a Machine, by its UID.
+	// nodesOf holds the names of the Nodes of a Machine, by the Machine's UID.
 	nodesOf persistent.Map[persistent.Names]
 
 	machineClaims machineClaims
 	nodeClaims    nodeClaims
-	// bareSets is set when a MachineSet without a MachineDeployment is a node group.
+	// bareSets reports whether a MachineSet without a MachineDeployment may be a node group.
 	bareSets bool
 }
 
@@ -42,7 +45,7 @@ func NewIndex(provider cloud.Provider, bareSets bool) *Index {
 	return &Index{identities: identities{provider}, bareSets: bareSets}
 }
 
-// joined is a Node, and the UID of the Machine that it belongs to; empty for a foreign Node.
+// joined is a Node and the UID of the Machine that it belongs to. The UID is empty for a foreign Node.
 type joined struct {
 	node    *corev1.Node
 	machine string
@@ -74,7 +77,7 @@ func parentOf(o metav1.Object) types.UID {
 	return ""
 }
 
-// Member returns the member with that UID of its Machine; nil for none.
+// Member returns the member whose Machine has the UID; nil when there is none.
 func (ix *Index) Member(uid types.UID) *Member { return ix.members.Get(string(uid)) }
 
 // GroupOf returns the ID of the node group that a Machine belongs to, or "" when it belongs to none.
@@ -94,7 +97,7 @@ func (ix *Index) groupOfSet(s *v1alpha1.MachineSet) string {
 	return ""
 }
 
-// Owner returns the object of a group's id; nil when there is none.
+// Owner returns the object that a group id refers to; nil when there is none.
 func (ix *Index) Owner(id string) *Owner {
 	kind, key := splitID(id)
 	if kind == deploymentKind {
@@ -122,7 +125,7 @@ func (ix *Index) SetsIn(o *Owner) []*v1alpha1.MachineSet {
 	return sets
 }
 
-// MembersOf returns the members of some sets.
+// MembersOf returns the members of the given sets.
 func (ix *Index) MembersOf(sets ...*v1alpha1.MachineSet) Members {
 	lists := make([]Members, 0, len(sets))
 	for _, s := range sets {

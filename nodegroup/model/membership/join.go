@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// matchNodes finds the Machines of the Nodes in u.matching, whose Machine may have changed.
+// matchNodes finds again the Machine of each Node in u.matching.
 func (u *update) matchNodes() {
 	var moved []string
 	for name := range u.matching {
@@ -40,7 +40,7 @@ func (u *update) matchNodes() {
 	}
 }
 
-// joinMachines stores its Node with each Machine in u.joining, whose Node may have changed.
+// joinMachines finds again the Node of each Machine in u.joining, and stores it in the Machine's member.
 func (u *update) joinMachines() {
 	for uid := range u.joining {
 		m := u.members.Get(uid)
@@ -57,7 +57,7 @@ func (u *update) joinMachines() {
 	}
 }
 
-// nodeOf chooses among the Nodes of a Machine: the one with the Machine's name, else the first by name.
+// nodeOf chooses one of a Machine's Nodes: the Node with the Machine's name, or else the first by name.
 func (u *update) nodeOf(m *Member) *corev1.Node {
 	nodes := u.nodesOf.Get(string(m.Machine.UID))
 	if len(nodes) == 0 {
@@ -72,8 +72,9 @@ func (u *update) nodeOf(m *Member) *corev1.Node {
 	return u.nodes.Get(chosen).node
 }
 
-// providerIDOf returns the provider ID that a Machine is shown with: its Node's. When several Machines have Nodes with the same
-// provider ID, only the first by UID is shown with it. A provider ID in the form of a placeholder is ignored.
+// providerIDOf returns the provider ID of the Machine's Node, which the autoscaler is shown. When the Nodes of several Machines
+// have the same provider ID, only the first Machine by UID is shown with it. providerIDOf ignores a provider ID in the form of
+// a placeholder.
 func (u *update) providerIDOf(uid string, node *corev1.Node) string {
 	if node == nil || node.Spec.ProviderID == "" {
 		return ""

@@ -8,7 +8,8 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/persistent"
 )
 
-// Members is a list of members, sorted by name of their Machine. It is immutable once the index is made.
+// Members is a list of members, sorted by the name of their Machine. The list is immutable once the
+// index is sealed.
 type Members []*Member
 
 // compare orders members by name, namespace and UID of their Machine.
@@ -20,13 +21,14 @@ func compare(a, b *Member) int {
 	)
 }
 
-// Has reports whether the member, in this version or another, is on the list.
+// Has reports whether any version of the member is on the list.
 func (l Members) Has(m *Member) bool {
 	_, found := slices.BinarySearchFunc(l, m, compare)
 	return found
 }
 
-// insert adds a member to the list of a key, or replaces its older version. An empty key is ignored.
+// insert adds a member to the list stored under key, or replaces an older version of the member. It
+// ignores an empty key.
 func insert(t *persistent.Map[Members], key string, m *Member) {
 	if key == "" {
 		return
@@ -40,7 +42,7 @@ func insert(t *persistent.Map[Members], key string, m *Member) {
 	persistent.Put(t, key, slices.Insert(members, at, m))
 }
 
-// strike removes a member from the list of a key.
+// strike removes a member from the list stored under key.
 func strike(t *persistent.Map[Members], key string, m *Member) {
 	at, found := slices.BinarySearchFunc(t.Get(key), m, compare)
 	if key == "" || !found {
@@ -49,7 +51,7 @@ func strike(t *persistent.Map[Members], key string, m *Member) {
 	persistent.Put(t, key, slices.Delete(persistent.Own(t, key), at, at+1))
 }
 
-// merge returns the lists as one.
+// merge returns one sorted list of all members.
 func merge(lists []Members) Members {
 	lists = slices.DeleteFunc(lists, func(l Members) bool { return len(l) == 0 })
 	switch len(lists) {

@@ -13,9 +13,9 @@ import (
 // nodeFacts are the facts that decide which Machine a node belongs to.
 type nodeFacts struct {
 	Node
-	// registered is when the Node was created; zero when that is not known.
+	// registered is when the Node was created; zero when the time is not known.
 	registered metav1.Time
-	// controlPlane is set when the Node belongs to the control plane.
+	// controlPlane is true when the Node belongs to the control plane.
 	controlPlane bool
 }
 
@@ -26,8 +26,8 @@ func factsOf(n *corev1.Node) nodeFacts {
 	}
 }
 
-// match returns the Machine that a node belongs to by the node's own fields; nil for a foreign one. The server decides where it
-// is known; the Machine's label, annotation and name count only where they do not contradict it (CA-C25, C26).
+// match returns the Machine that a node belongs to by the node's own fields; nil for a foreign node. The server decides when it
+// is known. The Machine's label, annotation and name are used only where they do not contradict the server (CA-C25, C26).
 func (ix *Index) match(n nodeFacts) *Member {
 	if n.ProviderID != "" {
 		if m := ix.choose(ix.machineClaims.servers.Get(ix.server(n.ProviderID)), n); m != nil {
@@ -48,8 +48,8 @@ func (ix *Index) match(n nodeFacts) *Member {
 	return nil
 }
 
-// choose returns the owner of a node among Machines that all name it: the one in the node's owner label, else first a Machine
-// that is not being deleted, then the oldest, then the first by name.
+// choose returns the owner of a node among Machines that all name the node. It prefers the Machine in the node's owner label,
+// then a Machine that is not being deleted, then the oldest, then the first by name.
 func (ix *Index) choose(uids persistent.Names, n nodeFacts) *Member {
 	var chosen *Member
 	for _, uid := range uids {
@@ -89,7 +89,7 @@ func owns(m *Member, n nodeFacts) bool {
 
 // mayOwn reports whether a node can belong to the Machine, whatever the Machine's fields state. A node that existed before the
 // Machine needs the Machine's owner label. A node of the control plane needs the label and must not be older than the Machine:
-// the author of the Machine may have made a cloud list the node's server, and the autoscaler would drain the node.
+// the author of the Machine may have made a cloud list the server of that node, and then the autoscaler would drain the node.
 func mayOwn(m *Member, n nodeFacts) bool {
 	older := !n.registered.IsZero() && n.registered.Before(&m.Machine.CreationTimestamp)
 	if n.controlPlane {

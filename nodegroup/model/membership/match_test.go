@@ -12,14 +12,14 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// In these tests a Machine names another user's server and Node: its author has a cloud that lists that server, or wrote a
-// status.
+// In these tests a Machine names another user's server and Node. Its author controls a cloud that lists that server, or
+// has written the Machine's status.
 func TestANodeThatAMachineOnlyNames(t *testing.T) {
 	born := pools.Noon.Add(-time.Hour)
 	for _, tt := range []struct {
 		name   string
 		change func(n *corev1.Node, victim *v1alpha1.Machine)
-		// group is the pool that the Node must belong to; empty for none.
+		// group is the pool that the Node must belong to; empty when it must belong to none.
 		group string
 	}{
 		{"is not its group's when the Node belongs to the control plane (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {

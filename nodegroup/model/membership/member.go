@@ -15,16 +15,17 @@ import (
 // Member is a Machine and its Node, if one has registered. It is immutable.
 type Member struct {
 	Machine *v1alpha1.Machine
-	// Node is the Machine's Node; nil before one has registered. When there are several, it is the one with the Machine's name.
+	// Node is the Machine's Node; nil until a Node has registered. When there are several, it is the Node with the Machine's
+	// name.
 	Node *corev1.Node
-	// ProviderID is exactly the Node's spec.providerID. It is empty while the Node has none, or one that another Machine's Node
-	// has too.
+	// ProviderID is exactly the Node's spec.providerID. It is empty while the Node has no provider ID, or one that another
+	// Machine's Node also has.
 	ProviderID string
 	// set is the UID of the MachineSet that the Machine belongs to.
 	set types.UID
-	// known are the Machine's facts for package rollout.
+	// known holds the Machine's facts for package rollout.
 	known rollout.MachineFacts
-	// placement is the result of Placement, so that the spec is parsed once.
+	// placement returns the result of Placement. It parses the spec only once.
 	placement func() (cloud.Placement, bool)
 }
 
@@ -36,7 +37,7 @@ func NewMember(provider cloud.Provider, m *v1alpha1.Machine) *Member {
 	}
 }
 
-// WithNode returns the member with that Node, which may be nil.
+// WithNode returns the member with the given Node, which may be nil.
 func (m *Member) WithNode(node *corev1.Node, providerID string) *Member {
 	next := *m
 	next.Node, next.ProviderID = node, providerID
@@ -50,18 +51,18 @@ func (m *Member) UID() types.UID { return m.Machine.UID }
 // Facts returns the facts of the Machine for the decisions of package rollout.
 func (m *Member) Facts() rollout.MachineFacts { return m.known }
 
-// Placement returns the placement that the Machine's spec requests; false when the spec does not name it.
+// Placement returns the placement that the Machine's spec requests. It returns false when the spec does not name a placement.
 func (m *Member) Placement() (cloud.Placement, bool) { return m.placement() }
 
-// In reports whether the Machine belongs to that MachineSet; false for nil.
+// In reports whether the Machine belongs to the MachineSet s; false when s is nil.
 func (m *Member) In(s *v1alpha1.MachineSet) bool { return s != nil && m.set == s.UID }
 
-// Registered reports whether the autoscaler can know the member's Node: the Node has a provider ID (CA-C41, C42).
+// Registered reports whether the member's Node has a provider ID, by which the autoscaler knows the Node (CA-C41, C42).
 func (m *Member) Registered() bool { return m.ProviderID != "" }
 
-// Starting reports whether the member's Node has registered and not completed its first start: it still has the startup taint,
-// or was never Ready. A Node that turns NotReady later is not starting again: the phase of its Machine stays Running. The Node
-// of a Machine without a phase, which drover has not reconciled yet, counts as started.
+// Starting reports whether the member's Node has registered but not completed its first start: the Node still has the startup
+// taint, or was never Ready. A Node that becomes NotReady later is not starting again: the phase of its Machine stays Running.
+// When the Machine has no phase because drover has not reconciled it yet, its Node counts as started.
 func (m *Member) Starting() bool {
 	if m.Node == nil || m.known.NodeReady || m.Machine.Status.Phase == nil {
 		return false
@@ -73,12 +74,12 @@ func (m *Member) Starting() bool {
 	return false
 }
 
-// Usable reports whether pods can run on the member's Node: it is Ready and has lost the startup taint.
+// Usable reports whether pods can run on the member's Node: the Node is Ready and no longer has the startup taint.
 func (m *Member) Usable(startupTaint string) bool {
 	return m.Node != nil && m.Facts().NodeReady && !Tainted(m.Node, startupTaint)
 }
 
-// Tainted reports whether a Node has a taint with that key.
+// Tainted reports whether a Node has a taint with the key.
 func Tainted(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }

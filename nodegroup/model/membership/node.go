@@ -2,16 +2,17 @@ package membership
 
 import "github.com/drover-project/drover/machines/api/v1alpha1"
 
-// annotationFake is the annotation that cluster-autoscaler sets on the nodes that it makes up for instances without a node.
+// annotationFake is the annotation that cluster-autoscaler sets on the Node objects that it makes up for instances without
+// a node.
 const annotationFake = "k8s.io/cluster-autoscaler/fake-node-reason"
 
-// Node is a Node as a request of the autoscaler describes it.
+// Node is a Node as it is described in a request of the autoscaler.
 type Node struct {
 	ProviderID, Name    string
 	Labels, Annotations map[string]string
 }
 
-// Fake reports whether the autoscaler made the node up for an instance that has no node.
+// Fake reports whether the autoscaler made up the node for an instance that has no node.
 func (n Node) Fake() bool {
 	_, ok := n.Annotations[annotationFake]
 	return ok
@@ -23,7 +24,7 @@ func (n Node) MadeUp() bool {
 	return isPlaceholder || n.Fake()
 }
 
-// Placeholder parses the node's id as that of an instance without a node, or of a template node.
+// Placeholder parses the node's id as the id of an instance without a node, or of a template node.
 func (n Node) Placeholder() (Placeholder, bool) {
 	if p, ok := parsePlaceholder(n.ProviderID); ok {
 		return p, true

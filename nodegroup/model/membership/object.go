@@ -17,7 +17,7 @@ func Newer(a, b Object) bool {
 	return a.GetUID() == b.GetUID() && Later(a, b)
 }
 
-// Later reports whether a was written after b, which may be another object that had the same name.
+// Later reports whether a was written after b. b may be another object that had the same name.
 func Later(a, b Object) bool {
 	order, err := resourceversion.CompareResourceVersion(a.GetResourceVersion(), b.GetResourceVersion())
 	return err == nil && order > 0

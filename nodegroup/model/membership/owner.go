@@ -23,7 +23,7 @@ type Owner struct {
 	Template   *v1alpha1.NodeTemplate
 	Backoffs   []v1alpha1.GroupBackoff
 	conditions []metav1.Condition
-	// Rolls is set when drover itself replaces Machines of an older template.
+	// Rolls is true when drover itself replaces Machines of an older template.
 	Rolls bool
 }
 
@@ -45,7 +45,7 @@ func setOwner(s *v1alpha1.MachineSet) *Owner {
 	}
 }
 
-// OwnerOf returns the owner for an object of either kind, and nil for any other.
+// OwnerOf returns the owner for an object of either kind, and nil for an object of any other kind.
 func OwnerOf(o Object) *Owner {
 	switch o := o.(type) {
 	case *v1alpha1.MachineDeployment:
@@ -56,7 +56,7 @@ func OwnerOf(o Object) *Owner {
 	return nil
 }
 
-// Blank returns an empty object of the owner's kind and name, to decode an answer into.
+// Blank returns an empty object of the owner's kind, to decode an answer into.
 func (o *Owner) Blank() Object {
 	meta := metav1.ObjectMeta{Namespace: o.GetNamespace(), Name: o.GetName()}
 	if _, ok := o.Object.(*v1alpha1.MachineSet); ok {
@@ -84,7 +84,7 @@ func (o *Owner) PlaceholderSeries() int32 {
 	return max(0, *o.series)
 }
 
-// Frozen returns the reason why the group may not grow; empty when it may.
+// Frozen returns the reason why the group may not grow; empty when it may grow.
 func (o *Owner) Frozen() string {
 	c := apimeta.FindStatusCondition(o.conditions, v1alpha1.ConditionFrozen)
 	if c == nil || c.Status != metav1.ConditionTrue {

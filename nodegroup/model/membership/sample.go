@@ -18,8 +18,8 @@ var NodeKind = corev1.SchemeGroupVersion.WithKind("Node")
 
 var machineKind = v1alpha1.GroupVersion.WithKind("Machine")
 
-// Sample returns one object of each kind that has any; a different number returns different objects. For Nodes, it prefers one
-// that a Machine names and the cache lacks.
+// Sample returns one object of each kind, if there is any. Different numbers select different objects. Among the Nodes it
+// prefers one that a Machine names and the cache lacks.
 func (ix *Index) Sample(number uint8) map[schema.GroupVersionKind]Object {
 	out := map[schema.GroupVersionKind]Object{}
 	if d, ok := ix.deployments.From(number); ok {
@@ -43,8 +43,8 @@ func (ix *Index) Sample(number uint8) map[schema.GroupVersionKind]Object {
 	return out
 }
 
-// Object returns the version of an object in the index; nil for none. A Machine is found by its UID, any other object by its
-// name.
+// Object returns the index's version of an object; nil when the index does not have the object. It finds a Machine by its UID,
+// and any other object by its name.
 func (ix *Index) Object(kind schema.GroupVersionKind, of Object) Object {
 	switch kind {
 	case v1alpha1.MachineDeploymentKind:
@@ -67,13 +67,13 @@ func (ix *Index) Object(kind schema.GroupVersionKind, of Object) Object {
 	return nil
 }
 
-// Misses reports whether the index has an older version of an object than a live read returned. For Nodes it compares only the
-// fields that identify their Machine, because updates of their status are not followed.
+// Misses reports whether the object that a live read returned is newer than in the index. For Nodes it compares only the
+// fields that identify their Machine, because the index does not follow updates of a Node's status.
 func (ix *Index) Misses(kind schema.GroupVersionKind, live Object) bool {
 	cached := ix.Object(kind, live)
 	switch {
 	case cached == nil:
-		// An object that was in the cache and is missing now has been deleted. That does not hold for a Node that was read
+		// An object that was in the cache and is now missing has been deleted. This does not apply to a Node that was read
 		// because the cache lacks it.
 		return kind == NodeKind
 	case cached.GetUID() != live.GetUID():

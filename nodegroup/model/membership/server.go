@@ -12,11 +12,11 @@ import (
 // identities parses provider IDs.
 type identities struct{ cloud cloud.Provider }
 
-// server returns the server ID in a provider ID; empty when it has none.
+// server returns the server ID in a provider ID; empty when there is no server ID in it.
 func (i identities) server(providerID string) string { return string(i.cloud.ServerID(providerID)) }
 
-// nodeServer returns the key that the Nodes of one server share: the server ID, else the whole provider ID in lower case, which
-// matches no Machine.
+// nodeServer returns the key that all Nodes on one server share. It is the server ID, or else the whole provider ID in lower
+// case, which matches no Machine.
 func (i identities) nodeServer(providerID string) string {
 	if server := i.server(providerID); server != "" {
 		return server
@@ -24,18 +24,19 @@ func (i identities) nodeServer(providerID string) string {
 	return strings.ToLower(providerID)
 }
 
-// claimedServer returns the server ID in spec.providerID of a Machine; empty when it has none.
+// claimedServer returns the server ID in the Machine's spec.providerID; empty when it has none.
 func (i identities) claimedServer(m *v1alpha1.Machine) string {
 	return i.server(ptr.Deref(m.Spec.ProviderID, ""))
 }
 
-// sameClaims reports whether two versions of a Machine have the same keys and rank the same among Machines that claim one node.
+// sameClaims reports whether two versions of a Machine have the same keys, and the same rank among the Machines that claim one
+// node.
 func (i identities) sameClaims(a, b *v1alpha1.Machine) bool {
 	return i.claimedServer(a) == i.claimedServer(b) && nodeRefName(a) == nodeRefName(b) && a.ServerName() == b.ServerName() &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() && a.CreationTimestamp.Equal(&b.CreationTimestamp)
 }
 
-// contradicts reports whether a provider ID names another server than the Machine's, or is not one of this cloud's.
+// contradicts reports whether a provider ID names a server other than the Machine's, or is not a provider ID of this cloud.
 func (i identities) contradicts(m *Member, providerID string) bool {
 	known := ptr.Deref(m.Machine.Spec.ProviderID, "")
 	return providerID != "" && known != "" && i.nodeServer(known) != i.nodeServer(providerID)

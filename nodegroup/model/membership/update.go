@@ -11,7 +11,7 @@ import (
 
 // Event is a change of an object that a watch has delivered or a live read has shown.
 type Event struct {
-	// Object is the newest version; the last known one when the object is gone.
+	// Object is the newest version of the object. When the object no longer exists, it is the last known version.
 	Object Object
 	Gone   bool
 }
@@ -21,11 +21,12 @@ type update struct {
 	*Index
 	// dirty are the ids of the groups that have changed.
 	dirty map[string]bool
-	// matching are the names of Nodes whose Machine must be found again, joining the UIDs of Machines whose Node must be.
+	// matching holds the names of Nodes whose Machine must be found again. joining holds the UIDs of Machines whose Node must
+	// be found again.
 	matching, joining map[string]bool
 }
 
-// Apply returns the index after the events, and the ids of the groups that they change.
+// Apply returns the index after the events, and the ids of the groups that the events change.
 func (ix *Index) Apply(events []Event) (*Index, map[string]bool) {
 	next := *ix
 	u := &update{Index: &next, dirty: map[string]bool{}, matching: map[string]bool{}, joining: map[string]bool{}}
@@ -134,8 +135,8 @@ func (u *update) put(m *Member) {
 	insert(&u.lists, string(m.set), m)
 }
 
-// claimMachine replaces the keys of the old version of a Machine by those of the next one; either may be nil. When no key has
-// changed, no Node is matched again.
+// claimMachine replaces the keys of a Machine's old version by those of its next version. Either version may be nil. When no
+// key has changed, no Node is matched again.
 func (u *update) claimMachine(old, next *Member) {
 	if old != nil && next != nil && u.sameClaims(old.Machine, next.Machine) && old.set == next.set {
 		return
@@ -150,7 +151,7 @@ func (u *update) claimMachine(old, next *Member) {
 	}
 }
 
-// rematchNodesOf records the Nodes that may belong to a Machine.
+// rematchNodesOf marks the Nodes that may belong to a Machine to be matched again.
 func (u *update) rematchNodesOf(m *v1alpha1.Machine) {
 	u.rematch(u.nodeClaims.owners.Get(string(m.UID)))
 	u.rematch(u.nodeClaims.keys.Get(keyOf(m)))
@@ -186,8 +187,8 @@ func (u *update) takeNode(n *corev1.Node, gone bool) {
 	}
 }
 
-// claimNode adds or removes the keys of a Node. Nodes of the same server are matched again too, because only one of their
-// Machines is shown with the provider ID.
+// claimNode adds or removes the keys of a Node. It marks the other Nodes of the same server to be matched again, because only
+// one of their Machines is shown with the provider ID.
 func (u *update) claimNode(n *corev1.Node, do linking) {
 	server := u.nodeServer(n.Spec.ProviderID)
 	u.nodeClaims.change(n, server, do)

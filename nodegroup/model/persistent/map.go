@@ -9,31 +9,31 @@ import (
 	"slices"
 )
 
-// mapParts is the number of Go maps that a Map spreads its keys over. A change copies only the one that has its key.
+// mapParts is the number of Go maps over which a Map spreads its keys. A change copies only the Go map that holds its key.
 const mapParts = 256
 
 // mapSeed seeds the hash that spreads the keys over the parts; it does not affect the order of keys.
 var mapSeed = maphash.MakeSeed()
 
-// Map is a persistent map: its versions share their unchanged parts. A version can be changed by Set and Drop until Seal, and
-// is immutable from then on; a copy of a sealed map begins the next version. So an event on one of thousands of objects costs a
-// few small copies, and readers of the older version do not see the change.
+// Map is a persistent map: its versions share their unchanged parts. Set and Drop can change a version until Seal is called;
+// after that the version is immutable, and a copy of it begins the next version. So an event on one of thousands of objects
+// costs a few small copies, and readers of an older version do not see the change.
 type Map[V any] struct {
 	parts *[mapParts]map[string]V
 	// edit is nil while the map is sealed.
 	edit *edit
 }
 
-// edit records which parts a version has copied, so that they may be changed in place.
+// edit records which parts a version has copied and may therefore change in place.
 type edit struct {
 	parts [mapParts]bool
-	// lists are the keys whose lists were copied.
+	// lists holds the keys whose lists were copied.
 	lists map[string]bool
 }
 
 func partOf(key string) uint8 { return uint8(maphash.String(mapSeed, key)) }
 
-// Get returns the value of a key, the zero value when there is none.
+// Get returns the value of a key, or the zero value when there is none.
 func (m *Map[V]) Get(key string) V {
 	if m.parts == nil {
 		var none V
@@ -56,7 +56,8 @@ func (m *Map[V]) All(yield func(string, V) bool) {
 	}
 }
 
-// From returns a value of the map; a different number returns one of another part. It returns false when the map is empty.
+// From returns a value of the map; different numbers select values from different parts. It returns false when the map is
+// empty.
 func (m *Map[V]) From(number uint8) (V, bool) {
 	var none V
 	if m.parts == nil {
@@ -99,7 +100,7 @@ func (m *Map[V]) part(key string) map[string]V {
 	return m.parts[n]
 }
 
-// Own returns the list of a key for changes in place: a copy, the first time in a version.
+// Own returns the list of a key so that the caller can change it in place. The first call in a version copies the list.
 func Own[L ~[]E, E any](t *Map[L], key string) L {
 	list := t.Get(key)
 	if t.edit != nil && t.edit.lists[key] {
@@ -116,7 +117,7 @@ func Own[L ~[]E, E any](t *Map[L], key string) L {
 	return list
 }
 
-// Put stores the list of a key, and removes the key when the list is empty.
+// Put stores the list of a key. It removes the key when the list is empty.
 func Put[L ~[]E, E any](t *Map[L], key string, list L) {
 	if len(list) == 0 {
 		t.Drop(key)
@@ -128,7 +129,7 @@ func Put[L ~[]E, E any](t *Map[L], key string, list L) {
 // Names are sorted strings.
 type Names []string
 
-// Link adds a name to those of a key. An empty key is ignored.
+// Link adds a name to the names stored under key. It ignores an empty key.
 func Link(t *Map[Names], key, name string) {
 	at, found := slices.BinarySearch(t.Get(key), name)
 	if key == "" || found {
@@ -137,7 +138,7 @@ func Link(t *Map[Names], key, name string) {
 	Put(t, key, slices.Insert(Own(t, key), at, name))
 }
 
-// Unlink removes a name from those of a key.
+// Unlink removes a name from the names stored under key.
 func Unlink(t *Map[Names], key, name string) {
 	at, found := slices.BinarySearch(t.Get(key), name)
 	if key == "" || !found {

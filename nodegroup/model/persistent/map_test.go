@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// contents returns a persistent map as a plain one.
+// contents returns a persistent map as a Go map.
 func contents(m Map[Names]) map[string][]string {
 	out := map[string][]string{}
 	for key, names := range m.All {
@@ -68,7 +68,8 @@ func TestFromReachesEveryValue(t *testing.T) {
 		}
 		found[n] = true
 	}
-	// Several keys may share a part, from which Go's map order chooses one.
+	// Several keys may share a part. The order in which Go iterates over a map decides which of
+	// them is returned.
 	if got := len(slices.Collect(maps.Keys(found))); got < 10 {
 		t.Errorf("%d of 20 values were found", got)
 	}

@@ -1,4 +1,4 @@
-// Package price calculates what nodes and pods cost, for the autoscaler's expander price.
+// Package price calculates what nodes and pods cost, for the autoscaler's price expander.
 //
-// It is pure: it parses prices from a text and deals with flavors and resources only.
+// The package is pure: it parses prices from a text and deals with flavors and resources only.
 package price

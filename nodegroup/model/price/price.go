@@ -14,20 +14,20 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Prices are the prices of servers per hour, in any currency: by flavor name, for other servers by resources.
+// Prices are the prices of servers per hour, in any currency: by flavor name, or by resources for servers of other flavors.
 type Prices struct {
-	// Flavors are by name of the flavor.
+	// Flavors are the prices by name of the flavor.
 	Flavors map[string]float64 `json:"flavors"`
-	// CPU is the price of one virtual CPU, MemoryGiB of one GiB of memory, GPU of one GPU.
+	// CPU is the price of one virtual CPU, MemoryGiB the price of one GiB of memory, and GPU the price of one GPU.
 	CPU       float64 `json:"cpu"`
 	MemoryGiB float64 `json:"memoryGiB"`
 	GPU       float64 `json:"gpu"`
 }
 
-// least is the lowest price per hour that is returned: two prices of 0 could not be compared (CA-C107).
+// least is the lowest price per hour that is returned: prices of 0 could not be compared (CA-C107).
 const least = 1e-6
 
-// Read parses YAML. Its errors name the field.
+// Read parses prices from YAML. Its errors name the field.
 func Read(text string) (*Prices, error) {
 	p := &Prices{}
 	if err := yaml.UnmarshalStrict([]byte(text), p); err != nil {
@@ -49,8 +49,8 @@ func Read(text string) (*Prices, error) {
 	return p, nil
 }
 
-// Node returns the price of a Node from start to end. A Node with neither a known flavor nor known resources costs as much as
-// the dearest known one, so that it is not preferred.
+// Node returns the price of a Node from start to end. When neither the flavor nor the resources of a Node are known, it costs
+// as much as the most expensive known Node, so that the autoscaler does not prefer it.
 func (p *Prices) Node(flavor string, resources corev1.ResourceList, start, end time.Time) float64 {
 	return over(p.hourly(flavor, resources), start, end)
 }
@@ -85,8 +85,8 @@ func (p *Prices) hourly(flavor string, has corev1.ResourceList) float64 {
 	return dearest
 }
 
-// rates returns the prices of one CPU and of one GiB. When only flavors have prices, half of the price of the groups' nodes is
-// for their CPUs and half for their memory.
+// rates returns the prices of one CPU and of one GiB of memory. When only flavors have prices, it divides the price of the
+// groups' nodes equally between their CPUs and their memory.
 func (p *Prices) rates(templates []*v1alpha1.NodeTemplate) (cpu, memory float64) {
 	if p.CPU+p.MemoryGiB > 0 {
 		return p.CPU, p.MemoryGiB
@@ -106,8 +106,8 @@ func (p *Prices) rates(templates []*v1alpha1.NodeTemplate) (cpu, memory float64)
 	return cost / 2 / allCores, cost / 2 / allMemory
 }
 
-// over returns an hourly price multiplied by the time from start to end; always above 0. Without times it is the price of one
-// hour.
+// over multiplies an hourly price by the time from start to end. The result is always above 0. Without times it is the price
+// of one hour.
 func over(hourly float64, start, end time.Time) float64 {
 	hours := end.Sub(start).Hours()
 	if start.IsZero() || end.IsZero() || hours <= 0 {
@@ -122,7 +122,7 @@ func gibibytes(list corev1.ResourceList) float64 {
 	return list.Memory().AsApproximateFloat64() / (1 << 30)
 }
 
-// gpus returns the number of devices of all vendors.
+// gpus returns the number of GPUs of all vendors.
 func gpus(list corev1.ResourceList) float64 {
 	var sum resource.Quantity
 	for name, q := range list {
@@ -133,7 +133,7 @@ func gpus(list corev1.ResourceList) float64 {
 	return sum.AsApproximateFloat64()
 }
 
-// isGPU reports whether a resource is a kind of GPU, by the names that device plugins use.
+// isGPU reports whether a resource is a GPU, judging by the names that device plugins use.
 func isGPU(name corev1.ResourceName) bool {
 	_, device, ok := strings.Cut(string(name), "/")
 	return ok && (device == "gpu" || device == "vgpu" || strings.HasPrefix(device, "mig-") || strings.HasPrefix(device, "gpu."))

@@ -17,20 +17,20 @@ import (
 // Manager is the field manager of every change.
 const Manager = "drover-nodegroup"
 
-// Change is one write to the object of a group: the size, the Machines that are removed with it and the series of
+// Change is one write to the object of a group. It changes the size, the list of Machines to remove and the series of
 // placeholders, all or nothing.
 type Change struct {
 	// Group is the version of the group that the change was decided on.
 	Group *model.Group
 	// Replicas is the new size.
 	Replicas int32
-	// Asked is how many requests for nodes a DecreaseTargetSize call wants to take back; 0 for other calls.
+	// Asked is the number of replicas without a node that a DecreaseTargetSize call wants to take back; 0 for other calls.
 	Asked int64
 	// Remove are the Machines to remove, regardless of the delete policy.
 	Remove []*membership.Member
-	// raiseSeries is set when the placeholders of units without a Machine get new names.
+	// raiseSeries is true when the placeholders of replicas without a Machine get new names.
 	raiseSeries bool
-	// Kept are Machines whose removal was requested and that stay because the group is at its minimum.
+	// Kept are Machines that the call wants to remove, but that stay because the group is at its minimum.
 	Kept []*membership.Member
 }
 
@@ -39,13 +39,13 @@ func (c Change) None() bool {
 	return c.Replicas == c.Group.Target && len(c.Remove) == 0 && !c.raiseSeries
 }
 
-// Clamped returns how many requests for nodes are taken back, and reports whether that is fewer than asked for.
+// Clamped returns how many replicas without a node are taken back, and reports whether that is fewer than the call asked for.
 func (c Change) Clamped() (int64, bool) {
 	lowered := int64(c.Group.Target) - int64(c.Replicas)
 	return lowered, c.Asked > lowered && c.Asked > 0
 }
 
-// Naming lists the Machines to remove, for an Event; empty for none.
+// Naming lists the Machines to remove, for an Event; empty when there are none.
 func (c Change) Naming() string {
 	const most = 10
 	if len(c.Remove) == 0 {
@@ -61,8 +61,8 @@ func (c Change) Naming() string {
 	return ", removing " + strings.Join(names, ", ")
 }
 
-// removals returns the object's removals with those of the change added. It replaces an entry of the same name and another UID,
-// which is of an earlier Machine.
+// removals returns the object's removals together with those of the change. It replaces an entry with the same name and another
+// UID, which refers to an earlier Machine.
 func (c Change) removals(now time.Time) ([]v1alpha1.Removal, error) {
 	named := make(map[string]bool, len(c.Remove))
 	added := make([]v1alpha1.Removal, 0, len(c.Remove))
@@ -79,7 +79,7 @@ func (c Change) removals(now time.Time) ([]v1alpha1.Removal, error) {
 	return all, nil
 }
 
-// Patch returns the merge patch for exactly the version of the object that the change was decided on.
+// Patch returns a merge patch that applies only to the version of the object on which the change was decided.
 //
 // Errors: ResourceExhausted when the list of removals would be too long.
 func (c Change) Patch(now time.Time) ([]byte, error) {
@@ -104,7 +104,7 @@ func (c Change) Patch(now time.Time) ([]byte, error) {
 	})
 }
 
-// nextSeries wraps before the number becomes negative.
+// nextSeries wraps around to stay non-negative.
 func nextSeries(n int32) int32 {
 	if n < 0 || n == 1<<31-1 {
 		return 0
@@ -112,8 +112,8 @@ func nextSeries(n int32) int32 {
 	return n + 1
 }
 
-// Landed reports whether a live object is the result of this change, written by us: it is one generation later, and our field
-// manager owns the written fields (CA-C62).
+// Landed reports whether a live object is the result of this change: it is one generation later, and drover's field manager
+// owns the written fields (CA-C62).
 func (c Change) Landed(live *membership.Owner) bool {
 	base := c.Group.Owner
 	if live.GetUID() != base.GetUID() || live.GetGeneration() != base.GetGeneration()+1 {
@@ -137,12 +137,13 @@ func (c Change) Landed(live *membership.Owner) bool {
 	})
 }
 
-// Undecidable reports whether the object was changed by others since, so that it cannot be seen whether the change was applied.
+// Undecidable reports whether other clients have changed the object since, so that drover cannot see whether the change was
+// applied.
 func (c Change) Undecidable(live *membership.Owner) bool {
 	return live.GetGeneration() > c.Group.Owner.GetGeneration()+1 && len(c.Remove) == 0
 }
 
-// owned reports whether a managed-fields entry has every field that the change wrote.
+// owned reports whether a managed-fields entry contains every field that the change wrote.
 func (c Change) owned(raw []byte, sized bool) bool {
 	var fields struct {
 		Spec map[string]json.RawMessage `json:"f:spec"`

@@ -16,19 +16,19 @@ type Removal struct {
 	Live  Live
 }
 
-// Live holds what live reads of the API server showed, beyond the caches, for Machines whose nodes the autoscaler made up. The
-// keys are UIDs.
+// Live holds the results of live reads from the API server, for Machines whose nodes the autoscaler made up. The keys are UIDs
+// of Machines.
 type Live struct {
-	// Gone are Machines whose Node was deleted although they still name it.
+	// Gone holds the Machines that still name a Node although it was deleted.
 	Gone map[types.UID]bool
-	// Started are Machines whose node has started.
+	// Started holds the Machines whose node has started.
 	Started map[types.UID]bool
 }
 
-// Decide adds exactly the named Machines to the removals and lowers the size by as many. Machines that are already listed or
-// gone change nothing (CA-C65 … C76).
+// Decide adds exactly the named Machines to the removals and lowers the size by their number. Machines that are already listed
+// or no longer exist change nothing (CA-C65 … C76).
 //
-// Errors: FailedPrecondition; nothing is removed then.
+// Errors: FailedPrecondition; then no Machine is removed.
 func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
 	g := s.Groups[id]
 	sel, err := selectNodes(s, g, r)
@@ -63,15 +63,16 @@ func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
 	lowered += replaced
 	spare -= replaced
 	lowered += min(int32(len(sel.rolled)), spare, sel.toRoll())
-	// These are listed without lowering the size further. If they are named again after the group has grown, they must not
-	// lower it then.
+	// These Machines are listed without lowering the size further. Thus they will not lower it either when a later call names
+	// them again after the group has grown.
 	c.Remove = slices.Concat(c.Remove, sel.dying, promises, sel.surplus, sel.rolled)
 	c.Replicas = g.Target - lowered
 	return c, nil
 }
 
-// replacements returns how many replacements of the dying Machines have no node yet, at most most, and which of them are
-// Machines. Those are listed by name: otherwise one that joins a moment later would not be the one that is removed.
+// replacements returns how many replacements of the dying Machines have no node yet, limited to most, and which of these
+// replacements are Machines. Such Machines are listed by name: otherwise, if one of them joined a moment later, another
+// Machine would be removed instead.
 func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	most = min(most, int32(len(sel.dying)))
 	if most <= 0 {
@@ -88,8 +89,8 @@ func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	return count, machines
 }
 
-// toRoll returns how many Machines of an older template count, besides those that the call names: the rollout removes them in
-// any case.
+// toRoll returns how many Machines of an older template count, except the Machines that the call names. The rollout removes
+// them in any case.
 func (sel *selection) toRoll() int32 {
 	if len(sel.rolled) == 0 {
 		return 0

@@ -13,20 +13,20 @@ import (
 // selection sorts the nodes of one DeleteNodes call by how they are removed.
 type selection struct {
 	group *model.Group
-	// live holds what live reads showed for Machines whose nodes the autoscaler made up.
+	// live holds the results of live reads for Machines whose nodes the autoscaler made up.
 	live Live
-	// firm are Machines with working nodes: they are removed, or the call is refused.
+	// firm are Machines with working nodes: either they are removed, or the call is refused.
 	firm []*membership.Member
-	// loose are Machines that failed, or whose node never came: the call is accepted in any case, and they lower the size only
-	// down to the minimum.
+	// loose are Machines that failed, or whose node never registered. The call is accepted in any case, and these Machines
+	// lower the size only down to the minimum.
 	loose []*membership.Member
 	// dying are Machines that are already being deleted and do not count. They lower the size by the number of their
 	// replacements that have no node yet. If they lowered it further, a node that the call does not name would be removed.
 	dying []*membership.Member
-	// surplus are Machines beyond the size, which do not count either: they are removed without lowering the size.
+	// surplus are Machines beyond the size, which do not count either. They are removed without lowering the size.
 	surplus []*membership.Member
-	// rolled are surplus nodes of a rolling update: the autoscaler does not want their replacements either. They lower the size
-	// while other Machines of an older template count, which the rollout removes in any case.
+	// rolled are surplus Machines of a rolling update: the autoscaler does not want their replacements either. They lower the
+	// size as long as there are other counted Machines of an older template, which the rollout removes in any case.
 	rolled []*membership.Member
 	// units are the ordinals of replicas without a Machine.
 	units map[int32]bool
@@ -58,7 +58,7 @@ func selectNodes(s *model.Snapshot, g *model.Group, r Removal) (*selection, erro
 	return sel, nil
 }
 
-// addUnit adds a node without a Machine: a placeholder of a replica, or a node that is gone.
+// addUnit adds a node without a Machine: a placeholder of a replica, or a node whose Machine no longer exists.
 func (sel *selection) addUnit(n membership.Node) error {
 	g := sel.group
 	p, ok := n.Placeholder()
@@ -78,7 +78,8 @@ func (sel *selection) addUnit(n membership.Node) error {
 	return model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to no machine of it", g.ID, n)
 }
 
-// removed reports whether the node's Machine was listed for removal and is gone. Node, server and Machine have the same name.
+// removed reports whether the node's Machine was listed for removal and no longer exists. Node, server and Machine have the
+// same name.
 func (sel *selection) removed(n membership.Node) bool {
 	return slices.ContainsFunc(sel.group.Owner.Removals, func(r v1alpha1.Removal) bool { return r.Name == n.Name })
 }
@@ -87,8 +88,8 @@ func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 	made, g := n.MadeUp(), sel.group
 	switch {
 	case made && m.Facts().HasNode() && !sel.neverCame(m):
-		// The autoscaler's list may be up to two minutes old (CA-C70), and our watch of Nodes may lag: the Machine's status
-		// names its node nevertheless.
+		// The autoscaler's list may be up to two minutes old (CA-C70), and drover's watch of Nodes may lag. The Machine's
+		// status names its node in both cases.
 		return model.Refusef(model.FailedPrecondition, "removing from %s: the node of machine %s has registered meanwhile", g.ID, m.Machine.Name)
 	case g.Hidden[m.UID()] == model.HiddenDeleting:
 		sel.dying = append(sel.dying, m)
@@ -104,8 +105,8 @@ func (sel *selection) addMember(m *membership.Member, n membership.Node) error {
 	return nil
 }
 
-// neverCame reports whether a Machine that names a Node may be removed as one whose node never came: its Node was deleted, or
-// the autoscaler is shown no node because it has not started.
+// neverCame reports whether a Machine that names a Node may be removed like a Machine whose node never registered: its Node was
+// deleted, or the autoscaler is not shown the node because it has not started.
 func (sel *selection) neverCame(m *membership.Member) bool {
 	if m.Node == nil {
 		return sel.live.Gone[m.UID()]
@@ -113,7 +114,7 @@ func (sel *selection) neverCame(m *membership.Member) bool {
 	return sel.group.Concealed(m) && !sel.live.Started[m.UID()]
 }
 
-// names reports whether the call names a member that counts.
+// names reports whether the call names a counted member.
 func (sel *selection) names(m *membership.Member) bool {
 	return slices.Contains(sel.loose, m) || slices.Contains(sel.firm, m)
 }

@@ -7,8 +7,8 @@ import (
 // Increase is a request to add Delta to a group's size.
 type Increase struct{ Delta int32 }
 
-// Decide refuses an increase above the maximum instead of reducing it: after a smaller increase the autoscaler would wait for
-// nodes that are not created (CA-C57).
+// Decide refuses an increase above the maximum instead of reducing the increase: after a smaller increase the autoscaler would
+// wait for nodes that are not created (CA-C57).
 //
 // Errors: FailedPrecondition.
 func (r Increase) Decide(s *model.Snapshot, id string) (Change, error) {
@@ -26,12 +26,13 @@ func (r Increase) Decide(s *model.Snapshot, id string) (Change, error) {
 	return Change{Group: g, Replicas: int32(size)}, nil
 }
 
-// Decrease is a request to take back up to -Delta requests for nodes.
+// Decrease is a request to take back up to -Delta replicas without a node.
 type Decrease struct{ Delta int32 }
 
-// Decide takes back units without a Machine first, then Machines without a node, the least advanced and newest first. It never
-// removes a Machine with a registered node, never refuses, and stops at the minimum (CA-C84 … C87). Units that a rollout or a
-// freeze keeps open are not taken back: their placeholders are renamed, so that the autoscaler's timeout for them starts again.
+// Decide takes back replicas without a Machine first, then Machines without a node: the least advanced first, and the newest
+// first among equals. It never removes a Machine with a registered node, never refuses, and stops at the minimum (CA-C84 …
+// C87). It does not take back replicas that a rollout or a freeze keeps without a Machine: it renames their placeholders, so
+// that the autoscaler's timeout for them starts again.
 func (r Decrease) Decide(s *model.Snapshot, id string) (Change, error) {
 	g := s.Groups[id]
 	want := -int64(r.Delta)

@@ -21,8 +21,8 @@ func groupOf(w *pools.World, p *pools.Pool) *model.Group {
 	return model.Empty(model.Rules{Discovery: model.Discovery{Cloud: pools.OpenStack}}).Apply(events, pools.Noon).Groups[p.ID()]
 }
 
-// FuzzSizes resizes a group with arbitrary size and bounds by an arbitrary number: nothing panics, and a changed size is inside
-// the bounds.
+// FuzzSizes resizes a group with arbitrary size and bounds by an arbitrary number: nothing may panic, and a changed size must
+// be within the bounds.
 func FuzzSizes(f *testing.F) {
 	f.Add(int32(3), int32(0), int32(5), int32(2))
 	f.Add(int32(100_000), int32(0), int32(100_000), int32(math.MaxInt32))
@@ -88,7 +88,7 @@ func TestPatch(t *testing.T) {
 	})
 }
 
-// holding returns a snapshot with that group alone.
+// holding returns a snapshot with g as its only group.
 func holding(g *model.Group) *model.Snapshot {
 	return &model.Snapshot{Groups: map[string]*model.Group{g.ID: g}}
 }
