@@ -159,7 +159,8 @@ func (s slowCloud) drover(t *testing.T) (r run) {
 
 // remove does what the Machine controller does in one pass of a Machine that is being deleted.
 func (s *site) remove(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bool, error) {
-	// pollCloud is the time after which the controller looks again at what it asked the cloud to delete.
+	// pollCloud is the time after which the controller checks again whether the cloud has deleted what it was asked to
+	// delete.
 	const pollCloud = 15 * time.Second
 	i, err := s.driver.Instance(ctx, m)
 	if err != nil {
@@ -180,11 +181,13 @@ func (s *site) remove(ctx context.Context, m *v1alpha1.Machine) (time.Duration, 
 	return pollCloud, released.Done, err
 }
 
-// BenchmarkOpenStackSlow creates and deletes Machines in a cloud whose calls take 1.4 s (ports), 2 s (floating IPs) and 1 s
-// (servers), of which it carries out so many of a kind at a time. created/floor and deleted/floor: time until the last
-// POST /servers and the last DELETE /ports are answered, against a bare client that makes the same calls in the same cloud
-// (aims: at most 1.3 and 1.4). idle-s and kind-idle-s: seconds of the creation in which a Machine waited and no request, or
-// none of the kind that it waited for, was in flight (aim: 0; the first half second is the lookups of a cold start).
+// BenchmarkOpenStackSlow creates and deletes Machines in a cloud whose calls take 1.4 s (ports), 2 s (floating IPs) and
+// 1 s (servers). The cloud handles a limited number of calls of one kind concurrently. created/floor and deleted/floor
+// are the times until the last POST /servers and the last DELETE /ports are answered, divided by the times of a bare
+// client that makes the same calls in the same cloud (aims: at most 1.3 and 1.4). idle-s is the number of seconds of
+// the creation in which a Machine waited and no request was in flight. kind-idle-s is the number of seconds in which no
+// request of the kind that the Machine waited for was in flight (aim of both: 0; the first half second is the lookups
+// of a cold start).
 func BenchmarkOpenStackSlow(b *testing.B) {
 	slowClouds(b, func(b *testing.B, s slowCloud) {
 		for b.Loop() {
