@@ -34,7 +34,7 @@ const Host = "http://kubernetes.invalid"
 type Options struct {
 	// Catalog holds the kinds that are served. Nil means only the built-in kinds.
 	Catalog *Catalog
-	// Version is the version that the server reports. Default: v1.37.1.
+	// Version is the version that the server reports, such as v1.37.1. Default: v1.37.1.
 	Version string
 	// Lag, when set, returns the delay until a user's watch of a resource (its plural name) shows a change that was
 	// written at the given time. It is called again whenever the watch looks for changes. The watch always shows

@@ -27,7 +27,7 @@ type Record struct {
 	Revision uint64
 }
 
-// Event is one event of an object. Object is the last state when the object is gone.
+// Event is one thing that happened to an object. When the object is gone, Record is its last state.
 type Event struct {
 	Record   *Record
 	Previous *Record
