@@ -39,8 +39,8 @@ func (d *Demo) settled(ctx context.Context, g group) error {
 	return d.until(ctx, d.are(sizes{g.name: g.size}))
 }
 
-// replaced waits until the group has its size without the servers that were lost, and reports an error when a server that was
-// not lost went too.
+// replaced waits until the group has its size without the servers in lost, and returns an error when another server was
+// deleted, too.
 func (d *Demo) replaced(ctx context.Context, g group, lost []string) error {
 	kept := slices.DeleteFunc(idsOf(d.serversOf(g.name)), func(id string) bool { return slices.Contains(lost, id) })
 	err := d.until(ctx, func(ctx context.Context) (string, error) {
@@ -63,8 +63,9 @@ func (d *Demo) replaced(ctx context.Context, g group, lost []string) error {
 	return nil
 }
 
-// nodeDies cuts one of three busy nodes off for good. The autoscaler may order a node for its pod: from release 1.36 on it does
-// not count upcoming nodes that it has not ordered itself. It removes the excess later.
+// nodeDies cuts off one of three busy nodes for good. The autoscaler may request a node for the pod of that node,
+// because from release 1.36 on it does not count upcoming nodes that it has not requested itself. It removes the excess
+// later.
 func nodeDies(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "dying", least: 3, size: 3, at: 5, labels: both("dying")}
 	if err := d.settled(ctx, g); err != nil {

@@ -46,8 +46,8 @@ func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 	if err := d.until(ctx, d.ordered(g.name, pods)); err != nil {
 		return "", err
 	}
-	// The revived controller reads the Nodes when it starts, and then after a whole interval. The servers become nodes
-	// within a few seconds of its start.
+	// The revived controller reads the Nodes when it starts, and then only after a whole interval. The servers become
+	// nodes a few seconds after its start.
 	d.KillCloudController()
 	d.ReviveCloudController()
 	if err := d.until(ctx, d.runs(l)); err != nil {
