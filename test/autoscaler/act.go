@@ -4,8 +4,8 @@ import (
 	"context"
 )
 
-// revertLate takes back scale-ups that were not fulfilled in time. It takes back the whole increase, even when most of its nodes
-// registered.
+// revertLate reverts scale-ups that were not fulfilled in time. It reverts the whole increase, even when most of its
+// nodes registered.
 func (a *Autoscaler) revertLate(ctx context.Context, v *View) {
 	for i := range v.Groups {
 		g := &v.Groups[i]
@@ -28,7 +28,7 @@ func (a *Autoscaler) backOff(v *View, g *GroupView) {
 	}
 }
 
-// backOffFailed makes groups back off whose scale-up has new failed instances.
+// backOffFailed makes the groups back off whose scale-up has new failed instances.
 func (a *Autoscaler) backOffFailed(v *View) {
 	fresh := a.memory.newlyFailed(v)
 	for i := range v.Groups {
@@ -43,7 +43,8 @@ func (a *Autoscaler) backOffFailed(v *View) {
 	}
 }
 
-// fixSizes lowers target sizes whose nodes never registered. As in the original, an error ends the loop for all groups.
+// fixSizes lowers target sizes by the nodes that never registered. As in the original, an error ends the loop for all
+// groups.
 func (a *Autoscaler) fixSizes(ctx context.Context, v *View) (bool, error) {
 	fixed := false
 	for _, c := range corrections(v, a.memory) {
@@ -81,7 +82,7 @@ func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
 	return grown, nil
 }
 
-// wanted returns the groups to increase, and by how much.
+// wanted returns the groups to increase, with the amounts.
 func (a *Autoscaler) wanted(ctx context.Context, v *View) ([]Increase, error) {
 	g := growth{view: v, memory: a.memory, balance: a.o.BalanceSimilar, ignored: a.o.BalancingIgnore}
 	if len(v.Pending) > 0 {

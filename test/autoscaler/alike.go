@@ -18,7 +18,7 @@ var placeLabels = []string{
 	corev1.LabelTopologyZone, corev1.LabelTopologyRegion,
 }
 
-// alike reports whether two templates are similar: they have nearly the same resources, and the same labels apart from
+// alike reports whether two templates are similar: they have nearly the same resources, and the same labels except for
 // placeLabels and the ignored ones.
 func alike(a, b *corev1.Node, ignored []string) bool {
 	return sameAmounts(a.Status.Capacity, b.Status.Capacity, func(name corev1.ResourceName) float64 {

@@ -115,9 +115,10 @@ func (w way) waste() float64 {
 // cost is the price of a way per hour: that of one of its nodes, and that of all its pods on nodes that fit them perfectly.
 type cost struct{ node, pods float64 }
 
-// cheapest returns the way with the best ratio of the price paid to the price needed. small is the price of a small pod, which
-// evens out the ratios of small amounts. Nodes whose size is far from the one that suits a cluster of so many nodes count as more
-// expensive. A way without a cost is left out: without prices no group ever grows (CA-C106).
+// cheapest returns the way with the lowest ratio of the price of its nodes to the price of its pods on perfectly
+// fitting nodes. small, the price of a small pod, is added to both prices so that small amounts do not distort the
+// ratio. Nodes whose size does not suit a cluster of this many nodes count as more expensive. A way without a cost is
+// left out: without prices no group ever grows (CA-C106).
 func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way {
 	var best *way
 	least := math.Inf(1)
@@ -137,7 +138,7 @@ func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way 
 	return best
 }
 
-// suitable returns how many cores the nodes of a cluster of that many nodes should have.
+// suitable returns how many cores the nodes of a cluster with this many nodes should have.
 func suitable(nodes int) float64 {
 	cores := 1.0
 	for _, upTo := range []int{2, 6, 20, 60, 200} {
@@ -148,8 +149,8 @@ func suitable(nodes int) float64 {
 	return cores
 }
 
-// increases distributes the nodes of a way: each goes to the smallest group, and no group exceeds its maximum. sizes are the
-// sizes just read.
+// increases distributes the nodes of a way: each node is added to the smallest group, and no group exceeds its maximum.
+// sizes are the sizes that were just read.
 func (w way) increases(sizes map[string]int) []Increase {
 	groups := append([]*GroupView{w.group}, w.peers...)
 	now := map[string]int{}

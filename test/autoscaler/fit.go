@@ -14,7 +14,7 @@ import (
 // onePod is the amount of the resource "pods" that each pod takes.
 var onePod = resource.MustParse("1")
 
-// bin is the free capacity of a node, which exists or would be created.
+// bin is the free capacity of a node that exists or would be created.
 type bin struct {
 	node *corev1.Node
 	free corev1.ResourceList

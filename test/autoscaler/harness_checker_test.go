@@ -18,7 +18,7 @@ import (
 type checker struct {
 	// excused is true while Machines may be deleted for other reasons than the client's, for example by a user.
 	excused bool
-	// allowed is the number of nodes that a smaller size set by a user may cost.
+	// allowed is the number of nodes that may be deleted because a user set a smaller size.
 	allowed int
 	// peak is the largest sum of sizes so far.
 	peak int
@@ -54,7 +54,7 @@ func (j *checker) deleted(w *world, m *v1alpha1.Machine, s *machine, busy int) {
 
 var began = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// elapsed returns the virtual time since the start: a synctest bubble begins with the year 2000.
+// elapsed returns the virtual time since the start. A synctest bubble begins with the year 2000.
 func (w *world) elapsed() string { return time.Since(began).Truncate(time.Second).String() }
 
 // log returns a logger that records the client's lines, to print them when the test fails.
@@ -98,7 +98,7 @@ func (w *world) counts(p *pool) (machines, nodes, running int) {
 	return len(ms.Items), len(ns.Items), running
 }
 
-// settled reports whether a pool has exactly that size, as many Machines and nodes, and all of its pods run.
+// settled reports whether a pool has exactly this size, as many Machines and nodes, and all of its pods run.
 func (w *world) settled(p *pool, size int) bool {
 	machines, nodes, running := w.counts(p)
 	return w.replicas(p) == size && machines == size && nodes == size && (running == p.pods || p.flexible)

@@ -17,10 +17,10 @@ import (
 type machine struct {
 	pool *pool
 	nth  int
-	// server is when its server was created; zero if it has none. asked is when the last create was tried, joined when its node
-	// registered.
+	// server is the time at which the Machine's server was created, or zero if it has none. asked is the time of the
+	// last attempt to create a server. joined is the time at which the node registered.
 	server, asked, joined time.Time
-	// node is true when the node exists. done is how far the node has started.
+	// node is true when the node exists. done holds how far the node has started.
 	node    bool
 	done    progress
 	counted bool
@@ -79,7 +79,7 @@ func (w *world) servers(p *pool) (n int) {
 	return n
 }
 
-// bringUp takes the next step of a Machine's creation: finalizer, server, node.
+// bringUp makes the next step of a Machine's creation: finalizer, server, node.
 func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 	now := time.Now()
 	switch {

@@ -83,8 +83,9 @@ func (w *world) startDrover(o droverOptions) *drover {
 	return d
 }
 
-// unhurried is a clock whose tickers tick five times less often. drover then checks every 25 s what it checks every 5 s
-// otherwise. That is still within the time after which it considers its caches stale, and takes a fifth of the work.
+// unhurried is a clock whose tickers tick five times less often. With it, drover checks every 25 s what it otherwise
+// checks every 5 s. That is still within the time after which drover considers its caches stale, and takes a fifth of
+// the work.
 type unhurried struct{ clock.RealClock }
 
 // NewTicker returns a ticker with five times the period.

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// cloudController is the model of a cloud-controller-manager. It initializes a Node when delay has passed since its registration,
-// unless it is dead.
+// cloudController is the model of a cloud-controller-manager. It initializes a Node when delay has passed since the
+// Node's registration, unless dead is true.
 type cloudController struct {
 	delay time.Duration
 	dead  bool
@@ -29,7 +29,7 @@ type progress struct {
 	ready, initialized, started bool
 }
 
-// join registers the node of a Machine. It is ready at once unless its pool says otherwise.
+// join registers the node of a Machine. The node is ready immediately unless its pool says otherwise.
 func (w *world) join(m *v1alpha1.Machine, s *machine) {
 	s.node, s.joined = true, time.Now()
 	n := &corev1.Node{
@@ -62,8 +62,8 @@ func readyIs(status corev1.ConditionStatus, reason string) []v1alpha1.MachineCon
 	}}
 }
 
-// settle takes the next step of a Node's start: it sets the provider ID and Ready, initializes the Node, and removes the startup
-// taint.
+// settle makes the next step of a Node's start: it sets the provider ID and Ready, initializes the Node, and removes
+// the startup taint.
 func (w *world) settle(m *v1alpha1.Machine, s *machine) {
 	done, age := s.done, time.Since(s.joined)
 	done.id = s.pool.providerID(string(m.UID), age)

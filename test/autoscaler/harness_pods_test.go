@@ -25,7 +25,7 @@ func (w *world) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 				on = append(on, &pods[j])
 			}
 		}
-		// The scheduler looks at taints, not at readiness.
+		// The scheduler considers taints, not readiness.
 		bins[n.Name] = newBin(n, on)
 	}
 	w.count(pods)
@@ -42,7 +42,7 @@ func (w *world) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 	}
 }
 
-// count creates the missing pods of each pool and deletes those that are too many.
+// count creates the missing pods of each pool and deletes excess pods.
 func (w *world) count(pods []corev1.Pod) {
 	for _, p := range w.pools {
 		var have []*corev1.Pod

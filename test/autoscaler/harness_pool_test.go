@@ -19,16 +19,17 @@ type pool struct {
 	name string
 	// pods is the number of wanted pods. Two of them never fit on one node.
 	pods int
-	// boot is how long a server takes to become a node, settle how long that node is not ready, and drain how long the drain of a
-	// busy node takes.
+	// boot is how long a server takes to become a node. settle is how long that node is not ready. drain is how long
+	// the drain of a busy node takes.
 	boot, settle, drain time.Duration
 	// join is the time after which the Machine controller replaces a server that is not a node. Zero means never.
 	join time.Duration
-	// quota is the maximum number of servers; negative means without a limit.
+	// quota is the maximum number of servers. A negative quota means no limit.
 	quota int
 	// lost reports whether the nth machine of the pool, counted from 1, never becomes a node.
 	lost func(n int) bool
-	// providerID returns the provider ID of a node of that age; nil means that of its server, from the start.
+	// providerID returns the provider ID of a node of that age. Nil means that the node has its server's provider ID
+	// from the start.
 	providerID func(server string, age time.Duration) string
 	made       int
 	// flexible is true when its pods run on the nodes of any pool.
@@ -63,7 +64,7 @@ func (p *pool) withDefaults() {
 	p.labels = labels
 }
 
-// pool creates a node group of that size, with one pod for each node.
+// pool creates a node group of this size, with one pod for each node.
 func (w *world) pool(p pool, low, size, high int) *pool {
 	p.withDefaults()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{

@@ -35,7 +35,7 @@ type outcome int
 
 const (
 	carriedOut outcome = iota
-	// refused means that the call is not carried out, and the client receives an error at once.
+	// refused means that the call is not carried out, and the client immediately receives an error.
 	refused
 	// lost means that the call is carried out, and the client receives nothing until its deadline.
 	lost
@@ -72,7 +72,7 @@ func (w *wire) switches(after string, from, to *drover) {
 	})
 }
 
-// alternates sends calls to the replicas by turns: it changes the replica at each call of the method.
+// alternates sends calls to the replicas in turn: it changes the replica at each call of the method.
 func (w *wire) alternates(at string, one, other *drover) {
 	w.routed(func(method string) *drover {
 		if method == at {
@@ -104,7 +104,7 @@ func (w *wire) counts() map[string]int {
 	return maps.Clone(w.calls)
 }
 
-// lag returns how late a user's watches of a resource are.
+// lag returns the delay of a user's watches of a resource.
 func (w *wire) lag(user, resource string, _ time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()

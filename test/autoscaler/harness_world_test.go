@@ -76,7 +76,7 @@ type world struct {
 	kube  *apiserver.Server
 	admin client.Client
 	seen  cache.Cache
-	// tick is the period at which everything besides drover and its client moves.
+	// tick is the interval at which everything besides drover and its client advances.
 	tick time.Duration
 
 	wire          *wire
@@ -214,7 +214,7 @@ func (w *world) run(d time.Duration) {
 	}
 }
 
-// paceFor returns the tick of a world that runs for that long.
+// paceFor returns the tick of a world that runs for this duration.
 func (w *world) paceFor(d time.Duration) time.Duration {
 	if d >= 20*time.Minute {
 		return 5 * w.tick
@@ -232,7 +232,7 @@ func (w *world) until(limit time.Duration, what string, so func() bool) {
 	}
 }
 
-// step is one tick: it moves everything besides drover and its client.
+// step is one tick: it advances everything besides drover and its client.
 func (w *world) step(pace time.Duration) {
 	time.Sleep(pace)
 	synctest.Wait()

@@ -62,7 +62,7 @@ func (c *instanceCache) keep(groups sets.Set[string]) {
 	maps.DeleteFunc(c.lists, func(id string, _ []Instance) bool { return !groups.Has(id) })
 }
 
-// follow reads all lists one after the other, at once and then every two minutes.
+// follow reads all lists one after the other, first immediately and then every two minutes.
 func (c *instanceCache) follow(ctx context.Context) {
 	ticker := c.clock.NewTicker(instancesEvery)
 	defer ticker.Stop()

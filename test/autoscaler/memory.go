@@ -7,7 +7,8 @@ import (
 
 // memory holds what the stand-in remembers between loops. All of it is lost at a restart, as in the original.
 type memory struct {
-	// unregistered and unneeded hold since when an instance or a node has been so without interruption.
+	// unregistered and unneeded hold the time since which an instance or a node has been unregistered or unneeded
+	// without interruption.
 	unregistered map[string]time.Time
 	unneeded     map[string]time.Time
 	incorrect    map[string]sizeGap
@@ -18,7 +19,7 @@ type memory struct {
 	lastAdd time.Time
 }
 
-// sizeGap is a difference between the target size and the nodes, and since when it has not changed.
+// sizeGap is a difference between the target size and the nodes, with the time since which it has not changed.
 type sizeGap struct {
 	registered, target int
 	since              time.Time
@@ -72,8 +73,8 @@ func keep(timers map[string]time.Time, seen map[string]bool, now time.Time) {
 	}
 }
 
-// observeSize records a group whose nodes and unregistered instances are fewer than its target size. It ignores a group without
-// either: the original has no counts for it.
+// observeSize records a group whose nodes and unregistered instances are fewer than its target size. It ignores a group
+// with neither nodes nor unregistered instances, because the original has no counts for it.
 func (m *memory) observeSize(v *View, g *GroupView) {
 	registered, unregistered := v.readiness(g).registered, len(v.unregistered(g))
 	if registered+unregistered == 0 || registered+unregistered >= g.Target {

@@ -105,7 +105,8 @@ func (a *Autoscaler) provision(ctx context.Context, v *View, g *GroupView) time.
 	return out
 }
 
-// template returns a ready node of the group, else the last known one, else the provider's template, else any node of the group.
+// template returns a ready node of the group, otherwise the last known one, otherwise the provider's template,
+// otherwise any node of the group.
 func (a *Autoscaler) template(ctx context.Context, v *View, group string) (*corev1.Node, error) {
 	var unready *corev1.Node
 	for _, n := range v.Nodes {
@@ -131,7 +132,7 @@ func (a *Autoscaler) template(ctx context.Context, v *View, group string) (*core
 	return asTemplate(n, a.o.StartupTaints), nil
 }
 
-// upcomingNode returns the node that stands for the nth upcoming one.
+// upcomingNode returns the node that stands for the group's nth upcoming node.
 func upcomingNode(g *GroupView, n int) *corev1.Node {
 	node := g.Template.DeepCopy()
 	node.Name = fmt.Sprintf("template-node-for-%s-%d-upcoming-%d", g.ID, len(g.ID), n)

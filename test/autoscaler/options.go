@@ -32,7 +32,8 @@ type Options struct {
 	MaxBackoff                 time.Duration
 	// BackoffReset is the time without a failure after which a group's back-off starts again from its initial value.
 	BackoffReset time.Duration
-	// MaxScaleDownParallelism is how many nodes may be deleted at once. MaxDrainParallelism is how many of them may have pods.
+	// MaxScaleDownParallelism is how many nodes may be deleted at the same time. MaxDrainParallelism is how many of
+	// them may have pods.
 	MaxScaleDownParallelism, MaxDrainParallelism int
 	// UtilizationThreshold is the share of requested resources below which a node may be unneeded.
 	UtilizationThreshold float64
@@ -44,7 +45,7 @@ type Options struct {
 	EnforceMinSize bool
 	// PriceExpander chooses the group with the lowest cost instead of the one that takes the most pods.
 	PriceExpander bool
-	// BalanceSimilar makes similar groups grow evenly. BalancingIgnore are labels in which they may differ.
+	// BalanceSimilar makes similar groups grow evenly. BalancingIgnore are labels in which similar groups may differ.
 	BalanceSimilar  bool
 	BalancingIgnore []string
 }

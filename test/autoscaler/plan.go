@@ -120,10 +120,10 @@ func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	return spare
 }
 
-// unneeded returns the nodes that the cluster could do without, all of them together: their utilization is low, and each of their
-// movable pods fits on another node. Unready nodes are kept longer. No group falls below its minimum. Nodes on which pending pods
-// fit are needed. A group that scales only between zero and its maximum never shrinks over this protocol, because the original
-// compares node groups by object identity and each response makes new objects.
+// unneeded returns nodes that the cluster could do without at the same time: their utilization is low, and each of
+// their movable pods fits on another node. Unready nodes are kept longer. No group falls below its minimum. Nodes on
+// which pending pods fit are needed. A group that scales only between zero and its maximum never shrinks over this
+// protocol, because the original compares node groups by object identity and each response creates new objects.
 func unneeded(v *View, m *memory, settings map[string]Settings, spare map[string]int) []Removal {
 	bins := map[string]*bin{}
 	for _, n := range simulated(v, m) {

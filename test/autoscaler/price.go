@@ -15,7 +15,8 @@ import (
 // priced is the period for which prices are asked.
 const priced = time.Hour
 
-// nodePrice asks for the price of a node from now on. A template stands for the node.
+// nodePrice asks for the price of a node for the period that begins at now. A template stands for
+// the node.
 func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -25,7 +26,7 @@ func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time)
 	return answer.GetPrice(), named("PricingNodePrice "+n.Name, err)
 }
 
-// podPrice asks for the price of a pod from now on.
+// podPrice asks for the price of a pod for the period that begins at now.
 func (p *provider) podPrice(ctx context.Context, pod *corev1.Pod, now time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
@@ -39,7 +40,7 @@ func (p *provider) podPrice(ctx context.Context, pod *corev1.Pod, now time.Time)
 	return answer.GetPrice(), named("PricingPodPrice "+pod.Name, err)
 }
 
-// smallPod returns a pod whose price evens out the ratios of small amounts.
+// smallPod returns the pod whose price keeps small amounts from distorting the ratios.
 func smallPod() *corev1.Pod {
 	return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("500m"), corev1.ResourceMemory: resource.MustParse("500Mi"),

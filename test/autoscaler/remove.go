@@ -63,7 +63,7 @@ func (r *remover) failedSince(when time.Time) bool {
 	return r.failed.After(when)
 }
 
-// full reports whether one more removal would exceed the limits. mu must be held.
+// full reports whether one more removal would exceed the limits. The caller holds mu.
 func (r *remover) full(c Removal) bool {
 	drains := 0
 	for _, removal := range r.going {

@@ -15,8 +15,8 @@ var (
 	oneWorld = flag.Int64("world", -1, "test only the world of this number")
 )
 
-// Calls fail, are late, or are carried out while the response is lost. drover and the client restart, demand and size change, and
-// the cloud-controller-manager is slow or stops. Then all faults end.
+// Calls fail, are late, or are carried out although the response is lost. drover and the client restart, demand and
+// size change, and the cloud-controller-manager is slow or stops. Then all faults end.
 func TestDroverRecoversFromRandomFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range *worlds {
@@ -36,12 +36,12 @@ func (w *world) faults(random *rand.Rand) {
 	p := withThreeBusyNodes(w, pool{
 		annotations: []map[string]string{nil, withOption}[random.IntN(2)],
 		boot:        time.Duration(1+random.IntN(4)) * time.Minute, drain: time.Duration(random.IntN(3)) * 5 * time.Minute,
-		// The server is replaced before or after the client gives it up.
+		// The server may be replaced before or after the client gives it up.
 		join: time.Duration(10+20*random.IntN(2)) * time.Minute,
 		lost: func(n int) bool { return n > 3 && n < 15 && n%9 == missing },
 	})
 	other := w.pool(pool{name: "b", pods: 2}, 1, 1, 8)
-	// The outcomes of calls have a random source of their own, because calls come from other goroutines.
+	// The outcomes of calls have their own random source, because calls come from other goroutines.
 	outcomes := rand.New(rand.NewPCG(random.Uint64(), 11))
 	w.wire.faulty(func(string, int) outcome {
 		switch outcomes.IntN(60) {
@@ -69,8 +69,8 @@ func (w *world) faults(random *rand.Rand) {
 	}
 }
 
-// Nodes become ready late for any reason, in groups with and without options of their own, while demand changes. No call fails
-// and no other client changes anything, so one node must be ordered for each pod.
+// Nodes become ready late for various reasons, in groups with and without their own options, while demand changes. No
+// call fails and no other client changes anything, so exactly one node must be requested for each pod.
 func TestSlowStartsOrderOneNodeForEachPod(t *testing.T) {
 	t.Parallel()
 	for seed := range *worlds {
@@ -94,7 +94,7 @@ func (w *world) slowStarts(random *rand.Rand) {
 	for range 12 {
 		p.pods = 1 + random.IntN(9)
 		most = max(most, p.pods)
-		// Shorter than the time after which the autoscaler gives up a node.
+		// This is shorter than the time after which the autoscaler gives up a node.
 		w.controller.dead = random.IntN(3) == 0
 		w.run(time.Duration(10+random.IntN(300)) * time.Second)
 		w.controller.dead = false

@@ -11,7 +11,8 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// calm is a time in which all consequences of a fault end: provisioning time, back-off, and the removal of unneeded nodes.
+// calm is long enough for all consequences of a fault to end: provisioning time, back-off, and the removal of unneeded
+// nodes.
 const calm = 90 * time.Minute
 
 // withThreeBusyNodes starts drover and the client with one group of three busy nodes and a maximum of ten.
@@ -26,7 +27,7 @@ func withThreeBusyNodes(w *world, p pool) *pool {
 	return made
 }
 
-// endsAt fails the test unless the pool reaches that size, which meets the demand, and keeps it.
+// endsAt fails the test unless the pool reaches this size, which meets the demand, and keeps it.
 func (w *world) endsAt(p *pool, size int) {
 	w.Helper()
 	w.until(2*calm, "the size meets the demand", func() bool { return w.settled(p, size) })
@@ -36,7 +37,7 @@ func (w *world) endsAt(p *pool, size int) {
 	}
 }
 
-// neverAbove fails the test when the sum of all sizes was ever larger.
+// neverAbove fails the test when the sum of all sizes was ever larger than size.
 func (w *world) neverAbove(size int) {
 	w.Helper()
 	if w.checker.peak > size {

@@ -77,7 +77,8 @@ func TestATakenBackScaleUpStopsAtTheMinimum(t *testing.T) {
 	t.Parallel()
 	t.Run("the size stops at the minimum, and the remaining replica is created (CA-C87)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
-			// Two nodes exist of a minimum of three; the server of the third never becomes a node.
+			// Two nodes exist while the minimum is three; the server of the third Machine never
+			// becomes a node.
 			p := w.pool(pool{name: "a", pods: 2, join: 10 * time.Minute, lost: lostFrom(3)}, 3, 3, 10)
 			w.startDrover(droverOptions{})
 			w.until(10*time.Minute, "two nodes", func() bool { _, nodes, _ := w.counts(p); return nodes == 2 })
@@ -85,7 +86,7 @@ func TestATakenBackScaleUpStopsAtTheMinimum(t *testing.T) {
 			w.run(5 * time.Minute)
 			p.pods = 5
 			w.until(time.Hour, "the client orders nodes", func() bool { return w.replicas(p) == 6 })
-			// A user takes back a part of the order; the client will take back all of it.
+			// A user reverts a part of the increase; the client will revert all of it.
 			w.resize(p, 4)
 			smallest := 4
 			w.until(40*time.Minute, "the client takes the scale-up back", func() bool {
@@ -128,7 +129,7 @@ func TestAGroupThatIsNotListedForAWhile(t *testing.T) {
 				p.pods = 4
 				w.edit(p, c.come)
 				w.endsAt(p, 4)
-				// The client may order again what it has forgotten meanwhile.
+				// The client may request again what it has forgotten meanwhile.
 				w.neverAbove(7)
 			})
 		})

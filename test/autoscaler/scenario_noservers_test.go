@@ -17,7 +17,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	t.Parallel()
 	t.Run("taking back a whole scale-up deletes no registered node, and lowers the size once (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
-			// Of four ordered machines the last one never becomes a node. The client takes back all four.
+			// Of four requested machines the last one never becomes a node. The client reverts the whole increase.
 			p := withThreeBusyNodes(w, pool{lost: func(n int) bool { return n == 7 }})
 			p.pods = 7
 			w.until(5*time.Minute, "three of the four nodes register", func() bool { _, nodes, _ := w.counts(p); return nodes == 6 })
@@ -51,7 +51,8 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			p.pods = 4
-			// The client waits for the node as long as it can. At the moment at which it gives up, the node registers.
+			// The client waits for the node as long as it can. At the moment at which the client gives up, the node
+			// registers.
 			w.wire.before = func(method string, request any) {
 				r, ok := request.(*proto.NodeGroupDeleteNodesRequest)
 				if method != "NodeGroupDeleteNodes" || !ok || r.GetNodes()[0].GetAnnotations()[fakeReason] != reasonUnregistered {
@@ -59,7 +60,8 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 				}
 				w.lateJoin(p)
 			}
-			// DecreaseTargetSize fails, so that the late order is not taken back before DeleteNodes finds the instance.
+			// DecreaseTargetSize fails, so that the late scale-up is not reverted before DeleteNodes finds the
+			// instance.
 			w.wire.faulty(func(m string, _ int) outcome {
 				if m == "NodeGroupDecreaseTargetSize" {
 					return refused
@@ -90,7 +92,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	})
 }
 
-// lateJoin makes each server of a pool that has no node join at once.
+// lateJoin immediately registers a node for each of a pool's servers without one.
 func (w *world) lateJoin(p *pool) {
 	list := &v1alpha1.MachineList{}
 	w.must(w.admin.List(w.ctx, list, client.MatchingLabels{labelPool: p.name}))

@@ -80,7 +80,8 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption, lost: func(n int) bool { return n == 4 }})
 			w.controller.dead = true
-			// DecreaseTargetSize fails, so that the late order is not taken back before DeleteNodes finds both instances.
+			// DecreaseTargetSize fails, so that the late scale-up is not reverted before DeleteNodes finds both
+			// instances.
 			w.wire.faulty(func(m string, _ int) outcome {
 				if m == "NodeGroupDecreaseTargetSize" {
 					return refused
@@ -136,7 +137,7 @@ func (w *world) groupOf(name, providerID string) string {
 	return answer.GetNodeGroup().GetId()
 }
 
-// startAll completes the first start of every node of a pool at once.
+// startAll immediately completes the start of every node of a pool.
 func (w *world) startAll(p *pool) {
 	for _, m := range w.machinesOf(p) {
 		if s := w.machines[string(m.UID)]; s != nil && s.node && m.DeletionTimestamp == nil {

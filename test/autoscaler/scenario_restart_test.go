@@ -88,12 +88,12 @@ func TestRestartsDuringScaling(t *testing.T) {
 
 func TestAFailoverLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	// Two replicas serve. The watches of the second one, which is not the leader, are late. From one call on all calls go to the
-	// second.
+	// There are two replicas. The watches of the second one, which is not the leader, are late. From one call on, all
+	// calls go to the second replica.
 	for name, c := range map[string]struct {
 		after string
 		late  time.Duration
-		// short is true when a loop follows at once after one that changed something, as in the original.
+		// short is true when a loop follows immediately after a loop that changed something, as in the original.
 		short bool
 	}{
 		"drover fails over between NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                                {"NodeGroups", time.Second, false},

@@ -68,9 +68,9 @@ func TestARolloutWithDrainsOfAnHourKeepsTheSize(t *testing.T) {
 					w.run(20 * time.Minute)
 				}
 				w.endsAt(p, 3)
-				// A replacement stays empty while the old node's pods stay there, and the client does not remove it only to order
-				// it again. With strategies that remove old nodes first, pods wait before their replacement is ordered, so the
-				// client orders nodes too.
+				// A replacement stays empty while the old node's pods stay there, and the client does not remove it
+				// only to request it again. With strategies that remove old nodes first, pods wait before their
+				// replacement is requested, so the client requests nodes, too.
 				if ahead := name != lessFirst && name != allFirst; ahead && w.checker.deletedNodes != 3 {
 					t.Errorf("%d nodes were deleted, want the 3 old ones\n%s", w.checker.deletedNodes, w.describe())
 				}
@@ -88,7 +88,7 @@ func TestTheSizeChangesDuringARollout(t *testing.T) {
 	}{
 		"a user and the client scale during a rollout with surge, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)":    {updateBy(1, 0), 7},
 		"a user and the client scale during a rollout without surge, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)": {updateBy(0, 1), 7},
-		// There are no nodes at all for a while, and the client does not count nodes that it has not ordered.
+		// There are no nodes at all for a while, and the client does not count nodes that it has not requested.
 		"a user and the client scale during a Recreate rollout, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)": {&v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.Recreate}, 10},
 	} {
 		t.Run(name, func(t *testing.T) {

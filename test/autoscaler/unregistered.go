@@ -52,8 +52,8 @@ func (a *Autoscaler) removeUnregistered(ctx context.Context, v *View) error {
 	return nil
 }
 
-// oldUnregistered asks for the group of each unregistered instance and for its provisioning time, and returns those that are too
-// late. When the time of one instance cannot be read, it returns none.
+// oldUnregistered asks for the group and the provisioning time of each unregistered instance, and returns the instances
+// that are too late. When the time of one instance cannot be read, it returns none.
 func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][]*corev1.Node, error) {
 	out := map[string][]*corev1.Node{}
 	for i := range v.Groups {
@@ -81,8 +81,8 @@ func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][
 	return out, nil
 }
 
-// orAll returns the nodes, or all instances of the group when it scales only between zero and its maximum: then one failed
-// instance costs all.
+// orAll returns the nodes. If the group scales only between zero and its maximum, it returns all instances of the
+// group: then one failed instance costs all.
 func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	s, err := a.settings(ctx, group)
 	if err != nil || !s.ZeroOrMax {
@@ -99,7 +99,8 @@ func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.No
 	return nodes, nil
 }
 
-// unlistedError is returned where the original crashes: the group of an instance is not among the listed ones (CA-C30).
+// unlistedError is returned where the original crashes: the group of an instance is not among the listed groups
+// (CA-C30).
 type unlistedError struct{ instance, group string }
 
 func (e unlistedError) Error() string {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// View holds everything on which one loop decides.
+// View holds the data from which one loop decides.
 type View struct {
 	Now    time.Time
 	Groups []GroupView
@@ -22,7 +22,7 @@ type GroupView struct {
 	Group
 	Target    int
 	Instances []Instance
-	// Template is a node as the group would create it; nil if unknown.
+	// Template is a node as the group would create it, or nil if it is unknown.
 	Template *corev1.Node
 	// Provision is how long an instance may take to become a node.
 	Provision time.Duration
@@ -40,7 +40,7 @@ type NodeView struct {
 	Pods    []*corev1.Pod
 }
 
-// Settings are the options of a group: the provider's, or those of the flags when it has none.
+// Settings are the options of a group: the provider's, or the values of the flags when the provider has none.
 type Settings struct {
 	Threshold                  float64
 	UnneededTime, UnreadyTime  time.Duration

@@ -19,7 +19,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// costs are processor time, by who used it: here are the simulated cloud, the nodes that register, and the bare client.
+// costs are processor times. here is that of the test process: the simulated cloud, the nodes that register, and the
+// bare client.
 type costs struct{ drover, control, here time.Duration }
 
 func (c costs) minus(o costs) costs {
@@ -56,13 +57,13 @@ func (p *plant) cpu(pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// settles waits until drover has written what it held back.
+// settles waits until drover has written what it had delayed.
 func (p *plant) settles() {
 	began := time.Now()
 	p.await("drover writes nothing any more", func() bool { return time.Since(p.lastWrite(began)) > quiet })
 }
 
-// atRest measures memory, and CPU in a minute in which nothing happens.
+// atRest measures memory, and the CPU time in a minute in which nothing happens.
 func (p *plant) atRest(drover *exec.Cmd, n int) {
 	before := p.cpu(drover.Process.Pid)
 	time.Sleep(restTime)
@@ -103,20 +104,20 @@ func (p *plant) memory() string {
 	return out.String()
 }
 
-// requests are those of one program.
+// requests are the requests of one program.
 type requests []kube.Request
 
-// requests are drover's, Events, leases and approvals apart.
+// requests returns drover's requests, without those for Events, leases and approvals.
 func (p *plant) requests() requests {
 	all, err := p.control.Requests()
 	p.must(err)
 	return slices.DeleteFunc(all, func(r kube.Request) bool { return r.User != droverID })
 }
 
-// apart are resources that the targets do not count.
+// apart are the resources that the targets do not count.
 var apart = []string{"events", "leases", "certificatesigningrequests", "subjectaccessreviews"}
 
-// lastWrite returns when drover last tried to write, or the given time when it did not since.
+// lastWrite returns the time of drover's last attempt to write, or since when there was none after it.
 func (p *plant) lastWrite(since time.Time) time.Time {
 	last := since
 	for _, q := range p.since(since) {
@@ -127,7 +128,7 @@ func (p *plant) lastWrite(since time.Time) time.Time {
 	return last
 }
 
-// since returns drover's requests from then on.
+// since returns drover's requests after began.
 func (p *plant) since(began time.Time) requests {
 	return slices.DeleteFunc(p.requests(), func(q kube.Request) bool { return q.At.Before(began) })
 }
@@ -152,12 +153,12 @@ func (r requests) writes() tally {
 	return t
 }
 
-// counted reports whether the request was to write something that the targets count, whatever the answer was.
+// counted reports whether the request was a write that the targets count, whatever the answer was.
 func counted(q kube.Request) bool {
 	return slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, q.Verb) && !slices.Contains(apart, q.Resource)
 }
 
-// reads counts what was read, watches apart.
+// reads returns the number of get and list requests. Watches are not counted.
 func (r requests) reads() (n int) {
 	for _, q := range r {
 		if q.Verb == "get" || q.Verb == "list" {
@@ -167,7 +168,7 @@ func (r requests) reads() (n int) {
 	return n
 }
 
-// refused counts writes that the API server refused.
+// refused returns the number of writes that the API server refused.
 func (r requests) refused() (n int) {
 	for _, q := range r {
 		if counted(q) && !q.Wrote() {
@@ -177,8 +178,8 @@ func (r requests) refused() (n int) {
 	return n
 }
 
-// table has a line for each kind of request, with its field manager where it names one, and with how many there are for each
-// of n Machines.
+// table returns one line per kind of request: its field manager, if any, and the number of requests per Machine, for n
+// Machines.
 func (r requests) table(n int) string {
 	var lines []string
 	for _, q := range r {
@@ -191,7 +192,7 @@ func (r requests) table(n int) string {
 	return frequencies(lines, n)
 }
 
-// frequencies has a line for each different call, with its number for each of n Machines.
+// frequencies returns one line per distinct call, with its number per Machine, for n Machines.
 func frequencies(lines []string, n int) string {
 	counts := map[string]int{}
 	for _, line := range lines {
@@ -204,7 +205,7 @@ func frequencies(lines []string, n int) string {
 	return out.String()
 }
 
-// profile takes profiles of drover and of the API server until the function that it gives is called.
+// profile takes profiles of drover and of the API server until the returned function is called.
 func (p *plant) profile() func() {
 	if p.pprof == "" {
 		return func() {}
@@ -225,7 +226,7 @@ func (p *plant) profile() func() {
 	}
 }
 
-// take keeps one profile.
+// take saves one profile.
 func (p *plant) take(ctx context.Context, name, path string) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.pprof+"/debug/pprof/"+path, nil)
 	p.must(err)

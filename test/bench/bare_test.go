@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// sample is what a Machine and its Node looked like in the end.
+// sample is the final state of a Machine and its Node.
 type sample struct {
 	machine v1alpha1.Machine
 	node    corev1.Node
@@ -31,9 +31,9 @@ func (p *plant) sample() sample {
 	return s
 }
 
-// bare is the time that a client with nothing to decide needs for as many writes of the same content: Machines as they
-// are made and patched, join tokens as they are made and deleted, Nodes as they are registered and patched. It watches
-// nothing and calls no cloud.
+// bare measures a client that has nothing to decide and makes as many writes of the same content. It creates and
+// patches Machines, creates and deletes join tokens, and registers and patches Nodes. It watches nothing and calls no
+// cloud.
 func (p *plant) bare(counts tally, like sample) time.Duration {
 	n := *scale
 	patches := max(0, (counts["machines"]+n/2)/n-1)
@@ -81,7 +81,7 @@ func (p *plant) bareMachine(name string, patches int, like sample) error {
 		return err
 	}
 	for i := range patches {
-		// Something must differ each time, else nothing is written.
+		// Something must differ each time, or the API server writes nothing.
 		var fields map[string]any
 		if err := json.Unmarshal(body, &fields); err != nil {
 			return err

@@ -26,12 +26,12 @@ type cloudCall struct {
 	status       int
 }
 
-// callLog is a reverse proxy in front of all endpoints of a cloud. It notes every call, and writes its own addresses over the
-// cloud's in every answer, so that a client that signs in through it makes all its calls through it.
+// callLog is a reverse proxy in front of all endpoints of a cloud. It records every call. In every answer it replaces
+// the cloud's addresses with its own, so that a client that signs in through the proxy makes all its calls through it.
 type callLog struct {
 	*testing.B
 	mu sync.Mutex
-	// doors are the proxy's own addresses by the cloud's, each as scheme://host.
+	// doors maps each address of the cloud to the proxy's own, each as scheme://host.
 	doors map[string]string
 	done  []cloudCall
 }
@@ -67,7 +67,7 @@ func (l *callLog) open(cloud *url.URL) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		c := cloudCall{name: r.Method + " " + template(r.URL.Path), began: time.Now()}
-		// A real cloud carries a call out although its client has died meanwhile.
+		// A real cloud completes a call even if its client has died meanwhile.
 		proxy.ServeHTTP(seen, r.WithContext(context.WithoutCancel(r.Context())))
 		c.ended, c.status = time.Now(), seen.status
 		l.mu.Lock()
@@ -94,12 +94,13 @@ var (
 	identifier = regexp.MustCompile(`[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}`)
 )
 
-// template returns the path without what stands before the version, the version itself, and IDs.
+// template returns the path without the version, everything before the version, and the IDs.
 func template(path string) string {
 	return identifier.ReplaceAllString("/"+strings.TrimPrefix(version.ReplaceAllString(path, ""), "/"), "{id}")
 }
 
-// rewrite writes the proxy's addresses over the cloud's. A catalog opens doors for all endpoints in it.
+// rewrite replaces the cloud's addresses with the proxy's. For a catalog it opens doors for all endpoints in the
+// catalog.
 func (l *callLog) rewrite(r *http.Response) error {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -132,10 +133,10 @@ func (l *callLog) rewrite(r *http.Response) error {
 	return nil
 }
 
-// cloudCalls are some that have ended.
+// cloudCalls are completed calls.
 type cloudCalls []cloudCall
 
-// between returns the calls that came from one instant to another, in the order in which they came.
+// between returns the calls that began between from and to, in the order in which they began.
 func (l *callLog) between(from, to time.Time) cloudCalls {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -149,7 +150,7 @@ func (c cloudCalls) of(names ...string) cloudCalls {
 	return slices.DeleteFunc(slices.Clone(c), func(one cloudCall) bool { return !slices.Contains(names, one.name) })
 }
 
-// last returns the end of the last call that the cloud carried out; the zero time when there is none.
+// last returns the end of the last call that the cloud completed, or the zero time when there is none.
 func (c cloudCalls) last() (end time.Time) {
 	for _, one := range c {
 		if one.status < http.StatusBadRequest && one.ended.After(end) {
@@ -159,8 +160,8 @@ func (c cloudCalls) last() (end time.Time) {
 	return end
 }
 
-// idle returns how long none of the calls was in flight, between the begin of the first and the end of the last: in sum,
-// and the longest time.
+// idle returns how long no call was in flight between the start of the first call and the end of the last: the sum of
+// these times, and the longest of them.
 func (c cloudCalls) idle() (sum, longest time.Duration) {
 	var busy time.Time
 	for _, one := range c {
@@ -174,7 +175,7 @@ func (c cloudCalls) idle() (sum, longest time.Duration) {
 	return sum, longest
 }
 
-// table has a line for each kind of call, with how many there are for each of n Machines.
+// table returns one line per kind of call, with the number of calls per Machine, for n Machines.
 func (c cloudCalls) table(n int) string {
 	var names []string
 	for _, one := range c {

@@ -49,7 +49,7 @@ func setting(name, otherwise string) string {
 	return cmp.Or(os.Getenv("DROVER_TEST_"+name), otherwise)
 }
 
-// limitServers sets the quota of the member's project, and returns a function that sets it back.
+// limitServers sets the server quota of the member's project, and returns a function that restores it.
 func limitServers(b *testing.B, member, admin client.Credentials, servers int) func() {
 	ctx := context.WithoutCancel(b.Context())
 	of, err := signIn(ctx, member, member.IdentityEndpoint)

@@ -12,12 +12,12 @@ import (
 type cloudUnderTest struct {
 	credentials                         client.Credentials
 	flavor, image, network, group, pool string
-	// limit sets how many servers the project may have, until the function that it returns is called. Nil: the benchmark
-	// cannot change that here.
+	// limit sets how many servers the project may have, until the returned function is called. Nil means that the
+	// benchmark cannot change the quota of this cloud.
 	limit func(servers int) func()
 }
 
-// variables returns the variables with which drover signs in at that Keystone.
+// variables returns the environment variables with which drover signs in at keystone.
 func (g cloudUnderTest) variables(keystone string) []string {
 	c := g.credentials
 	return []string{
@@ -27,8 +27,8 @@ func (g cloudUnderTest) variables(keystone string) []string {
 	}
 }
 
-// simulated returns a simulated cloud, over TCP, that is as slow as a real one and works on atATime calls of each kind at a
-// time.
+// simulated returns a simulated cloud, over TCP, that is as slow as a real one and handles up to atATime calls of each
+// kind concurrently.
 func simulated(b *testing.B, atATime int) cloudUnderTest {
 	b.Helper()
 	cloud := sim.New(sim.Realistic(sim.Config{Seed: wide}, atATime))

@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// enough is by how much more calls at a time must shorten the time for the floor to try still more.
+// enough is the ratio below which a higher concurrency must bring the time for the floor to try an even higher one.
 const enough = 0.97
 
-// floor is what a client with nothing to decide needs for the same calls.
+// floor is the time that a client with nothing to decide needs for the same calls.
 type floor struct {
-	// created is from the first call to the end of the last POST /servers; deleted from the first DELETE to the end of the
-	// last. Each is with the number of calls at a time at which it was the shortest: createdAt, deletedAt.
+	// created is the time from the first call to the end of the last POST /servers. deleted is the time from the first
+	// DELETE to the end of the last one. createdAt and deletedAt are the concurrencies at which these times were the
+	// shortest.
 	created, deleted     time.Duration
 	createdAt, deletedAt int
 }
@@ -24,8 +25,8 @@ func (f floor) String() string {
 	return fmt.Sprintf("floor: last POST /servers after %.1f s with %d calls at a time, all gone after %.1f s with %d", f.created.Seconds(), f.createdAt, f.deleted.Seconds(), f.deletedAt)
 }
 
-// measureFloor makes n servers with a port each, and a floating IP when asked, and deletes them: with 1, 2, 4 and 8 calls at
-// a time, as long as more at a time is quicker.
+// measureFloor creates and deletes n servers with a port each, and with a floating IP if floating is true. It tries 1,
+// 2, 4 and 8 concurrent calls, as long as more of them are faster.
 func (r *rig) measureFloor(n int, floating bool) floor {
 	r.Helper()
 	var best floor
@@ -48,7 +49,7 @@ func (r *rig) measureFloor(n int, floating bool) floor {
 	return best
 }
 
-// bareCloud makes and deletes servers with as many calls at a time as it has places.
+// bareCloud creates and deletes servers with as many concurrent calls as it has slots.
 type bareCloud struct {
 	*rig
 	// session sends its calls through the proxy, as drover does.
@@ -58,7 +59,7 @@ type bareCloud struct {
 	made    []bareServer
 }
 
-// references are the IDs of what every server needs.
+// references are the IDs of the objects that every server needs.
 type references struct{ flavor, image, network, group, pool string }
 
 // bareServer holds the IDs of one server, its port and its floating IP.
@@ -86,7 +87,8 @@ func (r *rig) newBareCloud(width int) *bareCloud {
 	return c
 }
 
-// createAll returns the time until the last POST /servers is answered. It waits until all servers are ACTIVE.
+// createAll returns the time until the last POST /servers is answered. Before it returns, it waits until all servers
+// are ACTIVE.
 func (c *bareCloud) createAll(n int, floating bool) time.Duration {
 	c.Helper()
 	c.made = make([]bareServer, n)
@@ -112,7 +114,7 @@ func (c *bareCloud) createAll(n int, floating bool) time.Duration {
 	return took
 }
 
-// create makes one server's port, its floating IP when asked, and the server.
+// create creates one server, its port and, if floating is true, its floating IP.
 func (c *bareCloud) create(s *bareServer, name string, floating bool) error {
 	ctx := c.Context()
 	var answer struct{ Port, FloatingIP, Server row }
@@ -137,17 +139,17 @@ func (c *bareCloud) create(s *bareServer, name string, floating bool) error {
 	return err
 }
 
-// userDataSize is about as much as drover's own user data has, in bytes.
+// userDataSize is about the size of drover's own user data, in bytes.
 const userDataSize = 9000
 
-// call runs f when one of the places is free.
+// call runs f when a slot is free.
 func (c *bareCloud) call(f func() error) error {
 	c.places <- struct{}{}
 	defer func() { <-c.places }()
 	return f()
 }
 
-// deleteAll deletes what was made, and returns the time until the last DELETE is answered.
+// deleteAll deletes what createAll created, and returns the time until the last DELETE is answered.
 func (c *bareCloud) deleteAll() time.Duration {
 	c.Helper()
 	began := time.Now()
@@ -181,7 +183,8 @@ func (c *bareCloud) release(ctx context.Context, s bareServer) error {
 	return c.call(func() error { return c.session.remove(ctx, "network", "/ports/"+s.port) })
 }
 
-// watchEnds returns a channel for each server that was made, which is closed once a list of servers is without it.
+// watchEnds returns one channel per created server. It closes the channel when a list of servers no longer contains the
+// server.
 func (c *bareCloud) watchEnds(ctx context.Context) []chan struct{} {
 	ends := make([]chan struct{}, len(c.made))
 	for i := range ends {

@@ -16,9 +16,9 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// FuzzTheService sends arbitrary bytes as the request of each method of the service, over real groups. Nothing may panic, and
-// nothing may be written. The groups are at both of their bounds, so that even a valid request writes nothing, and the client for
-// writes does not exist.
+// FuzzTheService sends arbitrary bytes as the request of each method of the service, over real groups. Nothing may
+// panic or be written. The groups are at both of their bounds, so that even a valid request writes nothing, and there
+// is no client for writes.
 func FuzzTheService(f *testing.F) {
 	for n := range proto.CloudProvider_ServiceDesc.Methods {
 		f.Add(n, []byte("\n\x25MachineDeployment/kube-system/pool\x10\x01"))

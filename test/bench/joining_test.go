@@ -20,16 +20,16 @@ import (
 const (
 	// nodesID is the user that writes Nodes in place of kubelets and of the cloud-controller-manager.
 	nodesID = "nodes-under-test"
-	// stepTime is from a node's registration to its initialization, and from there to Ready.
+	// stepTime is the time from a node's registration to its initialization, and also from there to Ready.
 	stepTime = time.Second
 )
 
-// joining registers a Node for every server of drover's that is ACTIVE, and brings it to Ready. It asks the cloud once a
-// second, in a session of its own.
+// joining registers a Node for every ACTIVE server of drover's, and makes the Node Ready. It lists the servers once a
+// second, in its own session.
 type joining struct {
 	*rig
 	client client.Client
-	// late is how long after a server is seen ACTIVE its Node registers.
+	// late is the time from when a server is seen ACTIVE to the registration of its Node.
 	late time.Duration
 
 	mu   sync.Mutex
@@ -38,7 +38,7 @@ type joining struct {
 	all  sync.WaitGroup
 }
 
-// join begins to register Nodes, until the benchmark ends.
+// join registers Nodes until the benchmark ends.
 func (r *rig) join(late time.Duration) *joining {
 	r.Helper()
 	config, err := r.control.ConfigForUser(nodesID, "system:masters")
@@ -56,7 +56,7 @@ func (r *rig) join(late time.Duration) *joining {
 	return j
 }
 
-// look takes in one list of servers.
+// look processes one list of servers.
 func (j *joining) look(ctx context.Context) {
 	rows, err := j.session.list(ctx, "compute", "/servers/detail?limit=1000", "servers")
 	if err != nil {
@@ -85,12 +85,12 @@ func (j *joining) look(ctx context.Context) {
 	j.peak = max(j.peak, len(there))
 }
 
-// drovers reports whether drover made the server in this run.
+// drovers reports whether drover created the server in this run.
 func (r *rig) drovers(s row) bool {
 	return strings.HasPrefix(s.Name, r.name+"-") && !strings.Contains(s.Name, "-floor-")
 }
 
-// takePeak returns the largest number of servers that was seen at a time since it was last called.
+// takePeak returns the largest number of servers that existed at the same time since the previous call.
 func (j *joining) takePeak() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -99,14 +99,14 @@ func (j *joining) takePeak() int {
 	return peak
 }
 
-// start brings one Node to Ready, unless its server goes before: it registers not Ready and uninitialized, with the labels
-// that its kubelet takes from the user data.
+// start makes one Node Ready, unless its server is deleted first. The Node registers not Ready and uninitialized, with
+// the labels that its kubelet takes from the user data.
 func (j *joining) start(ctx context.Context, s row) {
 	n := registered(s.Name, "openstack:///"+s.ID)
 	n.Labels[v1alpha1.LabelOperatingSystem] = "ubuntu"
 	var m v1alpha1.Machine
 	if err := j.client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: s.Name}, &m); err != nil {
-		// Its Machine is gone already; the server follows.
+		// The Node's Machine is already gone; the server will be deleted, too.
 		return
 	}
 	maps.Copy(n.Labels, m.Spec.Metadata.Labels)
@@ -130,7 +130,7 @@ func (j *joining) start(ctx context.Context, s row) {
 	}
 }
 
-// initialize takes the cloud-controller-manager's taint off.
+// initialize removes the cloud-controller-manager's taint.
 func (j *joining) initialize(ctx context.Context, n *corev1.Node) error {
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {
 		if err := j.client.Get(ctx, client.ObjectKeyFromObject(n), n); err != nil {
@@ -147,7 +147,7 @@ func (j *joining) ready(ctx context.Context, n *corev1.Node) error {
 	return j.client.Status().Patch(ctx, n, client.MergeFrom(base))
 }
 
-// running counts the Machines that run and whose node has no startup taint any more.
+// running returns the number of Machines that run and whose node no longer has a startup taint.
 func (r *rig) running() (n int) {
 	var machines v1alpha1.MachineList
 	r.must(r.client.List(r.Context(), &machines))

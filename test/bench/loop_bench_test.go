@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// constant decodes every request and answers each method with one and the same bytes: what no server can be faster than.
+// constant decodes every request and answers each method with constant bytes. No server can be faster.
 type constant struct {
 	proto.UnimplementedCloudProviderServer
 	group  *proto.NodeGroup
@@ -54,7 +54,8 @@ func (c *constant) NodeGroupGetOptions(context.Context, *proto.NodeGroupAutoscal
 	return nil, errFlagsHold
 }
 
-// loop is the calls of a steady loop of the autoscaler, from 1.36 on: 2 + 3 G + 5 N + 6 U, with three nodes of nobody.
+// loop describes the calls of a steady loop of the autoscaler, from version 1.36 on: 2 + 3 G + 5 N + 6 U, with three
+// nodes that belong to no group.
 type loop struct {
 	ids     []string
 	nodes   []*proto.ExternalGrpcNode
@@ -85,7 +86,7 @@ func newLoop(b *testing.B, nodes, groups int) (loop, *nodegroup.Groups) {
 // call is one call of a loop, to the service or to the API server.
 type call func(ctx context.Context, c proto.CloudProviderClient) error
 
-// calls are all calls of one loop, in their order.
+// calls yields all calls of one loop in order.
 func (l loop) calls(yield func(call) bool) {
 	_ = yield(refresh) && yield(nodeGroups) && l.sizes(yield) && l.ofNodes(yield) && l.ofForeign(yield)
 }
@@ -117,7 +118,7 @@ func (l loop) sizes(yield func(call) bool) bool {
 func (l loop) ofNodes(yield func(call) bool) bool {
 	for i, n := range l.nodes {
 		options := func(ctx context.Context, c proto.CloudProviderClient) error {
-			// The group has no options of its own, which is not a failure.
+			// The group has no options of its own, so an error is expected here.
 			_, _ = c.NodeGroupGetOptions(ctx, &proto.NodeGroupAutoscalingOptionsRequest{Id: l.ids[i%len(l.ids)], Defaults: l.options})
 			return nil
 		}
@@ -189,10 +190,10 @@ func ours(b *testing.B, groups *nodegroup.Groups) (proto.CloudProviderClient, *a
 	return dial(b, server.Addr().String()), server
 }
 
-// grpcTimeout is the deadline of every call of the autoscaler, unless its configuration says otherwise.
+// grpcTimeout is the deadline of every call of the autoscaler unless its configuration says otherwise.
 const grpcTimeout = 5 * time.Second
 
-// took makes a call and gives the time that it takes.
+// took makes a call and returns its duration.
 func took(b *testing.B, f call, c proto.CloudProviderClient) time.Duration {
 	ctx, cancel := context.WithTimeout(b.Context(), grpcTimeout)
 	defer cancel()
@@ -203,9 +204,10 @@ func took(b *testing.B, f call, c proto.CloudProviderClient) time.Duration {
 	return time.Since(began)
 }
 
-// BenchmarkSteadyLoop_CA_C108_CA_C109 measures a whole loop at drover and at a server that answers from a constant, over the
-// same sockets: at most 1.3 times as long. And the time that a call takes in the server itself: p99 below 200 µs. Each call is
-// made to either in turn, so that whatever else the machine does comes upon both.
+// BenchmarkSteadyLoop_CA_C108_CA_C109 measures a whole loop at drover, and at a server with constant answers, over the
+// same sockets. drover may take at most 1.3 times as long. It also measures the time that a call takes in the server
+// itself, whose p99 must be below 200 µs. Each call is made to both servers in turn, so that other load on the machine
+// affects both.
 func BenchmarkSteadyLoop_CA_C108_CA_C109(b *testing.B) {
 	for _, size := range []struct{ nodes, groups int }{{1000, 20}, {5000, 100}, {15_000, 500}} {
 		b.Run(fmt.Sprintf("%d nodes in %d groups", size.nodes, size.groups), func(b *testing.B) {
@@ -239,7 +241,8 @@ func BenchmarkSteadyLoop_CA_C108_CA_C109(b *testing.B) {
 	}
 }
 
-// serverP99 makes the calls without a socket, and gives the time below which 99 of 100 are decoded, answered and encoded.
+// serverP99 makes the calls without a socket. It returns the time within which 99 of 100 calls are decoded, answered
+// and encoded.
 func serverP99(b *testing.B, l loop, server *autoscale.Server) time.Duration {
 	var times []time.Duration
 	local := proto.NewCloudProviderClient(server.Local())
@@ -250,7 +253,8 @@ func serverP99(b *testing.B, l loop, server *autoscale.Server) time.Duration {
 	return times[len(times)*99/100]
 }
 
-// BenchmarkBalancing_CA_C111 makes the 2800 calls for sizes that balancing fifty like groups takes: below half a second.
+// BenchmarkBalancing_CA_C111 makes the 2800 calls for sizes that the balancing of fifty similar groups takes. They must
+// take less than half a second.
 func BenchmarkBalancing_CA_C111(b *testing.B) {
 	groups, _ := steady(b, 1000, 50)
 	drover, _ := ours(b, groups)

@@ -40,16 +40,17 @@ const (
 	latency   = 50 * time.Millisecond
 	perSecond = 20
 	boot      = 20 * time.Second
-	// poll is the driver's period while servers are being built.
+	// poll is the driver's polling period while servers are being built.
 	poll = 5 * time.Second
 	// workers is the default of --workers.
 	workers = 64
 )
 
-// inVirtualTime runs f in a bubble: time passes only when everybody waits, and a minute of it takes milliseconds.
+// inVirtualTime runs f in a synctest bubble: time passes only when all goroutines wait, and a minute of it takes
+// milliseconds.
 func inVirtualTime(b *testing.B, f func(t *testing.T)) {
 	b.Helper()
-	// The flags -run and -skip choose among benchmarks, not among what runs inside of one.
+	// The flags -run and -skip select benchmarks, not the tests that run inside of a benchmark.
 	choose := func(name, value string) string {
 		chosen := flag.Lookup(name).Value.String()
 		if err := flag.Set(name, value); err != nil {
@@ -68,7 +69,7 @@ func inVirtualTime(b *testing.B, f func(t *testing.T)) {
 
 const wideNetwork = "wide"
 
-// wide has addresses for more servers than the seed's network.
+// wide adds addresses for more servers than the seed's network has.
 func wide(c *sim.Cloud) {
 	sim.SeedMetaKube(c)
 	network := c.AddNetwork(sim.Network{Name: wideNetwork, Project: sim.MetaKubeProject})
@@ -77,7 +78,7 @@ func wide(c *sim.Cloud) {
 	}
 }
 
-// site is a driver at a simulated cloud.
+// site is a driver with a simulated cloud.
 type site struct {
 	load.Waker
 	cloud  *sim.Cloud
@@ -125,7 +126,7 @@ func machine(tb testing.TB, n int) *v1alpha1.Machine {
 	return machineWith(tb, n, "")
 }
 
-// machineWith returns a Machine that asks for a floating IP of the pool, unless that is empty.
+// machineWith returns a Machine that requests a floating IP from the pool. An empty pool means no floating IP.
 func machineWith(tb testing.TB, n int, pool string) *v1alpha1.Machine {
 	tb.Helper()
 	raw, err := json.Marshal(map[string]any{
@@ -145,7 +146,8 @@ func machineWith(tb testing.TB, n int, pool string) *v1alpha1.Machine {
 	}
 }
 
-// step does what the Machine controller would do in one pass; the wait until the next, and whether a server is made.
+// step does what the Machine controller does in one pass. It returns the wait until the next pass, and whether the step
+// created a server.
 func (s *site) step(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bool, error) {
 	i, err := s.driver.Instance(ctx, m)
 	if err != nil {
@@ -170,13 +172,13 @@ func (s *site) step(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bo
 	return 0, err == nil, err
 }
 
-// bringUp has so many workers make a server for every Machine.
+// bringUp creates a server for every Machine, with this number of workers.
 func (s *site) bringUp(t *testing.T, machines []*v1alpha1.Machine, workers int) {
 	t.Helper()
 	s.reconcile(t, machines, workers, s.step)
 }
 
-// reconcile has so many workers take a step of every Machine until it is done.
+// reconcile calls step for every Machine until the Machine is done, with this number of workers.
 func (s *site) reconcile(t *testing.T, machines []*v1alpha1.Machine, workers int, step func(context.Context, *v1alpha1.Machine) (time.Duration, bool, error)) {
 	t.Helper()
 	byKey := map[types.NamespacedName]*v1alpha1.Machine{}
@@ -225,10 +227,11 @@ func machines(tb testing.TB, n int) []*v1alpha1.Machine {
 	return all
 }
 
-// BenchmarkOpenStackFromNothing makes 1000 servers with one port each in a cloud that takes 20 requests per second and
-// endpoint. calls/floor: all calls, refused ones and tokens included, against two per Machine, one list per poll and one
-// lookup of each name (aim: at most 1.2). time/floor: until all are known to be ACTIVE, against what the slower endpoint
-// alone needs, half a poll, a list and a boot (aim: at most 1/0.9).
+// BenchmarkOpenStackFromNothing creates 1000 servers with one port each in a cloud that takes 20 requests per second
+// and endpoint. calls/floor is the number of all calls, including refused calls and requests for tokens, divided by the
+// minimum: two calls per Machine, one list per poll and one lookup of each name (aim: at most 1.2). time/floor is the
+// time until all servers are known to be ACTIVE, divided by the minimum: the time that the slower endpoint needs, half
+// a poll, a list and a boot (aim: at most 1/0.9).
 func BenchmarkOpenStackFromNothing(b *testing.B) {
 	const n = 1000
 	for b.Loop() {
@@ -267,8 +270,9 @@ func BenchmarkOpenStackFromNothing(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenStackAtRest follows 10 000 servers at rest for an hour. changes/min: lists of what changed (aim: at most 1).
-// The full lists, of ten pages every ten minutes, and the collector's, of ports and floating IPs every 15, stand apart.
+// BenchmarkOpenStackAtRest follows 10 000 servers at rest for an hour. changes/min is the number of lists of changes
+// per minute (aim: at most 1). Full lists are reported separately: the inventory's, of ten pages every ten minutes, and
+// the collector's, of ports and floating IPs every 15 minutes.
 func BenchmarkOpenStackAtRest(b *testing.B) {
 	const n, pages, hour = 10_000, 11, time.Hour
 	for b.Loop() {
@@ -294,12 +298,12 @@ func BenchmarkOpenStackAtRest(b *testing.B) {
 	}
 }
 
-// canned answers lists of servers with pages that were made before; a list of changes with an empty one.
+// canned answers a full list of servers with prepared pages, and a list of changes with an empty page.
 type canned struct {
 	next  http.RoundTripper
 	pages map[string][]byte
 	last  string
-	// lists counts how often the last page was asked for.
+	// lists counts the requests for the last page.
 	lists atomic.Int64
 }
 
@@ -358,7 +362,7 @@ func (r *recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-// listOf returns the pages of n servers that look like this one.
+// listOf returns the pages of a list of n servers that look like row.
 func listOf(b *testing.B, row map[string]any, n, pageSize int) *canned {
 	b.Helper()
 	c := &canned{pages: map[string][]byte{}}
@@ -386,7 +390,7 @@ func listOf(b *testing.B, row map[string]any, n, pageSize int) *canned {
 	return c
 }
 
-// listedServer is what the driver reads of a row.
+// listedServer holds the fields that the driver reads from a row.
 type listedServer struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name"`
@@ -406,7 +410,7 @@ type listedServer struct {
 	} `json:"os-extended-volumes:volumes_attached"`
 }
 
-// age reads how old the inventory is; negative while there is none.
+// age returns the age of the inventory. It is negative while there is no inventory.
 func age(b *testing.B, registry *prometheus.Registry) float64 {
 	b.Helper()
 	families, err := registry.Gather()
@@ -421,8 +425,8 @@ func age(b *testing.B, registry *prometheus.Registry) float64 {
 	return -1
 }
 
-// processor is the time that this process has had of the processors: unlike the wall's, it does not count what others on
-// the machine do.
+// processor returns the processor time of this process. Unlike elapsed time, it does not depend on other load on the
+// machine.
 func processor(b *testing.B) time.Duration {
 	b.Helper()
 	var u syscall.Rusage
@@ -432,8 +436,8 @@ func processor(b *testing.B) time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// BenchmarkOpenStackInventoryPass takes in a full list of 10 000 servers. pass/decode: processor time against decoding the
-// same bytes (aim: at most 1.5).
+// BenchmarkOpenStackInventoryPass processes a full list of 10 000 servers. pass/decode is its processor time divided by
+// the processor time of decoding the same bytes (aim: at most 1.5).
 func BenchmarkOpenStackInventoryPass(b *testing.B) {
 	const n = 10_000
 	c := listOf(b, listedRow(b), n, 1000)
@@ -477,15 +481,15 @@ func BenchmarkOpenStackInventoryPass(b *testing.B) {
 	b.ReportMetric(pass.Seconds()/decode.Seconds(), "pass/decode")
 }
 
-// idle waits until the driver waits for time to pass: what it had to do is done.
+// idle waits until the driver has done its work and waits for time to pass.
 func idle(fake *clocktesting.FakeClock) {
 	for !fake.HasWaiters() {
 		time.Sleep(time.Millisecond)
 	}
 }
 
-// curve is an endpoint whose latency depends on how much it is pressed: up to the knee it does not grow, beyond it only
-// the latency does. No knee: it never grows.
+// curve is an endpoint whose latency depends on the number of requests in flight. Up to the knee the latency is
+// constant; beyond the knee only the latency grows. A curve without a knee never grows.
 type curve struct {
 	knee int
 	busy []time.Time
@@ -513,7 +517,8 @@ func (c *curve) answer(now time.Time) time.Time {
 	return c.busy[free]
 }
 
-// answered counts what an endpoint answers in two minutes when limit says how many requests are in flight.
+// answered returns the number of requests that an endpoint answers in two minutes when limit gives the number of
+// requests in flight.
 func (c *curve) answered(limit func() int, done func(now time.Time, took time.Duration, inFlight int)) int {
 	type flight struct {
 		sent, due time.Time
@@ -539,8 +544,8 @@ func (c *curve) answered(limit func() int, done func(now time.Time, took time.Du
 	return n
 }
 
-// BenchmarkOpenStackLimiter compares the limiter with the best of all fixed concurrencies, from a cold start, on three
-// curves of latency (aim: at least 0.9).
+// BenchmarkOpenStackLimiter compares the limiter with the best fixed concurrency, from a cold start, on three latency
+// curves (aim: at least 0.9).
 func BenchmarkOpenStackLimiter(b *testing.B) {
 	const most = 64
 	for name, knee := range map[string]int{"flat": 0, "knee-at-2": 2, "knee-at-16": 16} {

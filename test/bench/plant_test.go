@@ -25,25 +25,26 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// plant is a real API server, and drover as the real program in front of a cloud.
+// plant is a real API server, and the real drover program in front of a cloud.
 type plant struct {
 	*testing.B
 	control *kube.Cluster
 	client  client.Client
 	dir     string
-	// drover is the program, and environment the variables with which it finds the cloud.
+	// drover is the path of the program. environment holds the variables with which drover finds the cloud.
 	drover      string
 	environment []string
-	// metrics is where drover serves its metrics, pprof its profiles (empty: nowhere).
+	// metrics is the address where drover serves its metrics. pprof is the address of its profiles; empty means that
+	// it serves none.
 	metrics, pprof string
 }
 
-// newPlant starts the API server. drover is the program to run; empty: it is built first.
+// newPlant starts the API server. drover is the path of the program; empty means that newPlant builds it.
 func newPlant(b *testing.B, drover string) *plant {
 	b.Helper()
 	ctrl.SetLogger(logr.Discard())
 	p := &plant{B: b, drover: drover, dir: b.TempDir(), control: kube.ForTest(b, kube.Options{
-		// No controller is there that would remove its taint from Ready nodes.
+		// No controller runs that would remove the plugin's taint from Ready nodes.
 		APIServerFlags: []string{"--disable-admission-plugins=TaintNodesByCondition"},
 	})}
 	scheme := runtime.NewScheme()
@@ -76,7 +77,7 @@ func (p *plant) must(err error) {
 	}
 }
 
-// registered is the Node of a server that starts in no time: Ready, with the startup taint.
+// registered returns the Node of a server that starts instantly: Ready, with the startup taint.
 func registered(name, providerID string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
@@ -107,7 +108,7 @@ func (p *plant) start() *exec.Cmd {
 	return cmd
 }
 
-// freeAddress is one that nobody listens on yet.
+// freeAddress returns an address on which no process listens yet.
 func freeAddress(b *testing.B) string {
 	b.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -118,7 +119,8 @@ func freeAddress(b *testing.B) string {
 	return l.Addr().String()
 }
 
-// await looks every half second until so() is true. It ends the benchmark with drover's last log lines after patience.
+// await checks so() every half second until it is true. After patience it ends the benchmark with drover's last log
+// lines.
 func (p *plant) await(what string, so func() bool) {
 	p.Helper()
 	for end := time.Now().Add(patience); !so(); time.Sleep(look) {
@@ -132,7 +134,7 @@ func (p *plant) await(what string, so func() bool) {
 // leads reports whether a drover holds the lease.
 func (p *plant) leads() bool { return p.lease() != nil }
 
-// lease is the one that drover holds; nil while none does.
+// lease returns drover's lease, or nil while no drover holds it.
 func (p *plant) lease() *coordinationv1.Lease {
 	var l coordinationv1.Lease
 	err := p.client.Get(p.Context(), client.ObjectKey{Namespace: "drover", Name: "drover"}, &l)

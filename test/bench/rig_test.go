@@ -21,17 +21,19 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// quiet is how long drover must have written nothing for a stage to count as over. It is longer than drover holds back
-// writes that are not urgent.
+// quiet is how long drover must have written nothing before a stage is over. It is longer than the time for which
+// drover delays writes that are not urgent.
 const quiet = 35 * time.Second
 
-// rig is a plant at a cloud: drover reaches the cloud through a proxy that notes its calls, and Nodes join as real ones do.
+// rig is a plant with a cloud. drover reaches the cloud through a proxy that records its calls, and Nodes join as real
+// ones do.
 type rig struct {
 	*plant
 	cloudUnderTest
-	// name begins the names of everything in the cloud; cluster is drover's cluster id.
+	// name is the prefix of all names in the cloud. cluster is drover's cluster ID.
 	name, cluster string
-	// log notes drover's calls and the bare client's, one after the other. session is the benchmark's own, past the log.
+	// log records the calls of drover and then of the bare client. session is the benchmark's own session, which
+	// bypasses the log.
 	log     *callLog
 	session *session
 }
@@ -61,7 +63,7 @@ func newRig(b *testing.B, drover string, g cloudUnderTest) *rig {
 	return r
 }
 
-// deployment returns a MachineDeployment of n Machines. A rollout replaces surge of them at a time.
+// deployment returns a MachineDeployment of n Machines. A rollout replaces up to surge Machines at the same time.
 func (r *rig) deployment(n, surge int, floating bool) *v1alpha1.MachineDeployment {
 	spec := object{
 		"flavor": r.flavor, "image": r.image, "network": r.network, "securityGroups": []string{r.group},
@@ -98,8 +100,8 @@ func (r *rig) resize(n int) {
 	r.change(func(d *v1alpha1.MachineDeployment) { d.Spec.Replicas = ptr.To(int32(n)) })
 }
 
-// span is what one change brought about: drover's calls to the cloud and its requests to Kubernetes until the end of all
-// that the change asks for, and for the writes until drover was quiet.
+// span is the effect of one change. It holds drover's calls to the cloud and its requests to Kubernetes until the
+// change is complete. The writes are counted until drover was quiet.
 type span struct {
 	began, done time.Time
 	calls       cloudCalls
@@ -119,7 +121,7 @@ func (r *rig) during(what string, change func(), done func() bool) span {
 	return s
 }
 
-// servers counts the servers of this run whose name has the infix.
+// servers holds counts of this run's servers whose name contains the infix.
 type servers struct{ present, active int }
 
 func (r *rig) serversOf(infix string) (n servers) {
@@ -137,7 +139,7 @@ func (r *rig) serversOf(infix string) (n servers) {
 	return n
 }
 
-// left is what this run has in the cloud: IDs by kind.
+// left returns what this run still has in the cloud: IDs by kind.
 func (r *rig) left(ctx context.Context) (map[string][]string, error) {
 	found := map[string][]string{}
 	for _, kind := range []struct{ service, path, name string }{
@@ -156,7 +158,7 @@ func (r *rig) left(ctx context.Context) (map[string][]string, error) {
 	return found, nil
 }
 
-// exactly fails the benchmark unless there are n servers, ports and, when asked, floating IPs of this run.
+// exactly fails the benchmark unless this run has n servers, n ports and, if floating is true, n floating IPs.
 func (r *rig) exactly(n int, floating bool) {
 	r.Helper()
 	found, err := r.left(r.Context())
@@ -172,7 +174,7 @@ func (r *rig) exactly(n int, floating bool) {
 	}
 }
 
-// sweep deletes what a stage that failed has left in the cloud. drover has ended by then.
+// sweep deletes what a failed stage has left in the cloud. drover has ended before.
 func (r *rig) sweep() {
 	ctx := context.WithoutCancel(r.Context())
 	for range 20 {

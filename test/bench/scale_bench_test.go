@@ -23,21 +23,22 @@ var (
 )
 
 const (
-	// patience bounds each part.
+	// patience is the limit for each part.
 	patience = 5 * time.Minute
-	// look is how often the outcome is looked for.
+	// look is the interval between checks of the outcome.
 	look = 500 * time.Millisecond
-	// restTime is how long drover is watched at rest.
+	// restTime is how long the benchmark watches drover at rest.
 	restTime = time.Minute
 	droverID = "drover-under-test"
-	// writers are the bare client's. More of them are not faster: the API server and the client share the machine.
+	// writers is the number of the bare client's concurrent writers. More of them are not faster, because the API
+	// server and the client share the machine.
 	writers = 10
 )
 
-// BenchmarkFromNothingToAThousandMachines is the line of the issues from a size to Ready nodes, without certificates and
-// kubelets: time against a bare client with as many writes of the same kinds, writes for each Machine, memory, CPU at
-// rest (CAPI-57). In the second half the leader is killed in the middle; s-without-lease is the time without that in which the dead
-// leader's lease had to end.
+// BenchmarkFromNothingToAThousandMachines measures the path from a size to Ready nodes, without certificates and
+// kubelets: time compared with a bare client that makes as many writes of the same kinds, writes per Machine, memory,
+// and CPU at rest (CAPI-57). The second half kills the leader in the middle. s-without-lease is the time without the
+// wait for the end of the dead leader's lease.
 func BenchmarkFromNothingToAThousandMachines(b *testing.B) {
 	for _, killed := range []bool{false, true} {
 		name := "one leader (CAPI-57)"
@@ -52,7 +53,7 @@ func BenchmarkFromNothingToAThousandMachines(b *testing.B) {
 	}
 }
 
-// quickPlant is a plant at a cloud without latency, in which a server's node is registered by one plain write.
+// quickPlant is a plant with a cloud without latency. One plain write registers the node of a server.
 type quickPlant struct {
 	*plant
 	cloud *sim.Cloud
@@ -69,7 +70,7 @@ func newQuickPlant(b *testing.B) *quickPlant {
 	return p
 }
 
-// register makes a server's node.
+// register creates a server's node.
 func (p *quickPlant) register(s sim.Server) {
 	p.nodes.Go(func() {
 		if err := p.client.Create(context.Background(), registered(s.Name, "openstack:///"+s.ID)); err != nil {
@@ -88,8 +89,8 @@ func (p *quickPlant) deployment(n int) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// usable counts nodes that have a Machine's mark and no startup taint any more. While servers are missing it does not look
-// at the API server, whose time is what is measured.
+// usable returns the number of nodes that have a Machine's mark and no startup taint. While servers are missing it does
+// not query the API server, so as not to disturb the measurement.
 func (p *quickPlant) usable() (n int) {
 	if p.cloud.ServerCount() < *scale {
 		return 0
@@ -149,8 +150,8 @@ func (p *quickPlant) measure(kill bool) {
 	p.ReportMetric(0, "ns/op")
 }
 
-// resumed measures how long after the successor has taken the lease it makes its first server. It returns when the lease was
-// taken.
+// resumed measures the time from when the successor takes the lease until it creates its first server. It returns the
+// time at which the lease was taken.
 func (p *quickPlant) resumed(predecessor string) time.Time {
 	p.await("another leader", func() bool { return *p.lease().Spec.HolderIdentity != predecessor })
 	held := p.lease().Spec.AcquireTime.Time

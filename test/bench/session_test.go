@@ -16,10 +16,10 @@ import (
 // object is a JSON object.
 type object = map[string]any
 
-// session is a client that has signed in to a cloud. It speaks plain HTTP.
+// session is a client that has signed in to a cloud. It uses plain HTTP.
 type session struct {
 	token, project string
-	// services are the endpoints by their type in the catalog.
+	// services are the endpoints by their service type in the catalog.
 	services map[string]string
 }
 
@@ -73,7 +73,8 @@ func signIn(ctx context.Context, as client.Credentials, keystone string) (*sessi
 	return s, nil
 }
 
-// post, get and remove make one call to a service. into may be nil. Error: no answer, or a refused.
+// post, get and remove make one call to a service. into may be nil. The error is a refused, or says
+// that there was no answer.
 func (s *session) post(ctx context.Context, service, path string, body, into any) error {
 	_, err := s.send(ctx, http.MethodPost, s.services[service]+path, body, into)
 	return err
@@ -121,14 +122,16 @@ func (s *session) send(ctx context.Context, method, to string, body, into any) (
 	return answer.Header, err
 }
 
-// row is what the benchmark reads of a server, a port, a floating IP, or a thing with a name.
+// row holds the fields that the benchmark reads from a server, a port, a floating IP or another
+// named resource.
 type row struct {
 	ID, Name, Status, Description string
-	// PortID is that of a floating IP.
+	// PortID is the port of a floating IP.
 	PortID string `json:"port_id"`
 }
 
-// find returns the ID of the one thing of that name. kind is the name of the list in the answer.
+// find returns the ID of the only resource with that name. kind is the name of the list in the
+// answer.
 func (s *session) find(ctx context.Context, service, path, kind, name string) (string, error) {
 	rows, err := s.list(ctx, service, path, kind)
 	if err != nil {

@@ -19,7 +19,8 @@ import (
 
 // slowCloud is a cloud with the latencies of a real one.
 type slowCloud struct {
-	// machines are made; atATime is how many calls of a kind the cloud carries out at a time.
+	// machines is the number of Machines to create. atATime is the number of calls of one kind that the cloud handles
+	// concurrently.
 	machines, atATime int
 	// floating is true when each Machine gets a floating IP.
 	floating bool
@@ -43,7 +44,7 @@ func slowClouds(b *testing.B, f func(b *testing.B, s slowCloud)) {
 	}
 }
 
-// config returns the simulation; seed gets the cloud that is to be filled.
+// config returns the configuration of the simulation. seed is called with the cloud and fills it.
 func (s slowCloud) config(seed func(*sim.Cloud)) sim.Config {
 	pace := func(latency time.Duration) sim.Pace { return sim.Pace{Latency: latency, AtATime: s.atATime} }
 	return sim.Config{
@@ -64,7 +65,7 @@ func seedPool(c *sim.Cloud) string {
 	return pool
 }
 
-// run is how long the creation and the deletion took, by the last answer.
+// run holds how long the creation and the deletion took, until the last answer.
 type run struct {
 	created, deleted time.Duration
 	idle             load.Idle
@@ -77,7 +78,7 @@ func (s slowCloud) kinds() []string {
 	return []string{"POST /ports", "POST /servers"}
 }
 
-// bare returns what a client needs that works on so many Machines at a time; 0: on all of them.
+// bare returns the times of a client that works on flights Machines concurrently; 0 means on all of them.
 func (s slowCloud) bare(t *testing.T, flights int) (r run) {
 	var network, pool, flavor, image string
 	c := sim.New(s.config(func(c *sim.Cloud) {
@@ -116,14 +117,14 @@ func (s slowCloud) bare(t *testing.T, flights int) (r run) {
 	return r
 }
 
-// floor returns the better times of a client that works on all Machines at once and of one that works on as many as the
-// cloud carries out at a time.
+// floor returns the better times of two clients: one works on all Machines concurrently, the other on as many as the
+// cloud handles concurrently.
 func (s slowCloud) floor(t *testing.T) run {
 	all, some := s.bare(t, 0), s.bare(t, len(s.kinds())*s.atATime)
 	return run{created: min(all.created, some.created), deleted: min(all.deleted, some.deleted)}
 }
 
-// drover returns what drover needs, from a cold start.
+// drover returns the times of drover from a cold start.
 func (s slowCloud) drover(t *testing.T) (r run) {
 	traffic := &load.Recorder{}
 	config := s.config(func(c *sim.Cloud) { wide(c); seedPool(c) })
@@ -158,7 +159,8 @@ func (s slowCloud) drover(t *testing.T) (r run) {
 
 // remove does what the Machine controller does in one pass of a Machine that is being deleted.
 func (s *site) remove(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bool, error) {
-	// pollCloud is the time after which the controller looks again at what it asked the cloud to delete.
+	// pollCloud is the time after which the controller checks again whether the cloud has deleted what it was asked to
+	// delete.
 	const pollCloud = 15 * time.Second
 	i, err := s.driver.Instance(ctx, m)
 	if err != nil {
@@ -179,11 +181,13 @@ func (s *site) remove(ctx context.Context, m *v1alpha1.Machine) (time.Duration, 
 	return pollCloud, released.Done, err
 }
 
-// BenchmarkOpenStackSlow creates and deletes Machines in a cloud whose calls take 1.4 s (ports), 2 s (floating IPs) and 1 s
-// (servers), of which it carries out so many of a kind at a time. created/floor and deleted/floor: time until the last
-// POST /servers and the last DELETE /ports are answered, against a bare client that makes the same calls in the same cloud
-// (aims: at most 1.3 and 1.4). idle-s and kind-idle-s: seconds of the creation in which a Machine waited and no request, or
-// none of the kind that it waited for, was in flight (aim: 0; the first half second is the lookups of a cold start).
+// BenchmarkOpenStackSlow creates and deletes Machines in a cloud whose calls take 1.4 s (ports), 2 s (floating IPs) and
+// 1 s (servers). The cloud handles a limited number of calls of one kind concurrently. created/floor and deleted/floor
+// are the times until the last POST /servers and the last DELETE /ports are answered, divided by the times of a bare
+// client that makes the same calls in the same cloud (aims: at most 1.3 and 1.4). idle-s is the number of seconds of
+// the creation in which a Machine waited and no request was in flight. kind-idle-s is the number of seconds in which no
+// request of the kind that the Machine waited for was in flight (aim of both: 0; the first half second is the lookups
+// of a cold start).
 func BenchmarkOpenStackSlow(b *testing.B) {
 	slowClouds(b, func(b *testing.B, s slowCloud) {
 		for b.Loop() {

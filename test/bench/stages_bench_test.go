@@ -16,25 +16,25 @@ import (
 var few = flag.Int("servers", 20, "how many Machines the benchmark of scaling makes in each stage")
 
 const (
-	// rolledOneByOne is how many Machines the stage rolls that has a surge of 1, where there are not fewer.
+	// rolledOneByOne is the number of Machines that the stage with a surge of 1 rolls, unless there are fewer.
 	rolledOneByOne = 6
-	// lateJoin is how long after its server is ACTIVE a Node registers in the stages with slow nodes.
+	// lateJoin is how long after its server is ACTIVE a Node registers, in the stages with slow nodes.
 	lateJoin = time.Minute
-	// blocked is how long drover's calls are counted while the quota blocks.
+	// blocked is how long the stage counts drover's calls while the quota blocks.
 	blocked = 50 * time.Second
 )
 
-// BenchmarkScale makes, deletes and replaces Machines at a simulated cloud with the latencies of a real one, beside a bare
-// client that makes the same calls. Its metrics, each after the name of what was done:
+// BenchmarkScale creates, deletes and replaces Machines in a simulated cloud with the latencies of a real one, and
+// compares drover with a bare client that makes the same calls. Its metrics, each preceded by the name of the change:
 //
-//	x-floor         time until the last POST /servers (aim: 1.3), or until all is gone (1.4), by the bare client's time
-//	s               that time of drover's, in seconds
-//	idle-s          seconds between the first and the last call that makes something in which none was in flight (0)
-//	longest-idle-s  the longest of these gaps
-//	calls           calls to the cloud per Machine (2.75 made, one more with a floating IP; 2.15 deleted)
-//	writes          Kubernetes writes per Machine, Events, leases and approvals apart (8 made, 5 deleted, 20 replaced)
-//	refused         writes per Machine that the API server refused (0)
-//	beyond-surge    the largest number of servers at a time, less replicas and surge (0)
+// 	x-floor         time until the last POST /servers (aim: 1.3), or until all is gone (1.4), divided by the bare client's time
+// 	s               drover's time, in seconds
+// 	idle-s          seconds between the first and the last creating call in which no such call was in flight (0)
+// 	longest-idle-s  the longest of these gaps
+// 	calls           calls to the cloud per Machine (2.75 for a creation, one more with a floating IP; 2.15 for a deletion)
+// 	writes          Kubernetes writes per Machine, without Events, leases and approvals (8 created, 5 deleted, 20 replaced)
+// 	refused         writes per Machine that the API server refused (0)
+// 	beyond-surge    the largest number of concurrent servers, minus replicas and surge (0)
 func BenchmarkScale(b *testing.B) {
 	drover := buildDrover(b)
 	for _, atATime := range []int{1, 2, 8} {
@@ -44,7 +44,7 @@ func BenchmarkScale(b *testing.B) {
 	}
 }
 
-// scaleStages runs every stage with an API server, a drover and a cloud of its own.
+// scaleStages runs every stage with its own API server, drover and cloud.
 func scaleStages(b *testing.B, drover string, open func(*testing.B) cloudUnderTest) {
 	stage := func(name string, f func(*rig)) {
 		b.Run(name, func(b *testing.B) {
@@ -63,7 +63,7 @@ func scaleStages(b *testing.B, drover string, open func(*testing.B) cloudUnderTe
 	stage("killed", (*rig).killed)
 }
 
-// besideFloor makes and deletes Machines beside the bare client.
+// besideFloor creates and deletes Machines, and compares drover with the bare client.
 func (r *rig) besideFloor(floating bool) {
 	n := *few
 	floor := r.measureFloor(n, floating)
@@ -90,7 +90,7 @@ func (r *rig) besideFloor(floating bool) {
 	r.exactly(0, floating)
 }
 
-// lateNodes makes and deletes Machines whose Nodes register late. In between it counts what drover does at rest.
+// lateNodes creates and deletes Machines whose Nodes register late. In between it counts what drover does at rest.
 func (r *rig) lateNodes() {
 	r.begin(lateJoin)
 	r.report("create", *few, r.create(*few, 1, false))
@@ -105,7 +105,7 @@ func (r *rig) lateNodes() {
 	r.exactly(0, false)
 }
 
-// roll replaces every Machine, with that many more than wanted at a time.
+// roll replaces every Machine, with up to surge additional Machines at the same time.
 func (r *rig) roll(n, surge int) {
 	nodes := r.begin(0)
 	r.create(n, surge, false)
@@ -124,7 +124,7 @@ func (r *rig) roll(n, surge int) {
 	r.remove()
 }
 
-// rolled reports whether n Machines of the new template run, and no others are left.
+// rolled reports whether n Machines of the new template run, and no other Machines are left.
 func (r *rig) rolled(n int) bool {
 	var d v1alpha1.MachineDeployment
 	r.must(r.client.Get(r.Context(), client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: r.name}, &d))
@@ -132,7 +132,7 @@ func (r *rig) rolled(n int) bool {
 		r.serversOf("").present == n && r.machines() == n
 }
 
-// quota counts the calls that drover makes while the quota lets it make half of the servers only.
+// quota counts the calls that drover makes while the quota allows only half of the servers.
 func (r *rig) quota() {
 	if r.limit == nil {
 		r.Log("this cloud's quota cannot be changed from here: clouds.yaml has no cloud \"admin\"")
@@ -158,7 +158,8 @@ func (r *rig) quota() {
 	r.remove()
 }
 
-// killed ends drover with SIGKILL in the middle, and looks whether its successor makes anything twice or leaves anything.
+// killed ends drover with SIGKILL in the middle, and checks that its successor creates nothing twice and leaves nothing
+// behind.
 func (r *rig) killed() {
 	n := *few
 	r.join(0)
@@ -187,7 +188,7 @@ func succeeded(calls cloudCalls) (some cloudCalls) {
 	return some
 }
 
-// begin runs drover, and has nodes join so long after their servers are ACTIVE.
+// begin runs drover, and makes nodes join with the delay late after their servers are ACTIVE.
 func (r *rig) begin(late time.Duration) *joining {
 	r.Helper()
 	nodes := r.join(late)
@@ -196,7 +197,7 @@ func (r *rig) begin(late time.Duration) *joining {
 	return nodes
 }
 
-// create makes the deployment and waits until all its Machines run.
+// create creates the deployment and waits until all its Machines run.
 func (r *rig) create(n, surge int, floating bool) span {
 	r.Helper()
 	return r.during("every Machine runs", func() {
@@ -204,7 +205,7 @@ func (r *rig) create(n, surge int, floating bool) span {
 	}, func() bool { return r.running() == n })
 }
 
-// remove takes the deployment to size 0 and waits until nothing is left.
+// remove scales the deployment to size 0 and waits until nothing is left.
 func (r *rig) remove() span {
 	r.Helper()
 	return r.during("all is gone", func() { r.resize(0) }, func() bool {
@@ -214,14 +215,14 @@ func (r *rig) remove() span {
 	})
 }
 
-// machines counts all Machines.
+// machines returns the number of Machines.
 func (r *rig) machines() int {
 	var list v1alpha1.MachineList
 	r.must(r.client.List(r.Context(), &list))
 	return len(list.Items)
 }
 
-// report prints what a span of n Machines cost.
+// report prints the cost of a span of n Machines.
 func (r *rig) report(what string, n int, s span) {
 	r.Helper()
 	r.Logf("%s: done after %.1f s; drover's requests to Kubernetes per Machine:\n%s", what, s.done.Sub(s.began).Seconds(), s.requests.table(n))

@@ -26,7 +26,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// still is a cluster in which nothing happens: its caches hold these objects, and its API server has nothing newer.
+// still is a cluster in which nothing happens: its caches hold these objects, and its API server has no changes.
 type still struct {
 	cluster.Cluster
 	objects map[reflect.Type][]client.Object
@@ -47,7 +47,7 @@ type stillCache struct {
 	objects map[reflect.Type][]client.Object
 }
 
-// GetInformer returns an informer that delivers all objects at once and nothing afterwards.
+// GetInformer returns an informer that delivers all objects immediately and nothing afterwards.
 func (c stillCache) GetInformer(_ context.Context, o client.Object, _ ...cache.InformerGetOption) (cache.Informer, error) {
 	return stillInformer{objects: c.of(o)}, nil
 }
@@ -77,7 +77,7 @@ func (nothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ .
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
-// steady returns groups in which nothing happens, with that many nodes in that many groups, and the nodes.
+// steady returns groups in which nothing happens, and their nodes.
 func steady(t testing.TB, nodes, groups int) (*nodegroup.Groups, []*corev1.Node) {
 	t.Helper()
 	s := still{objects: map[reflect.Type][]client.Object{}}
@@ -105,7 +105,7 @@ func (s still) groups(t testing.TB) *nodegroup.Groups {
 	return steady
 }
 
-// pool adds a group with that many nodes, and bounds.
+// pool adds a group with size nodes and these bounds.
 func (s still) pool(name string, size, low, high int) []*corev1.Node {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name, UID: types.UID("uid-of-" + name), ResourceVersion: "1"}

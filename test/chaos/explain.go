@@ -17,14 +17,14 @@ import (
 const (
 	// stuckAfter is how long a lasting failure may keep a goal from being reached before the harness ends the failure.
 	stuckAfter = 6 * time.Minute
-	// afterOnce is how much longer than usual a run may take in which one call fails. afterLasting is how much longer it may take
-	// after a lasting failure was ended: the longest back-off, and a margin.
+	// afterOnce is how much longer than usual a run with one failing call may take. afterLasting is how much longer a
+	// run may take after a lasting failure was ended: the longest back-off, and a margin.
 	afterOnce    = 3 * time.Minute
 	afterLasting = 6 * time.Minute
 )
 
-// healStuck ends a lasting failure that has kept a goal from being reached for stuckAfter since start. It returns an error when
-// no condition and no Event explains the cause.
+// healStuck ends a lasting failure that has kept a goal from being reached for stuckAfter since start. It returns an
+// error when no condition or Event explains the cause.
 func (h *harness) healStuck(start time.Time) error {
 	failing := h.run.Failing
 	if failing == nil || !failing.How.Lasting || h.forced {
@@ -38,7 +38,7 @@ func (h *harness) healStuck(start time.Time) error {
 	return h.checkExplained(failing.How.Cause)
 }
 
-// timeLimit returns how long the run may take; 0 means without a limit.
+// timeLimit returns how long the run may take. 0 means no limit.
 func (h *harness) timeLimit() time.Duration {
 	switch {
 	case h.run.Usual == 0:
@@ -63,7 +63,7 @@ func (h *harness) extraTime() time.Duration {
 	return h.run.DisturbedWatch.How.Rest
 }
 
-// settleTime returns how long after the last change every watch has delivered it.
+// settleTime returns the delay after which every watch has delivered the last change.
 func (h *harness) settleTime() time.Duration {
 	if h.run.DisturbedWatch == nil {
 		return 0
@@ -74,8 +74,9 @@ func (h *harness) settleTime() time.Duration {
 // operation matches the words by which conditions and Events of drover name the operation that failed.
 var operation = regexp.MustCompile(`\b(creating|deleting|looking up|listing|signing in|reading|asking|adopting|evictions|are being deleted)\b`)
 
-// checkExplained returns an error unless a condition or an Event names the failing operation and matches cause. It returns nil while
-// every Machine runs: then no Machine waits for the cloud, and only the metrics show the failure.
+// checkExplained returns an error unless a condition or an Event names the failing operation and matches cause. It
+// returns nil while every Machine runs, because then no Machine waits for the cloud, and only the metrics show the
+// failure.
 func (h *harness) checkExplained(cause string) error {
 	if cause == "" {
 		return nil

@@ -24,15 +24,16 @@ const (
 	patience = time.Hour
 	// checkAnyway is how many seconds may pass without a check of the goal while nothing changes in the cluster.
 	checkAnyway = 10
-	// mostCalls is many more calls than a process needs for a scenario. A process that makes more of them is caught in a loop.
+	// mostCalls is many more calls than a process needs for a scenario. A process that makes more calls is caught in a
+	// loop.
 	mostCalls = 2000
-	// staleLife is how long a stale leader goes on after another process took over.
+	// staleLife is how long a stale leader continues after another process took over.
 	staleLife = time.Minute
 	// mostStarts is how often the harness restarts a process that ended with an error.
 	mostStarts = 10
 )
 
-// harness holds the state of a run: the world, and the process that is drover now.
+// harness holds the state of a run: the world, and the process that currently is drover.
 type harness struct {
 	*world.World
 	run     Run
@@ -45,15 +46,16 @@ type harness struct {
 	failed string
 	// heldBack is true when a create call arrives at the cloud after the death of the process that sent it.
 	heldBack bool
-	// deleting is the number of calls made before the first Machine was deleted. end is when the run ended.
+	// deleting is the number of calls made before the first Machine was deleted. end is the time at which the run
+	// ended.
 	deleting   int
 	start, end time.Time
-	// healed is when a lasting failure was ended; zero if none was.
+	// healed is the time at which a lasting failure was ended, or zero if none was.
 	healed time.Time
 	// confirmed is true when an operator had to confirm the deletion of orphans.
 	confirmed bool
-	// forced is true once a Machine is deleted by force. From then on no lasting failure is ended, because a forced deletion must
-	// not wait for that.
+	// forced is true once a Machine is deleted by force. From then on the harness ends no lasting failure, because a
+	// forced deletion must not wait for the end of a failure.
 	forced bool
 }
 
@@ -69,8 +71,8 @@ func (h *harness) running(n int) error {
 	return nil
 }
 
-// ended waits until no Machine is left. It then checks that nothing is left of them, and that between made and made+spare servers
-// were created.
+// ended waits until no Machine is left. It then checks that no resources of Machines are left, and that between made
+// and made+spare servers were created.
 func (h *harness) ended(made, spare int) error {
 	var since time.Time
 	err := h.until("no Machine is left", func() (bool, error) {
@@ -164,8 +166,8 @@ func (h *harness) recordCalls() {
 	}
 }
 
-// replace stops a dead process and starts a new one after a while in which no process runs. A stale leader keeps running beside
-// the new process for staleLife.
+// replace stops a dead process, and starts a new one after a while in which no process runs. A stale leader keeps
+// running in parallel with the new process for staleLife.
 func (h *harness) replace() {
 	h.crashes++
 	h.recordCalls()

@@ -29,8 +29,8 @@ func execute(t *testing.T, r chaos.Run) (out chaos.Outcome, err error) {
 	return out, err
 }
 
-// tries is how often a run is repeated until it equals an earlier one. Nearly every run is the same each time; only the order of
-// two goroutines of the process that become ready in the same instant is left to chance.
+// tries is how often a run is repeated until it equals an earlier one. Nearly every run is the same each time. Only the
+// order of two goroutines of the process that become ready in the same instant is random.
 const tries = 6
 
 // points returns all fault points of a process that makes these calls: before and after each.
@@ -44,8 +44,8 @@ func points(calls []process.Point) []process.Point {
 	return out
 }
 
-// cleanRun returns the outcome of a run without a fault. It fails unless two runs are equal, because the fault points of a run
-// that cannot be repeated would never be reached.
+// cleanRun returns the outcome of a run without a fault. It fails unless two runs are equal, because the fault points
+// of a run that cannot be repeated would never be reached.
 func cleanRun(t *testing.T, r chaos.Run) chaos.Outcome {
 	t.Helper()
 	seen := map[string]bool{}

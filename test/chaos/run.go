@@ -17,16 +17,16 @@ type Run struct {
 	Catalog  *memory.Catalog
 	Scenario Scenario
 	Seed     uint64
-	// Crash is the fault point at which the first process dies; nil if there is none.
+	// Crash is the fault point at which the first process dies. Nil means that there is none.
 	Crash *process.Point
-	// Failing makes calls fail while the process goes on; nil if none fails.
+	// Failing makes calls fail while the process continues. Nil means that no call fails.
 	Failing *process.Failing
-	// DisturbedWatch disturbs drover's watches; nil if none is disturbed.
+	// DisturbedWatch disturbs drover's watches. Nil means that no watch is disturbed.
 	DisturbedWatch *world.DisturbedWatch
-	// Usual is how long the run takes without a fault; 0 if unknown. With Failing or DisturbedWatch, a run that takes much longer is an
-	// error.
+	// Usual is how long the run takes without a fault, or 0 if unknown. With Failing or DisturbedWatch, a run that
+	// takes much longer is an error.
 	Usual time.Duration
-	// Again is the number of calls after which the second process dies too; 0 means never.
+	// Again is the number of calls after which the second process dies, too. 0 means never.
 	Again int
 }
 
@@ -38,8 +38,8 @@ type Outcome struct {
 	Crashed bool
 	// Took is how long the run took, in virtual time.
 	Took time.Duration
-	// Steps holds the changes of objects since the start of the first process. Watched holds the plural names of the kinds that
-	// it watched.
+	// Steps holds the changes of objects since the start of the first process. Watched holds the plural names of the
+	// kinds that the first process watched.
 	Steps   []world.Step
 	Watched []string
 	// DisturbanceBegan is true when the disturbance of the watches has begun.

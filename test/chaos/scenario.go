@@ -19,14 +19,16 @@ type Scenario struct {
 	everySecond func(*harness)
 	// stale makes the first process lose its lease at the fault point instead of dying.
 	stale *process.StaleLeader
-	// holdBack is how long after the crash a create call arrives before which the process dies; 0 means that it never arrives.
+	// holdBack is the delay of a create call before which the process dies: the call arrives this long after the crash.
+	// 0 means that it never arrives.
 	holdBack time.Duration
-	// slack is how much longer than usual a run with a failing call may take, for example because a lost response is waited for
-	// twice.
+	// slack is how much longer than usual a run with a failing call may take, for example because drover waits twice
+	// for a lost response.
 	slack time.Duration
-	// thinning divides the number of tested fault points, when not all are tested; 0 means the same number as in other scenarios.
+	// thinning divides the number of tested fault points when not all are tested. 0 means the same number as in other
+	// scenarios.
 	thinning int
-	// focus selects the create calls that are held back; nil selects all.
+	// focus selects the create calls that are held back. Nil selects all.
 	focus  func(process.Point) bool
 	script func(*harness) error
 }
@@ -72,7 +74,8 @@ func WatchScenarios() []Scenario {
 // OnlyDeletion reports whether only calls after the deletion of the first Machine may fail in this scenario.
 func (s Scenario) OnlyDeletion() bool { return s.world.Forced }
 
-// FocusPoints returns the fault points that the scenario is about; nil if it is about all of them.
+// FocusPoints returns the fault points that the scenario is about. It returns nil if the scenario is about all fault
+// points.
 func (s Scenario) FocusPoints(points []process.Point) []process.Point {
 	if s.holdBack == 0 {
 		return nil
@@ -82,7 +85,7 @@ func (s Scenario) FocusPoints(points []process.Point) []process.Point {
 	})
 }
 
-// Stride returns the step between tested fault points of this scenario, where n is the step of other scenarios.
+// Stride returns the step between tested fault points of this scenario. n is the step of other scenarios.
 func (s Scenario) Stride(n int) int {
 	if n == 1 || s.thinning == 0 {
 		return n

@@ -90,7 +90,8 @@ func (c crashes) one(t *testing.T, i int, p process.Point) {
 	t.Errorf("none of %d runs reached the crash point\nrepeat it with: %s", tries, repeat)
 }
 
-// again returns after how many calls the second process dies too. It does so for every third fault point; 0 means that it lives.
+// again returns the number of calls after which the second process dies, too. The second process dies for every third
+// fault point; 0 means that it lives.
 func again(seed uint64, point int) int {
 	if n := point + int(seed); n%3 == 0 {
 		return 1 + (n*7)%40

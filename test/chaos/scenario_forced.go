@@ -16,7 +16,8 @@ import (
 // forcedWithin is how long a forced deletion may take, whatever the cloud and the eviction API respond.
 const forcedWithin = 5 * time.Minute
 
-// forcedDeletion deletes a running Machine by force. It checks that an Event names everything that is left of it in the cloud.
+// forcedDeletion deletes a running Machine by force. It checks that an Event names all of the Machine's resources that
+// remain in the cloud.
 func (h *harness) forcedDeletion() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -53,7 +54,7 @@ func (h *harness) forcedDeletion() error {
 	return errors.Join(h.CheckUnrelated(), h.CheckCreates(1, 0), h.leftIsNamed(m))
 }
 
-// leftIsNamed returns an error unless Events name everything that is left of the Machine in the cloud.
+// leftIsNamed returns an error unless Events name all of the Machine's resources that remain in the cloud.
 func (h *harness) leftIsNamed(m *v1alpha1.Machine) error {
 	left := h.Ours()
 	ids := slices.Concat(left.Servers, left.Ports, left.FloatingIPs, left.Volumes)

@@ -13,8 +13,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// twoUnhealthy creates a set of three and makes two of them unhealthy: the kubelet of one stops reporting, and once that shows
-// the Node of the other reports a kernel deadlock. When both are replaced, one after the other, it deletes the set.
+// twoUnhealthy creates a set of three and makes two Machines unhealthy: the kubelet of one stops reporting, and when
+// this shows, the Node of the other reports a kernel deadlock. After both are replaced, one after the other, it deletes
+// the set.
 func (h *harness) twoUnhealthy() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -61,7 +62,7 @@ func (h *harness) isUnknown(name string) (bool, error) {
 	return err == nil && v1alpha1.NodeReady(&n).Status == corev1.ConditionUnknown, err
 }
 
-// byName returns the Machines sorted by name. Names follow from the seed.
+// byName returns the Machines sorted by name. The names depend only on the seed.
 func (h *harness) byName() ([]v1alpha1.Machine, error) {
 	machines, err := h.Machines()
 	slices.SortFunc(machines, func(a, b v1alpha1.Machine) int { return cmp.Compare(a.Name, b.Name) })

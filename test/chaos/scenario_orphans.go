@@ -60,8 +60,8 @@ func (h *harness) oneOrphan() error {
 	return h.endMachine(stays, 2, 0)
 }
 
-// lateCreate creates two Machines, while the network delays a create call for the second one. When that Machine is deleted, the
-// resource of the late call is an orphan, and the collector deletes it.
+// lateCreate creates two Machines, while the network delays a create call for the second one. When the second Machine
+// is deleted, the resource of the late call is an orphan, and the collector deletes it.
 func (h *harness) lateCreate() error {
 	stays, err := h.createMachine(world.MachineName)
 	if err != nil {
@@ -124,8 +124,8 @@ func (h *harness) endMachine(m *v1alpha1.Machine, made, spare int) error {
 	return h.ended(made, spare)
 }
 
-// collected waits until one Machine is left with its resources, and nothing of the other one, whose Node is named node. Meanwhile
-// it acts as an operator who reads the report and confirms what must be confirmed.
+// collected waits until one Machine is left with its resources, and nothing of the other one, whose Node is named node.
+// Meanwhile it acts like an operator who reads the report and confirms the deletions that need confirmation.
 func (h *harness) collected(node string) error {
 	if err := h.until("the orphans are gone", func() (bool, error) {
 		if err := h.operate(); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// serverShutDown shuts down the server of a running Machine outside of drover. It waits until drover has started the server or
-// given up; in that case it starts the server itself. Then it deletes the Machine.
+// serverShutDown shuts down the server of a running Machine outside of drover. It waits until drover has started the
+// server or given up. If drover gave up, it starts the server itself. Then it deletes the Machine.
 func (h *harness) serverShutDown() error {
 	m, err := h.NewMachine()
 	if err != nil {
@@ -56,8 +56,8 @@ func (h *harness) startEnded(server string) (bool, error) {
 	return false, nil
 }
 
-// checkStarts returns an error when the cloud has started the server more than once, or when drover asked twice although no call
-// failed.
+// checkStarts returns an error when the cloud has started the server more than once, or when drover requested the start
+// twice although no call failed.
 func (h *harness) checkStarts() error {
 	starts := 0
 	for _, call := range h.Cloud.Calls() {

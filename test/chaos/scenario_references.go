@@ -14,7 +14,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// withoutReferences is how long the objects that the Machine's spec refers to stay away.
+// withoutReferences is how long the objects that the Machine's spec refers to are missing.
 const withoutReferences = 5 * time.Minute
 
 // loseServerAnswer makes the cloud carry out the first create of a server and then cut the connection.
@@ -59,9 +59,9 @@ func (h *harness) referringMachine() (*v1alpha1.Machine, error) {
 	return m, h.Admin.Create(h.Context, m)
 }
 
-// referencesDeleted deletes a Machine together with the objects that its spec refers to once its server exists, perhaps before drover
-// knows of the server. The references come back later, because a new drover process that starts without them has no credentials
-// for the project.
+// referencesDeleted deletes a Machine together with the objects that its spec refers to. It does so once the Machine's
+// server exists, perhaps before drover knows of the server. The objects are created again later, because a new drover
+// process that starts without them has no credentials for the project.
 func (h *harness) referencesDeleted() error {
 	m, err := h.referringMachine()
 	if err != nil {

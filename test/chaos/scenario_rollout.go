@@ -118,7 +118,7 @@ func (h *harness) patchDeployment(d *v1alpha1.MachineDeployment, spec map[string
 	return nil
 }
 
-// deleteDeployment deletes a deployment, for which made servers were created in all.
+// deleteDeployment deletes a deployment. made is the number of servers that were created for the deployment in total.
 func (h *harness) deleteDeployment(d *v1alpha1.MachineDeployment, made int) error {
 	if err := h.Admin.Delete(h.Context, d); err != nil {
 		return fmt.Errorf("deleting the deployment: %w", err)

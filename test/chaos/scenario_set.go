@@ -64,7 +64,7 @@ func (h *harness) setWithFailure() error {
 
 // loseOneOfTwo deletes a server outside of drover, and waits until it is replaced.
 func (h *harness) loseOneOfTwo() error {
-	// The server is chosen by its name, because names follow from the seed and IDs do not.
+	// The server is chosen by its name, because names depend only on the seed and IDs do not.
 	lost := slices.MinFunc(h.Ours().Servers, func(a, b string) int { return cmp.Compare(h.serverName(a), h.serverName(b)) })
 	if !h.Cloud.DeleteServer(lost) {
 		return fmt.Errorf("server %s could not be deleted", lost)

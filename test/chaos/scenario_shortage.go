@@ -107,7 +107,7 @@ func (h *harness) serversFail() error {
 	if err := h.until("ten minutes have passed", func() (bool, error) { return time.Since(start) > 10*time.Minute, nil }); err != nil {
 		return err
 	}
-	// Two at once, then one more after back-offs of 30 s, 1, 2 and 4 min.
+	// Two are created together, then one more after back-offs of 30 s, 1, 2 and 4 min.
 	made := h.Cloud.CallCount("POST /servers") - before
 	err = h.Admin.Delete(h.Context, set)
 	if made > 6 {
@@ -151,7 +151,7 @@ func (h *harness) nobodyJoins() error {
 	if err := h.until("fifty minutes have passed", func() (bool, error) { return time.Since(start) > 50*time.Minute, nil }); err != nil {
 		return err
 	}
-	// Two at once; then one each time that a join deadline of 10 min has passed.
+	// Two are created together, then one each time that a join deadline of 10 min has passed.
 	made := h.Cloud.CallCount("POST /servers") - before
 	if made < 5 || made > 6 {
 		return fmt.Errorf("%d servers were created in 50 minutes, want 5 or 6", made)

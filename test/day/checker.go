@@ -19,11 +19,11 @@ import (
 // checker checks the invariants of the day at every step.
 type checker struct {
 	w *World
-	// there holds the last state of the Machines that are not being deleted. broken holds the names of those whose servers are
-	// broken for good.
+	// there holds the last state of the Machines that are not being deleted. broken holds the names of the Machines
+	// whose servers are broken for good.
 	there  map[types.UID]*v1alpha1.Machine
 	broken map[string]bool
-	// waiting holds since when each pod has been pending.
+	// waiting holds the time since which each pod has been pending.
 	waiting map[types.UID]time.Time
 	// excused holds the names of Machines and pools that the test itself has changed, so that their deletions or sizes are
 	// expected.
@@ -36,8 +36,8 @@ type checker struct {
 	made                 map[types.UID]bool
 
 	mu sync.Mutex
-	// named holds the nodes that the autoscaler has asked to delete, by name and provider ID. decreased holds the groups whose
-	// size it has decreased.
+	// named holds the nodes that the autoscaler has asked to delete, by name and provider ID. decreased holds the
+	// groups whose size the autoscaler has decreased.
 	named     map[string]bool
 	decreased map[string]int
 	rpcs      map[string]int
@@ -54,7 +54,7 @@ func newChecker(w *World) *checker {
 	}
 }
 
-// called receives each call of the autoscaler.
+// called is called for each call of the autoscaler.
 func (j *checker) called(method string, request any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -69,7 +69,7 @@ func (j *checker) called(method string, request any) {
 	}
 }
 
-// names reports whether the autoscaler has named one of these.
+// names reports whether the autoscaler has asked to delete a node with one of these names or provider IDs.
 func (j *checker) names(names ...string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -106,7 +106,7 @@ func (j *checker) machineDeleted(m *v1alpha1.Machine) {
 	j.w.log("Machine %s goes: %s", m.Name, why)
 }
 
-// mayBeDeleted returns why a Machine may be deleted; empty when there is no reason.
+// mayBeDeleted returns why a Machine may be deleted. It is empty when there is no reason.
 func (j *checker) mayBeDeleted(m *v1alpha1.Machine) string {
 	id := ptr.Deref(m.Spec.ProviderID, "none")
 	group := "MachineDeployment/" + m.Namespace + "/" + m.Labels[labelPool]
@@ -129,8 +129,8 @@ func (j *checker) mayBeDeleted(m *v1alpha1.Machine) string {
 	return ""
 }
 
-// takeDecrease reports whether the autoscaler has decreased the size of the group, which may have removed this Machine, and uses
-// that up.
+// takeDecrease reports whether the autoscaler has decreased the size of the group, which may have removed this Machine.
+// Each decrease counts for one Machine.
 func (j *checker) takeDecrease(group string) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -58,7 +58,7 @@ func (c *counts) calls() map[string]int {
 	return maps.Clone(c.kube)
 }
 
-// since returns the calls in now that are not yet in then.
+// since returns the calls that now contains and then does not.
 func since(then, now map[string]int) map[string]int {
 	more := map[string]int{}
 	for name, n := range now {

@@ -44,8 +44,8 @@ func (w *World) tokens() int {
 
 // costs is what drover has done so far.
 type costs struct {
-	// writes are those to the API server. reads and changes are calls to the cloud. machines counts the Machines that were
-	// created plus those that were deleted.
+	// writes are calls to the API server. reads and changes are calls to the cloud. machines is the number of Machines
+	// that were created plus the number that were deleted.
 	writes, reads, changes, machines int
 	at                               time.Duration
 }
@@ -62,8 +62,9 @@ func (w *World) costs() costs {
 	return c
 }
 
-// The limits of what an event may cost: writes to the API server for each Machine that is created or deleted, changes in the
-// cloud for each, both for the event itself and for ten Machines that were being created when it began, and reads in a minute.
+// The limits of what an event may cost. The writes to the API server are per created or deleted Machine. So are the
+// changes in the cloud, with an allowance for the event itself and for ten Machines that were being created when it
+// began. The reads are per minute.
 const (
 	writesOfAMachine, writesOfAnEvent   = 16, 120
 	changesOfAMachine, changesOfAnEvent = 3, 32

@@ -32,7 +32,7 @@ type guest struct {
 	server sim.Server
 	// stop ends the guest with its server.
 	stop context.CancelFunc
-	// silentUntil is when its kubelet reports again. dead means that it never does.
+	// silentUntil is the time at which the kubelet reports again. dead means that it never does.
 	silentUntil time.Time
 	dead        bool
 }

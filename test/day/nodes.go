@@ -19,7 +19,7 @@ const (
 	tolerance    = 5 * time.Minute
 )
 
-// nodeHealth holds when the kubelet of a Node last reported, and since when the Node is not Ready.
+// nodeHealth holds the time of a Node's last report, and the time since which the Node has not been Ready.
 type nodeHealth struct {
 	reported, unready time.Time
 }
@@ -34,7 +34,7 @@ func (w *World) guestOf(n *corev1.Node) *guest {
 // serverOf returns the ID of the server of a Node.
 func serverOf(n *corev1.Node) string { return n.Spec.ProviderID[len("openstack:///"):] }
 
-// healthOf returns the health of a Node, after its kubelet has reported if it works.
+// healthOf returns the health of a Node. If the Node's kubelet works, it reports first.
 func (w *World) healthOf(n *corev1.Node) *nodeHealth {
 	h := w.nodes[n.Name]
 	if h == nil {
@@ -47,8 +47,8 @@ func (w *World) healthOf(n *corev1.Node) *nodeHealth {
 	return h
 }
 
-// noteSilence moves the times of all Nodes by a step while the API server is down, so that no Node becomes Unknown because of
-// that.
+// noteSilence moves the times of all Nodes forward by one step while the API server is down, so that the outage makes
+// no Node Unknown.
 func (w *World) noteSilence() {
 	for _, h := range w.nodes {
 		h.reported = h.reported.Add(step)

@@ -18,7 +18,7 @@ import (
 // podCPU is what a pod requests, in thousandths of a CPU. Two pods fit on a Node.
 const podCPU = 1500
 
-// load is the number of pods from an hour of the day on. Two fit on a Node.
+// load is the number of pods, by the hour of the day at which it begins. Two pods fit on a Node.
 var load = []struct{ hour, pods int }{{0, 6}, {6, 12}, {7, 18}, {8, 26}, {10, 32}, {12, 24}, {14, 32}, {17, 22}, {19, 30}, {20, 16}, {22, 6}, {24, 4}}
 
 // wanted returns the number of pods wanted now.
@@ -73,7 +73,7 @@ func takesPods(n *corev1.Node) bool {
 	return !closed && !n.Spec.Unschedulable && v1alpha1.NodeReady(n).Status == corev1.ConditionTrue
 }
 
-// count creates missing pods and deletes those that are too many, pending ones first. It returns the pods.
+// count creates missing pods and deletes excess pods, pending ones first. It returns the pods.
 func (w *World) count(pods []corev1.Pod) []corev1.Pod {
 	var have []*corev1.Pod
 	for i := range pods {

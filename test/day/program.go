@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Connections are what a drover is given in the place of the network.
+// Connections are what a drover is given instead of the network.
 type Connections struct {
 	// Kube is the connection to the API server.
 	Kube *rest.Config
@@ -162,7 +162,7 @@ func (t toDrover) Invoke(ctx context.Context, method string, args, reply any, op
 	return program.Groups.Invoke(ctx, method, args, reply, opts...)
 }
 
-// NewStream returns an error, because the protocol has no streams.
+// NewStream returns an error because the protocol has no streams.
 func (toDrover) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
 	return nil, status.Error(codes.Unimplemented, "No streams")
 }

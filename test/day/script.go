@@ -95,7 +95,8 @@ func (w *World) serverGone(g *guest) bool {
 	return !there
 }
 
-// kubeletDies breaks a server for good. It must be replaced within the health timeout and the time that a Machine takes.
+// kubeletDies breaks a server for good. drover must replace it within the health timeout plus the time that a Machine
+// takes.
 func (w *World) kubeletDies() {
 	g := w.guestsIn("")[0]
 	w.patiently(func() {
@@ -111,7 +112,7 @@ func (w *World) breaks(g *guest) {
 	w.checker.broken[g.server.Name] = true
 }
 
-// patiently calls happen, during which pods may be pending for as long as an unreachable Node keeps them.
+// patiently calls happen, and meanwhile lets pods be pending for as long as they stay bound to an unreachable Node.
 func (w *World) patiently(happen func()) {
 	w.checker.patience = time.Hour
 	happen()
@@ -162,7 +163,8 @@ func (w *World) hostFails() {
 	})
 }
 
-// finalizersOff deletes a Machine and removes its finalizers. Its server, port, floating IP and Node must be collected.
+// finalizersOff deletes a Machine and removes its finalizers. drover must collect the Machine's server, port, floating
+// IP and Node.
 func (w *World) finalizersOff() {
 	g := w.guestsIn("")[0]
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: g.server.Name}}
@@ -212,8 +214,8 @@ func (w *World) droverKilled() {
 	})
 }
 
-// zoneOut makes all kubelets of the zone with the most servers stop reporting for 40 minutes. No Machine may be replaced because
-// of that.
+// zoneOut makes all kubelets of the zone with the most servers stop reporting for 40 minutes. drover must not replace a
+// Machine because of that.
 func (w *World) zoneOut() {
 	zone := ""
 	var in []*guest

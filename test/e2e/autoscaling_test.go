@@ -28,12 +28,12 @@ import (
 
 const (
 	rolling = "rolling"
-	// settles is how long a change of the size may be under way between what is seen of the group and of the cloud.
+	// settles is how long the view of the group and the view of the cloud may differ while its size changes.
 	settles = 5 * time.Second
 )
 
-// TestARolloutWhileTheAutoscalerScales rolls a group while the autoscaler scales it up, then down, and watches all the
-// while.
+// TestARolloutWhileTheAutoscalerScales rolls a group while the autoscaler scales it up, then down, and watches the
+// group throughout.
 func TestARolloutWhileTheAutoscalerScales(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, Scaling: autoscaler.Options{
@@ -76,7 +76,7 @@ func rolloutWhileScaled(t *testing.T, s *sandbox.Sandbox) {
 	w.judge(t)
 }
 
-// nothingIsLeft deletes the deployment and waits until neither cluster nor cloud have anything of it.
+// nothingIsLeft deletes the deployment and waits until neither the cluster nor the cloud holds anything of it.
 func nothingIsLeft(t *testing.T, s *sandbox.Sandbox) {
 	if err := s.Client.Delete(t.Context(), deployment()); err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func nothingIsLeft(t *testing.T, s *sandbox.Sandbox) {
 	})
 }
 
-// plansAreServed reads the plans of the rollout from the running program, and makes them again.
+// plansAreServed reads the plans of the rollout from the running drover, and computes them again.
 func plansAreServed(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
 	url := "http://" + s.MetricsAddress() + "/plans?group=MachineDeployment/" + metav1.NamespaceSystem + "/" + rolling
@@ -124,7 +124,7 @@ func plansAreServed(t *testing.T, s *sandbox.Sandbox) {
 	}
 }
 
-// load makes pods of which no two fit on one node, or changes their number.
+// load creates pods of which no two fit on one node, or changes their number.
 func load(t *testing.T, s *sandbox.Sandbox, pods int32) {
 	t.Helper()
 	labels := map[string]string{"app": "load"}
@@ -152,22 +152,22 @@ func deployment() *v1alpha1.MachineDeployment {
 	return &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: rolling, Namespace: metav1.NamespaceSystem}}
 }
 
-// look is the group as it was seen once.
+// look is one observation of the group.
 type look struct {
 	at                                                      time.Time
 	replicas, living, available, updated, removed, inFlight int
 	servers                                                 int
-	// going are available Machines that nothing named and that are being deleted.
+	// going holds the available Machines that are being deleted although nothing named them.
 	going map[string]bool
 }
 
-// watcher looks at the group again and again, and notes what must not be.
+// watcher observes the group repeatedly, and notes violations of the rules.
 type watcher struct {
 	s *sandbox.Sandbox
 
 	mu    sync.Mutex
 	looks []look
-	// named are Machines that a removal named; gone those that were there and are not any more, with their template.
+	// named are the Machines that a removal named. there are the Machines that the last look saw.
 	named, there map[string]bool
 	updated      map[string]bool
 	usable       map[string]bool
@@ -261,8 +261,8 @@ func (w *watcher) count(l *look, m *v1alpha1.Machine) {
 	}
 }
 
-// note holds a look to the rules, with some slack for sizes that change while it looks: the floor to the smallest and the
-// ceiling to the largest size of the last seconds.
+// note checks a look against the rules. Sizes may change while it looks, so it compares the floor with the smallest and
+// the ceiling with the largest size of the last seconds.
 func (w *watcher) note(now look) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,7 +288,7 @@ func (w *watcher) note(now look) {
 	}
 }
 
-// until waits for a look that is as wanted.
+// until waits for a look for which reached returns true.
 func (w *watcher) until(what string, reached func(look) bool) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		w.mu.Lock()
@@ -303,7 +303,7 @@ func (w *watcher) until(what string, reached func(look) bool) func(context.Conte
 	}
 }
 
-// judge says what was wrong, and which Machines went or stayed that should not.
+// judge reports the violations, and which Machines were deleted or stayed although they should not.
 func (w *watcher) judge(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()

@@ -56,7 +56,7 @@ func containsAll(text string, parts []string) bool {
 	return !slices.ContainsFunc(parts, func(part string) bool { return !strings.Contains(text, part) })
 }
 
-// deploymentSays tells what is missing until the deployment's condition says it.
+// deploymentSays returns what is missing until the deployment has the expected condition.
 func (b badGroup) deploymentSays(ctx context.Context, s *sandbox.Sandbox) (string, error) {
 	var d v1alpha1.MachineDeployment
 	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: b.name}, &d); err != nil {
@@ -70,7 +70,8 @@ func (b badGroup) deploymentSays(ctx context.Context, s *sandbox.Sandbox) (strin
 	return fmt.Sprintf("condition %s False for %s that says %q; there is %+v", b.condition, b.reason, b.says, d.Status.Conditions), nil
 }
 
-// machineSays tells what is missing until the group's Machine, and an Event about it, say it.
+// machineSays returns what is missing until the group's Machine has the expected condition and there is an Event about
+// it.
 func (b badGroup) machineSays(ctx context.Context, s *sandbox.Sandbox) (string, error) {
 	var machines v1alpha1.MachineList
 	if err := s.Client.List(ctx, &machines, client.MatchingLabels{"group": b.name}); err != nil {
@@ -178,7 +179,7 @@ func listsGroups(t *testing.T, s *sandbox.Sandbox) {
 	}
 }
 
-// goodGroupWorks: a pod for an empty group gets its node.
+// goodGroupWorks checks that a pod for an empty group gets its node.
 func goodGroupWorks(t *testing.T, s *sandbox.Sandbox, d *scenario.Demo) {
 	good := badGroup{name: goodGroup, old: `min-size: "1"`, new: `min-size: "0"`, replicas: "0"}
 	manifest := strings.Replace(good.manifest(t, d), "providerSpec:", "metadata:\n        labels:\n          pool: good\n      providerSpec:", 1)
@@ -199,9 +200,9 @@ func goodGroupWorks(t *testing.T, s *sandbox.Sandbox, d *scenario.Demo) {
 	})
 }
 
-// deleteAll deletes every group, and its sets and Machines at once: the garbage collector looks for new kinds only every
-// 30 s. The Machine whose credentials are refused waits for better ones until it is let go by
-// force, as the cloud cannot be asked.
+// deleteAll deletes every group together with its sets and Machines. It does not rely on the garbage collector, which
+// discovers new kinds only every 30 s. The Machine with the refused credentials would wait for better ones, because
+// drover cannot query the cloud, so its deletion is forced.
 func deleteAll(t *testing.T, s *sandbox.Sandbox) {
 	kubectl := func(args ...string) {
 		t.Helper()

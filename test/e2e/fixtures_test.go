@@ -26,26 +26,26 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// otherClouds begins the names of the fixtures for other clouds.
+// otherClouds is the prefix of the names of the fixtures for other clouds.
 const otherClouds = "other-"
 
-// bootstrapRole is the ClusterRole that lets a holder of a bootstrap token ask for a kubelet's certificate.
+// bootstrapRole is the ClusterRole that lets a holder of a bootstrap token request a kubelet's certificate.
 const bootstrapRole = "system:node-bootstrapper"
 
-// takenOver is a fixture in the sandbox.
+// takenOver is a fixture that is created in the sandbox.
 type takenOver struct {
 	file string
-	// variant is in the object's name: who writes the user data, or the operating system.
+	// variant is a part of the object's name: the writer of the user data, or the operating system.
 	variant string
 	values  fixtures.Values
-	// managed: the user data is operating-system-manager's.
+	// managed reports whether operating-system-manager writes the user data.
 	managed bool
 	object  *unstructured.Unstructured
 }
 
 func (f *takenOver) name() string { return f.file + "-" + f.variant }
 
-// variants returns the ways in which a fixture is tried.
+// variants returns the variants in which a fixture is tested.
 func variants(file string) []*takenOver {
 	var values fixtures.Values
 	if file == "machine-controller-networks" {
@@ -91,7 +91,7 @@ func TestObjectsOfOtherClustersBecomeNodes(t *testing.T) {
 	for _, file := range names {
 		all = append(all, variants(file)...)
 	}
-	// Everything is created before anything is waited for, so that all servers boot side by side.
+	// Create everything before waiting for anything, so that all servers boot in parallel.
 	for _, f := range all {
 		w.create(t, f)
 	}
@@ -107,7 +107,8 @@ func TestObjectsOfOtherClustersBecomeNodes(t *testing.T) {
 	}
 }
 
-// permit binds the roles that the documentation names: drover may read what the fixtures refer to, and a token of that program may ask for a certificate.
+// permit creates the bindings that the documentation names: drover may read what the fixtures refer to, and a token of
+// operating-system-manager may request a certificate.
 func (w *foreign) permit(t *testing.T) {
 	t.Helper()
 	namespace, _ := fixtures.ManagerSecrets(&unstructured.Unstructured{Object: map[string]any{}}, w.join)
@@ -129,7 +130,7 @@ func (w *foreign) permit(t *testing.T) {
 	}
 }
 
-// create stores a fixture as kubectl does: unknown fields are refused.
+// create stores a fixture as kubectl does, with unknown fields refused.
 func (w *foreign) create(t *testing.T, f *takenOver) {
 	t.Helper()
 	values := fixtures.ValuesOf(w.s.Cloud, w.join.Kubelet)
@@ -160,7 +161,7 @@ func (w *foreign) create(t *testing.T, f *takenOver) {
 	}
 }
 
-// machine returns the one Machine of a fixture, or what is missing.
+// machine returns the only Machine of a fixture, or what is missing.
 func (w *foreign) machine(ctx context.Context, f *takenOver) (m v1alpha1.Machine, missing string, err error) {
 	var list v1alpha1.MachineList
 	if err := w.s.Client.List(ctx, &list, client.InNamespace(f.object.GetNamespace())); err != nil {
@@ -175,7 +176,7 @@ func (w *foreign) machine(ctx context.Context, f *takenOver) (m v1alpha1.Machine
 	return own[0], "", nil
 }
 
-// createPod creates a pod that runs on the node of a fixture's Machine only. It tolerates the fixtures' own taint.
+// createPod creates a pod that runs only on the node of a fixture's Machine. It tolerates the fixtures' own taint.
 func (w *foreign) createPod(t *testing.T, f *takenOver) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) (string, error) {
@@ -237,12 +238,12 @@ func (w *foreign) server(m *v1alpha1.Machine) openstack.Server {
 	return server
 }
 
-// managedUserData returns what operating-system-manager has a server of a fixture boot with.
+// managedUserData returns the user data that operating-system-manager gives to a fixture's server.
 func (w *foreign) managedUserData(f *takenOver, server string) string {
 	return strings.ReplaceAll(fixtures.ManagedUserData(f.object, w.join), "<MACHINE_NAME>", server)
 }
 
-// isRefused waits until the Machine says that its cloud is not supported. By then nobody has made a server for it.
+// isRefused waits until the Machine says that its cloud is not supported, and checks that no server was created for it.
 func (w *foreign) isRefused(t *testing.T, f *takenOver) {
 	says := "cloudProvider " + strings.TrimPrefix(f.file, otherClouds) + " is not supported by drover; supported: openstack"
 	eventually(t, func(ctx context.Context) (string, error) {

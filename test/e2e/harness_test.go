@@ -19,22 +19,25 @@ const (
 	pollEvery = 100 * time.Millisecond
 )
 
-// badGroup is a node group that cannot work, and what must be said about it.
+// badGroup is a node group that cannot work, and the conditions that must report it.
 type badGroup struct {
 	name string
-	// change makes the scenario's manifest bad, by replacing one text with another.
+	// The first occurrence of old in the scenario's manifest is replaced with new, which makes it
+	// bad.
 	old, new string
 	replicas string
-	// condition of that type, on the deployment, is False with that reason, and names what is wrong.
+	// The deployment's condition of this type must be False with this reason, and its message must
+	// name the error.
 	condition, reason string
 	says              []string
-	// onMachine: the group's Machine says it as well, and a warning Event about it.
+	// onMachine reports whether the group's Machine must have the condition too, with a warning
+	// Event.
 	onMachine bool
-	// listed: it is a node group all the same.
+	// listed reports whether drover must list the node group nevertheless.
 	listed bool
 }
 
-// manifest is the scenario's, under another name, with one thing wrong.
+// manifest is the scenario's manifest under another name, with one error.
 func (b badGroup) manifest(t *testing.T, d *scenario.Demo) string {
 	t.Helper()
 	raw, err := scenario.Manifest(d.Group)
@@ -62,7 +65,7 @@ func apply(t *testing.T, s *sandbox.Sandbox, name, manifest string) {
 	}
 }
 
-// eventually waits until look finds nothing missing any more.
+// eventually waits until look reports nothing missing.
 func eventually(t *testing.T, look func(ctx context.Context) (missing string, err error)) {
 	t.Helper()
 	missing := ""

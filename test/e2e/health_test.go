@@ -20,7 +20,8 @@ import (
 
 const ailing = "ailing"
 
-// TestUnhealthyNodes deletes a Node object, whose kubelet runs on and does not register again, and asks for a replacement.
+// TestUnhealthyNodes deletes a Node object, and expects a replacement. The Node's kubelet runs on and does not register
+// again.
 func TestUnhealthyNodes(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, NoAutoscaler: true, DroverFlags: []string{"--health-timeout=15s"}})
@@ -60,7 +61,7 @@ func TestUnhealthyNodes(t *testing.T) {
 	})
 }
 
-// deleteNode deletes one of the Nodes, and returns its name.
+// deleteNode deletes one of the Nodes and returns its name.
 func deleteNode(t *testing.T, s *sandbox.Sandbox) string {
 	t.Helper()
 	var nodes corev1.NodeList
@@ -90,7 +91,7 @@ func shownUnhealthy(s *sandbox.Sandbox, name string) func(context.Context) (stri
 	}
 }
 
-// gone waits until neither the Machine nor its Node nor its server is there.
+// gone waits until the Machine, its Node and its server are deleted.
 func gone(s *sandbox.Sandbox, name string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		for _, o := range []client.Object{&v1alpha1.Machine{}, &corev1.Node{}} {

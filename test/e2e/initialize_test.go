@@ -23,12 +23,12 @@ import (
 
 const (
 	slow = "slow"
-	// standstill is how long a rollout is watched while the cloud-controller-manager is dead.
+	// standstill is how long the test watches a rollout while the cloud-controller-manager is stopped.
 	standstill = 5 * time.Second
 )
 
 // TestRolloutsWhileNodesAreInitializedLate rolls two nodes with a surge of 1 and none unavailable: first while the
-// cloud-controller-manager is slow, then while it is dead.
+// cloud-controller-manager is slow, then while it is stopped.
 func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, NoAutoscaler: true, CloudControllerInterval: 4 * time.Second})
@@ -72,13 +72,13 @@ func patchTemplate(t *testing.T, s *sandbox.Sandbox, fields string) {
 	}
 }
 
-// roll changes the template: its nodes get that value of the label roll.
+// roll changes the template, so that its nodes get this value of the label roll.
 func roll(t *testing.T, s *sandbox.Sandbox, value string) {
 	t.Helper()
 	patchTemplate(t, s, fmt.Sprintf(`"spec":{"metadata":{"labels":{"roll":%q}}}`, value))
 }
 
-// takingPods waits until there are exactly so many nodes, all of them of that template and taking pods.
+// takingPods waits until there are exactly want nodes, all from the template with this value and all taking pods.
 func takingPods(s *sandbox.Sandbox, want int, value string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList
@@ -98,7 +98,8 @@ func takingPods(s *sandbox.Sandbox, want int, value string) func(context.Context
 	}
 }
 
-// startingNode waits until one Machine of three says that it waits for the cloud-controller-manager, and is not Running.
+// startingNode waits until one of three Machines says that it waits for the cloud-controller-manager, and is not
+// Running.
 func startingNode(s *sandbox.Sandbox) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var machines v1alpha1.MachineList
@@ -118,7 +119,7 @@ func startingNode(s *sandbox.Sandbox) func(context.Context) (string, error) {
 	}
 }
 
-// standsStill fails when a Machine comes or goes within the time standstill.
+// standsStill fails when a Machine is created or deleted within the time standstill.
 func standsStill(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
 	before, began := machinesOf(t, s), time.Now()
@@ -133,7 +134,7 @@ func standsStill(t *testing.T, s *sandbox.Sandbox) {
 	})
 }
 
-// machinesOf describes which Machines there are, and which of them are being deleted.
+// machinesOf lists the Machines, and says which of them are being deleted.
 func machinesOf(t *testing.T, s *sandbox.Sandbox) string {
 	t.Helper()
 	var machines v1alpha1.MachineList
@@ -156,7 +157,7 @@ func watchUsable(t *testing.T, s *sandbox.Sandbox) *sandbox.UsableNodes {
 	return usable
 }
 
-// neverFewer fails when there was a count of fewer nodes that take pods.
+// neverFewer fails when fewer than want nodes took pods at any count.
 func neverFewer(t *testing.T, usable *sandbox.UsableNodes, want int) {
 	t.Helper()
 	if fewest, looks := usable.Fewest(); fewest < want || looks == 0 {

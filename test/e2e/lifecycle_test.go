@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// onlyMember waits until the group has one Machine with a usable node, and no other server than that one's.
+// onlyMember waits until the group has one Machine with a usable node, and no server other than that
+// Machine's.
 func onlyMember(t *testing.T, s *sandbox.Sandbox, group string) (machine v1alpha1.Machine, server openstack.Server) {
 	t.Helper()
 	eventually(t, func(ctx context.Context) (string, error) {
@@ -99,7 +100,8 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 	t.Run("a server that is deleted in the cloud is replaced, and its Node and ports go", func(t *testing.T) {
 		_, server := onlyMember(t, s, flatcar.name)
 		s.Cloud.DeleteServer(server.ID)
-		// At rest the cloud is looked at once a minute, and far more often while something is being made.
+		// At rest drover lists the cloud's resources once a minute, and far more often while it creates
+		// something.
 		third := badGroup{name: "third", replicas: "1"}
 		apply(t, s, third.name, third.manifest(t, d))
 		eventually(t, func(ctx context.Context) (string, error) {

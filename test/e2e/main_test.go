@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// drover is the binary under test, built once.
+// drover is the path of the binary under test, which is built once.
 var drover string
 
 func TestMain(m *testing.M) {
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func built(m *testing.M) int {
-	// One that an interrupted run left is removed by the next.
+	// The next run removes a folder that an interrupted run left.
 	dir, release, err := kube.OwnFolder("", "drover-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

@@ -34,7 +34,7 @@ func (h herd) scale(to int) {
 	h.usable(to)
 }
 
-// serverIDs returns the IDs of all servers, in order.
+// serverIDs returns the sorted IDs of all servers.
 func (h herd) serverIDs() (out []string) {
 	for _, s := range h.s.Cloud.Servers() {
 		out = append(out, s.ID)
@@ -43,10 +43,10 @@ func (h herd) serverIDs() (out []string) {
 	return out
 }
 
-// calls counts the servers that were ordered, and the deletions of all kinds that the cloud was asked for.
+// calls returns the number of requests to create a server, and the number of requests to delete anything.
 func (h herd) calls() (made, deleted int) { return h.s.Cloud.CallCount("POST /servers"), h.deletes() }
 
-// uncalled fails the test when servers were made or anything was deleted since.
+// uncalled fails the test when a server was created or anything was deleted since calls returned made and deleted.
 func (h herd) uncalled(made, deleted int) {
 	h.Helper()
 	if m, d := h.calls(); m != made || d != deleted {
@@ -54,7 +54,7 @@ func (h herd) uncalled(made, deleted int) {
 	}
 }
 
-// hold stops what looks at the cluster, and returns what starts it again.
+// hold stops everything that watches the cluster, and returns a function that starts it again.
 func (h herd) hold() (goOn func()) {
 	h.Helper()
 	h.s.StopDrover(0)
@@ -67,7 +67,7 @@ func (h herd) hold() (goOn func()) {
 	}
 }
 
-// writes makes a file in the folder of the shell.
+// writes creates a file in the folder of the shell.
 func (h herd) writes(name, text string) {
 	h.Helper()
 	if err := os.WriteFile(filepath.Join(h.shell.Dir, name), []byte(text), 0o600); err != nil {
@@ -75,7 +75,8 @@ func (h herd) writes(name, text string) {
 	}
 }
 
-// mounts writes the clouds.yaml of the Secret to where drover reads it, as a kubelet does with the volume of a pod.
+// mounts writes the clouds.yaml of the Secret to the path where drover reads it, as a kubelet does with the volume of a
+// pod.
 func (h herd) mounts() {
 	h.Helper()
 	raw, err := base64.StdEncoding.DecodeString(h.kubectl("-n", sandbox.Namespace, "get", "secret", "drover-cloud", "-o", `jsonpath={.data.clouds\.yaml}`))
@@ -102,7 +103,8 @@ func (h herd) cloudsWith(id, secret string) string {
 	return string(raw)
 }
 
-// rotates rotates drover's credentials for the cloud by the page's commands, and waits until drover says that it uses the new ones.
+// rotates rotates drover's cloud credentials with the page's commands, and waits until drover says that it uses the new
+// ones.
 func (h herd) rotates(clouds string) {
 	h.Helper()
 	const said = "credentials of the configured cloud have changed"
@@ -147,7 +149,7 @@ func (h herd) owned() {
 	})
 }
 
-// comesBack starts drover, and waits until so many Machines have their old servers and nodes under new UIDs.
+// comesBack starts drover, and waits until want Machines have their old servers and nodes under new UIDs.
 func (h herd) comesBack(want int, goOn func()) {
 	h.Helper()
 	h.shell.Run(h.T, "docs/operations.md#restore-objects")
@@ -160,7 +162,8 @@ func (h herd) comesBack(want int, goOn func()) {
 	h.shell.Run(h.T, "docs/operations.md#restore-check")
 }
 
-// One cluster and its cloud through the life that docs/operations.md describes, by the commands of that page.
+// TestOperatingACluster leads one cluster and its cloud through the life that docs/operations.md describes, with the
+// commands of that page.
 func TestOperatingACluster(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t)
@@ -225,7 +228,7 @@ func (h herd) newCluster() {
 	h.stayedServers(servers)
 }
 
-// stayedServers fails the test when one of the servers is gone.
+// stayedServers fails the test when one of the servers was deleted.
 func (h herd) stayedServers(servers []string) {
 	h.Helper()
 	now := h.serverIDs()
@@ -262,7 +265,8 @@ func (h herd) removal() {
 	}
 }
 
-// Since the snapshot one Machine was deleted and two were made.
+// TestASnapshotOfEtcdIsRestored restores a snapshot of etcd. Since the snapshot one Machine was deleted and two were
+// created.
 func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t, func(o *sandbox.Options) { o.DroverFlags = []string{"--orphan-age=0", "--orphan-period=1s"} })
@@ -315,7 +319,7 @@ func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 	t.Run("until an operator takes them back", func(t *testing.T) { h.in(t).takeBack(servers) })
 }
 
-// takeBack makes a Machine for each server without one, and lets it adopt the server.
+// takeBack creates a Machine for each server without one, and lets the Machine adopt the server.
 func (h herd) takeBack(servers []string) {
 	h.Helper()
 	made, _ := h.calls()

@@ -58,7 +58,8 @@ func TestAServerThatIsShutDownByHand(t *testing.T) {
 		eventually(t, func(ctx context.Context) (string, error) {
 			return hasReason(ctx, s, machine, v1alpha1.ConditionServerReady, "ServerWontStart")
 		})
-		// A Node that is Ready may run pods whatever the cloud says of its server. From then on health may delete the Machine first.
+		// A Node that is Ready may run pods whatever the cloud says about its server. Once the Node is not Ready, the
+		// health check may delete the Machine first.
 		eventually(t, func(ctx context.Context) (string, error) {
 			var n corev1.Node
 			err := s.Client.Get(ctx, types.NamespacedName{Name: machine.ServerName()}, &n)
@@ -116,7 +117,7 @@ func isOutOfService(n *corev1.Node) bool {
 	return false
 }
 
-// hasReason says what is missing until the Machine's condition has the reason.
+// hasReason returns what is missing until the Machine's condition has the reason.
 func hasReason(ctx context.Context, s *sandbox.Sandbox, machine v1alpha1.Machine, condition, reason string) (string, error) {
 	var m v1alpha1.Machine
 	if err := s.Client.Get(ctx, client.ObjectKeyFromObject(&machine), &m); err != nil {

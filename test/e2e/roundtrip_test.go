@@ -24,7 +24,8 @@ func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 		r.balanced(3, 0)
 		r.kubectl("apply", "--server-side", "-f", manifests+"/rbac/status.yaml", "-f", manifests+"/machine-controller/status.yaml")
 		r.install()
-		// The sandbox's drover runs outside of the cluster: these pods would only delay the drains of their nodes.
+		// The sandbox's drover runs outside of the cluster: the pods of this deployment would only delay the drains of
+		// their nodes.
 		r.kubectl("-n", sandbox.Namespace, "delete", "deployment", "drover")
 		r.kubectl("-n", metav1.NamespaceSystem, "scale", "machinedeployment", r.group, "--replicas=4")
 		r.balanced(4, 0)
@@ -41,7 +42,7 @@ func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 	})
 }
 
-// forth is the way to drover.
+// forth switches from machine-controller to drover.
 func (r *roundTrip) forth() {
 	writers := r.writers()
 	was, all := r.look(), r.living()
@@ -69,8 +70,8 @@ func (r *roundTrip) forth() {
 	}
 }
 
-// back is the way to machine-controller in the middle of a scale-up and a removal, and to drover again. It returns the Machine
-// of drover's whose server machine-controller has deleted.
+// back switches to machine-controller in the middle of a scale-up and a removal, and then to drover again. It returns
+// drover's Machine whose server machine-controller has deleted.
 func (r *roundTrip) back() (deleted v1alpha1.Machine) {
 	rpc := r.dial()
 	first, theirs, ours := r.byMaker()
@@ -91,11 +92,11 @@ func (r *roundTrip) back() (deleted v1alpha1.Machine) {
 	return ours
 }
 
-// forthAgain is the way to drover when machine-controller has gone on. One port and floating IP are those of a Machine that is
-// gone; another pair drover had made for the server that machine-controller then made.
+// forthAgain switches to drover after machine-controller has gone on. One port and floating IP belong to a Machine that
+// is gone. Another port and floating IP were created by drover for a server that machine-controller then created.
 func (r *roundTrip) forthAgain() {
 	made, deleted := r.calls()
-	// The rest of the killed drover's lease is not waited for.
+	// Do not wait until the killed drover's lease expires.
 	r.kubectl("-n", sandbox.Namespace, "delete", "lease", "--all")
 	r.restarts()
 	r.takenOver()
@@ -106,8 +107,8 @@ func (r *roundTrip) forthAgain() {
 	}
 }
 
-// leaves deletes the deployment. Then a port and a floating IP are left, which have the tag of a Machine whose server
-// machine-controller has deleted.
+// leaves deletes the deployment. Afterwards a port and a floating IP remain. They have the tag of a Machine whose
+// server machine-controller has deleted.
 func (r *roundTrip) leaves(of v1alpha1.Machine) {
 	manager := r.login(machinecontroller.ManagerAccount)
 	r.runs(func(ctx context.Context) { machinecontroller.RunManager(ctx, manager, metav1.NamespaceSystem) })
@@ -126,7 +127,7 @@ func (r *roundTrip) leaves(of v1alpha1.Machine) {
 	}
 }
 
-// byMaker returns two Machines whose servers machine-controller made, and one whose server drover made.
+// byMaker returns two Machines whose servers machine-controller created, and one whose server drover created.
 func (r *roundTrip) byMaker() (first, theirs, ours v1alpha1.Machine) {
 	r.Helper()
 	var made []v1alpha1.Machine
@@ -143,8 +144,8 @@ func (r *roundTrip) byMaker() (first, theirs, ours v1alpha1.Machine) {
 	return made[0], made[1], ours
 }
 
-// midway waits until drover has begun both: it has ordered one of two servers and has made both ports, and the Machine is
-// being deleted.
+// midway waits until drover is in the middle of both the scale-up and the removal: it has requested one of two servers
+// and created both ports, and the Machine is being deleted.
 func (r *roundTrip) midway(made int, leaving v1alpha1.Machine) {
 	r.Helper()
 	eventually(r.T, func(ctx context.Context) (string, error) {

@@ -35,7 +35,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// roundTrip is a cluster that goes from machine-controller to drover and back.
+// roundTrip is a cluster that switches from machine-controller to drover and back.
 type roundTrip struct {
 	herd
 	// manifest is the deployment as it was first applied.
@@ -45,8 +45,8 @@ type roundTrip struct {
 	stopped     func()
 }
 
-// newRoundTrip starts a sandbox without drover and without its policies, and in it machine-controller with a deployment of
-// operating-system-manager's.
+// newRoundTrip starts a sandbox without drover and without its policies. In it runs machine-controller with a
+// deployment whose user data operating-system-manager writes.
 func newRoundTrip(t *testing.T) *roundTrip {
 	t.Helper()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, NoAutoscaler: true, BootTime: time.Second, Seed: fixtures.Seed})
@@ -77,14 +77,15 @@ func (r *roundTrip) must(err error) {
 	}
 }
 
-// in is the round trip inside a subtest.
+// in returns the round trip for use inside a subtest.
 func (r *roundTrip) in(t *testing.T) *roundTrip {
 	inside := *r
 	inside.herd = r.herd.in(t)
 	return &inside
 }
 
-// apply makes a deployment of three Machines with floating IPs, and what operating-system-manager makes for it.
+// apply creates a deployment of three Machines with floating IPs, and the objects that operating-system-manager creates
+// for it.
 func (r *roundTrip) apply(w *foreign) {
 	r.Helper()
 	values := fixtures.ValuesOf(r.s.Cloud, w.join.Kubelet)
@@ -114,10 +115,10 @@ func (r *roundTrip) login(account string) client.Client {
 	return c
 }
 
-// takeOver has machine-controller act until it is stopped.
+// takeOver starts machine-controller, which acts until it is stopped.
 func (r *roundTrip) takeOver() { r.stopped = r.runs(r.predecessor.Run) }
 
-// handOver stops machine-controller. By then nothing was refused to it.
+// handOver stops machine-controller, and checks that none of its requests was refused.
 func (r *roundTrip) handOver() {
 	r.Helper()
 	r.stopped()
@@ -126,7 +127,7 @@ func (r *roundTrip) handOver() {
 	}
 }
 
-// runs runs a program until the returned function is called.
+// runs runs program until the returned function is called.
 func (r *roundTrip) runs(program func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -139,8 +140,8 @@ func (r *roundTrip) runs(program func(context.Context)) (stop func()) {
 	return stop
 }
 
-// rewrites writes the deployment again and again as a client does that knows only the manifest: it drops all that has come to
-// the object since, its finalizers, other annotations and its size among that.
+// rewrites writes the deployment again and again, like a client that knows only the manifest. Each write drops
+// everything that was added to the object since, including its finalizers, other annotations and its size.
 func (r *roundTrip) rewrites(ctx context.Context, c client.Client) (writes int) {
 	ticker := time.NewTicker(3 * pollEvery)
 	defer ticker.Stop()
@@ -180,8 +181,8 @@ func (r *roundTrip) author() client.Client {
 	return r.login(name)
 }
 
-// balanced waits until there are that many usable Machines, and for each one server, one port and one floating IP. spare are
-// as many more ports and floating IPs.
+// balanced waits until there are want usable Machines, with one server, one port and one floating IP each. spare is the
+// number of additional ports, and of additional floating IPs.
 func (r *roundTrip) balanced(want, spare int) {
 	r.Helper()
 	r.usable(want)
@@ -205,7 +206,8 @@ func (r *roundTrip) balanced(want, spare int) {
 	})
 }
 
-// unmarked names a server that is no Machine's, or a Machine without finalizers; empty when there is none.
+// unmarked names a server that belongs to no Machine, or a Machine without finalizers. It is empty when there is
+// neither.
 func (r *roundTrip) unmarked(all map[types.UID]v1alpha1.Machine) string {
 	for _, server := range r.s.Cloud.Servers() {
 		m, ok := all[types.UID(server.Metadata["machine-uid"])]
@@ -219,7 +221,7 @@ func (r *roundTrip) unmarked(all map[types.UID]v1alpha1.Machine) string {
 	return ""
 }
 
-// takenOver waits until drover has marked every server, and written its ID on its Machine.
+// takenOver waits until drover has marked every server and written the server's ID on its Machine.
 func (r *roundTrip) takenOver() {
 	r.Helper()
 	eventually(r.T, func(ctx context.Context) (string, error) {
@@ -237,7 +239,7 @@ func (r *roundTrip) takenOver() {
 	})
 }
 
-// calls counts the servers that were made and those whose deletion was asked for.
+// calls returns the numbers of requests to create and to delete a server.
 func (r *roundTrip) calls() (made, deleted int) {
 	return r.s.Cloud.CallCount("POST /servers"), r.s.Cloud.CallCount("DELETE /servers/{id}")
 }
@@ -256,8 +258,8 @@ func (r *roundTrip) dial() proto.CloudProviderClient {
 
 func (r *roundTrip) id() string { return "MachineDeployment/" + metav1.NamespaceSystem + "/" + r.group }
 
-// accepted calls drover until it does not answer any more that it has changed nothing, as when others write the object all the
-// time.
+// accepted repeats call until drover no longer answers that it has changed nothing. It answers so when other programs
+// keep writing the object.
 func (r *roundTrip) accepted(call func() error) {
 	r.Helper()
 	eventually(r.T, func(context.Context) (string, error) {
@@ -269,7 +271,7 @@ func (r *roundTrip) accepted(call func() error) {
 	})
 }
 
-// remove has the autoscaler take Machines away by name.
+// remove removes Machines by name, as the autoscaler does.
 func (r *roundTrip) remove(rpc proto.CloudProviderClient, machines ...v1alpha1.Machine) {
 	r.Helper()
 	request := &proto.NodeGroupDeleteNodesRequest{Id: r.id()}
@@ -284,7 +286,7 @@ func (r *roundTrip) remove(rpc proto.CloudProviderClient, machines ...v1alpha1.M
 	})
 }
 
-// grow has the autoscaler order nodes.
+// grow requests nodes as the autoscaler does.
 func (r *roundTrip) grow(rpc proto.CloudProviderClient, delta int32) {
 	r.Helper()
 	r.accepted(func() error {
@@ -293,7 +295,7 @@ func (r *roundTrip) grow(rpc proto.CloudProviderClient, delta int32) {
 	})
 }
 
-// living returns the Machines by name, in order.
+// living returns the Machines sorted by name.
 func (r *roundTrip) living() []v1alpha1.Machine {
 	r.Helper()
 	all, err := r.machines(r.Context())
@@ -301,7 +303,8 @@ func (r *roundTrip) living() []v1alpha1.Machine {
 	return slices.SortedFunc(maps.Values(all), func(a, b v1alpha1.Machine) int { return strings.Compare(a.Name, b.Name) })
 }
 
-// writers have programs write whole deployments and sets until each is stopped, which returns how often it wrote.
+// writers starts programs that write whole deployments and sets. Each returned function stops one program and returns
+// how often it wrote.
 func (r *roundTrip) writers() map[string]func() int {
 	r.Helper()
 	out := map[string]func() int{}
@@ -330,7 +333,7 @@ func (r *roundTrip) writers() map[string]func() int {
 	return out
 }
 
-// live fails the test unless these Machines are there and are not being deleted.
+// live fails the test unless these Machines exist and are not being deleted.
 func (r *roundTrip) live(want ...v1alpha1.Machine) {
 	r.Helper()
 	now, err := r.machines(r.Context())
@@ -342,7 +345,7 @@ func (r *roundTrip) live(want ...v1alpha1.Machine) {
 	}
 }
 
-// clusterID returns the ID with which drover tags what it makes.
+// clusterID returns the ID with which drover tags the resources that it creates.
 func (r *roundTrip) clusterID() string {
 	r.Helper()
 	var system corev1.Namespace
@@ -350,7 +353,7 @@ func (r *roundTrip) clusterID() string {
 	return string(system.UID)
 }
 
-// descriptions returns the description of the port and of the floating IP that are left.
+// descriptions returns the descriptions of the port and of the floating IP that remain.
 func (r *roundTrip) descriptions() map[string]string {
 	r.Helper()
 	provider, err := gophercloudopenstack.AuthenticatedClient(r.Context(), gophercloud.AuthOptions{

@@ -10,45 +10,49 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// attacker is who makes an attempt.
+// attacker is the party that makes an attempt.
 type attacker string
 
 const (
 	// theAuthor has every right on drover's kinds in one namespace, and no other right.
 	theAuthor attacker = "author"
-	// aKubelet has the certificate of the Node of one of the author's Machines.
+	// aKubelet has the client certificate of the Node of one of the author's Machines.
 	aKubelet attacker = "kubelet"
-	// aCloud is an author with a cloud of his own, at an endpoint that the operator has allowed unless the attempt says else.
+	// aCloud is an author with a cloud of his own, at an endpoint that the operator has allowed unless the attempt says
+	// otherwise.
 	aCloud attacker = "cloud"
 )
 
-// stop is what stops an attempt.
+// stop is the barrier that stops an attempt.
 type stop string
 
 const (
-	// policies: the admission policies of drover refuse the write. Without them it is stored, and drover does not obey it.
+	// policies means that drover's admission policies refuse the write. Without the policies the write is stored, and
+	// drover does not obey it.
 	policies stop = "admission policies"
-	// rights: the API server's authorization refuses, or its NodeRestriction.
+	// rights means that the API server's authorization or its NodeRestriction plugin refuses the request.
 	rights stop = "RBAC, Node authorizer"
-	// validation: the schema of a kind, or the API server's own validation.
+	// validation means that the schema of a kind or the API server's own validation refuses the request.
 	validation stop = "validation"
-	// product: the write is stored, and drover does not obey it.
+	// product means that the write is stored, and drover does not obey it.
 	product stop = "drover"
 )
 
-// attempt is one attack. All are made twice: while the admission policies are in force, and after they were deleted.
+// attempt is one attack. Every attack is made twice: while the admission policies are in force, and after their
+// deletion.
 type attempt struct {
 	by attacker
-	// to is what the attacker is after, as the subject of docs/security.md: a verb first.
+	// to is the attacker's goal, in the words of docs/security.md; it begins with a verb.
 	to      string
 	finding string
 	stop    stop
-	// target: the attempt needs a Machine of the author's with a Node.
+	// target reports whether the attempt needs a Machine of the author's with a Node.
 	target bool
-	// slow: the cloud of its Machines does not answer, or wants to be left alone. The test does not wait for these Machines.
+	// slow reports whether the cloud of the attempt's Machines does not answer, or asks drover to wait. The test does
+	// not wait for these Machines.
 	slow bool
 	try  func(*world, attempt) error
-	// shows is a text that the conditions of the attempt's Machine must hold at the end; empty: any.
+	// shows is a text that the conditions of the attempt's Machine must contain at the end. Empty means any text.
 	shows string
 }
 
@@ -58,12 +62,13 @@ func (a attempt) key() string {
 	return fmt.Sprintf("%s-%02d", a.by, i)
 }
 
-// attempts returns all of them.
+// attempts returns all attempts.
 func attempts() []attempt {
 	return slices.Concat(machineAttempts(), groupAttempts(), reachAttempts(), specAttempts(), nodeAttempts(), certificateAttempts(), cloudAttempts(), nodeClaimAttempts(), endpointAttempts())
 }
 
-// wrong returns what is wrong with the API server's answer to an attempt; empty when it is as wanted.
+// wrong describes how the API server's answer to an attempt differs from the expected one. It is empty when the answer
+// is as expected.
 func (a attempt) wrong(err error, guarded bool) string {
 	switch {
 	case a.stop == product, a.stop == policies && !guarded:

@@ -18,22 +18,22 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// bypass lets the spec of a Machine change.
+// bypass is the annotation that allows changes of a Machine's spec.
 const bypass = `"metadata":{"annotations":{"` + v1alpha1.AnnotationBypassImmutable + `":"true"}}`
 
-// forge returns an attempt with a new Machine that is changed.
+// forge returns an attempt that creates a Machine with a changed spec or metadata.
 func forge(change func(*world, *v1alpha1.Machine)) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		return w.machine(a.key(), func(m *v1alpha1.Machine) { change(w, m) })
 	}
 }
 
-// alter returns an attempt that patches the Machine which was made for it.
+// alter returns an attempt that patches the Machine that was created for it.
 func alter(body func(*world) string) func(*world, attempt) error {
 	return func(w *world, a attempt) error { return w.patch(w.target(a), body(w)) }
 }
 
-// names has a Machine name a server.
+// names returns a change after which the Machine names a server.
 func names(server func(*world) string) func(*world, *v1alpha1.Machine) {
 	return func(w *world, m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///" + server(w)) }
 }
@@ -47,12 +47,12 @@ func serverOf(m v1alpha1.Machine) string {
 	return id[len("openstack:///"):]
 }
 
-// providerStatus has a Machine's status say something of its provider.
+// providerStatus returns a raw providerStatus for a Machine's status.
 func providerStatus(format string, args ...any) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: fmt.Appendf(nil, format, args...)}
 }
 
-// machineAttempts are about what drover believes of a Machine.
+// machineAttempts concern what drover assumes about a Machine.
 func machineAttempts() []attempt {
 	return []attempt{
 		{by: theAuthor, to: "have the control plane's server deleted: a new Machine names it in spec.providerID", finding: "F-1", stop: policies,
@@ -114,7 +114,7 @@ func machineAttempts() []attempt {
 	}
 }
 
-// groupAttempts are about what drover believes of sets and deployments.
+// groupAttempts concern what drover assumes about sets and deployments.
 func groupAttempts() []attempt {
 	removal := func(w *world, list string) string {
 		return fmt.Sprintf(`{"spec":{%q:[{"name":%q,"uid":%q}]}}`, list, w.victim.Name, w.victim.UID)
@@ -164,7 +164,7 @@ func groupAttempts() []attempt {
 	}
 }
 
-// template returns an attempt with a new deployment of one Machine whose template is changed.
+// template returns an attempt that creates a deployment of one Machine with a changed template.
 func template(change func(*world, *v1alpha1.MachineTemplateSpec)) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		d := w.base.DeepCopy()
@@ -176,7 +176,7 @@ func template(change func(*world, *v1alpha1.MachineTemplateSpec)) func(*world, a
 	}
 }
 
-// reachAttempts are about objects that the author has no right to.
+// reachAttempts concern objects that the author has no right to.
 func reachAttempts() []attempt {
 	return []attempt{
 		{by: theAuthor, to: "delete a Machine of another namespace", finding: "F-5", stop: rights,
@@ -219,7 +219,7 @@ func reachAttempts() []attempt {
 	}
 }
 
-// specAttempts are about what a spec may name.
+// specAttempts concern the objects that a spec may name.
 func specAttempts() []attempt {
 	fromSecret := func(field string) map[string]any {
 		return map[string]any{field: map[string]any{"secretKeyRef": map[string]any{"namespace": metav1.NamespaceSystem, "name": keys, "key": "password"}}}
@@ -285,7 +285,7 @@ func specAttempts() []attempt {
 	}
 }
 
-// useClass has a Machine take its provider spec from a class.
+// useClass makes a Machine take its provider spec from a class.
 func useClass(m *v1alpha1.Machine, namespace, name string) {
 	ref := v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Namespace: namespace, Name: name}}
 	m.Spec.ProviderSpec = v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{MachineClass: &ref}}

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/member"
 )
 
-// The Nodes of others, which have the names of their servers, and two objects of kube-system that attempts are after.
+// Nodes of others, named like their servers, and two objects of kube-system that attempts target.
 const (
 	controlPlane = otherPrefix + "control-plane"
 	byHand       = otherPrefix + "by-hand"
@@ -33,25 +33,28 @@ const (
 	edgeAddress = "10.9.9.9"
 	keys        = "keys"
 	victimClass = "victim-class"
-	// audit is what an administrator has put on the author's Node: a taint, and a label that no kubelet may set.
+	// audit is the key of a taint and of a label that an administrator has put on the author's Node. No kubelet may set
+	// that label.
 	audit      = "audit"
 	auditLabel = "node-restriction.kubernetes.io/" + audit
-	// audited is the name under which both are compared.
+	// audited is the name under which the taint and the label are compared.
 	audited = "what an administrator put on the author's Node"
-	// nobody is the UID of no Machine.
+	// nobody is a UID that no Machine has.
 	nobody = "11111111-0000-4000-8000-000000000001"
 )
 
-// bystanders is what belongs to others: IDs in the cloud by what they are, and how everything looked before the attempts.
+// bystanders is what belongs to others: the IDs of their resources in the cloud, and the state of everything before the
+// attempts.
 type bystanders struct {
 	session *member.Session
-	// controlPlane and byHand are the servers of Nodes. cloned is another cluster's server, orphaned one whose Machine is gone.
+	// controlPlane and byHand are the servers of Nodes. cloned is another cluster's server. orphaned is a server whose
+	// Machine is gone.
 	controlPlane, byHand, cloned, orphaned string
 	volume, port, floatingIP               string
 	was                                    map[string]string
 }
 
-// place makes what belongs to others.
+// place creates what belongs to others.
 func (w *world) place() {
 	w.Helper()
 	session, err := member.SignIn(w.Context(), w.s.Cloud, nil)
@@ -117,14 +120,14 @@ func (w *world) objectsOfOthers() []client.Object {
 	}
 }
 
-// auditOwnNode has the administrator put a taint and a label on the author's Node.
+// auditOwnNode puts a taint and a label on the author's Node, as an administrator would.
 func (w *world) auditOwnNode() {
 	w.Helper()
 	w.kubectl("taint", "node", w.node, audit+"=yes:NoSchedule")
 	w.kubectl("label", "node", w.node, auditLabel+"=yes")
 }
 
-// remember keeps how everything that belongs to others looks now.
+// remember records the current state of everything that belongs to others.
 func (b *bystanders) remember(w *world) {
 	w.Helper()
 	eventually(w.T, func(_ context.Context) (string, error) {
@@ -140,7 +143,8 @@ func (b *bystanders) remember(w *world) {
 	w.must(err)
 }
 
-// changed returns how what belongs to others differs from what it was; empty when it does not. What came later does not count.
+// changed returns how what belongs to others differs from its remembered state, or an empty text. Objects that were
+// added later are ignored.
 func (b *bystanders) changed(ctx context.Context, w *world) string {
 	now, err := b.look(ctx, w)
 	if err != nil {
@@ -150,7 +154,7 @@ func (b *bystanders) changed(ctx context.Context, w *world) string {
 	return cmp.Diff(b.was, now)
 }
 
-// look returns everything that belongs to others, as texts by name.
+// look returns the state of everything that belongs to others, as texts by name.
 func (b *bystanders) look(ctx context.Context, w *world) (map[string]string, error) {
 	out, err := b.session.Inventory(ctx)
 	if err != nil {
@@ -192,7 +196,7 @@ func (b *bystanders) lookAtNodes(ctx context.Context, w *world, out map[string]s
 		if slices.ContainsFunc(slices.Collect(maps.Values(w.made)), func(m *v1alpha1.Machine) bool { return m.Name == n.Name }) {
 			continue
 		}
-		// drover adds the host of a server as soon as it is known.
+		// drover adds the host label when it learns the host of a server.
 		delete(n.Labels, v1alpha1.LabelPhysicalHost)
 		out["Node "+n.Name] = fmt.Sprint(n.UID, n.DeletionTimestamp, n.Spec.ProviderID, n.Spec.Unschedulable, taints, n.Labels)
 	}

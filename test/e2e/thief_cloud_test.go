@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// hanging is how many clouds that never answer the author uses at a time.
+// hanging is the number of clouds without an answer that the author uses at a time.
 const hanging = 10
 
 // mallory are the attacker's own credentials for an endpoint.
@@ -27,12 +27,12 @@ func mallory(endpoint string) map[string]any {
 	}
 }
 
-// at returns an attempt with a Machine at a misbehaviour of the attacker's cloud.
+// at returns an attempt with a Machine in the attacker's cloud, which misbehaves in this way.
 func at(behaviour string) func(*world, attempt) error {
 	return forge(func(w *world, m *v1alpha1.Machine) { cloudSpec(&m.Spec, mallory(w.enemy.keystone(behaviour))) })
 }
 
-// cloudAttempts are about what a cloud answers.
+// cloudAttempts concern the answers of a cloud.
 func cloudAttempts() []attempt {
 	return []attempt{
 		{by: aCloud, to: "end drover: the catalog names a host that is not text", finding: "F-8", stop: product, try: at("unreadable")},
@@ -58,8 +58,8 @@ func cloudAttempts() []attempt {
 	}
 }
 
-// liar returns an attempt with a Machine whose server the attacker's cloud lies about. name is that of the server; empty: the
-// Machine's own.
+// liar returns an attempt with a Machine about whose server the attacker's cloud lies. name returns the name of that
+// server; an empty name means the Machine's own server.
 func liar(name func(*world) string, about func(*world) lie) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		l, server := about(w), name(w)
@@ -101,8 +101,8 @@ func nodeClaimAttempts() []attempt {
 	}
 }
 
-// addressOfAnother joins as the attacker's own Node, with the token in the user data that his cloud received, and asks for a
-// serving certificate for addresses that his cloud lists.
+// addressOfAnother joins as the attacker's own Node, with the token in the user data that his cloud received. It then
+// requests a serving certificate for addresses that his cloud lists.
 func addressOfAnother(w *world, a attempt) error {
 	own := func(*world) string { return "" }
 	if err := liar(own, func(w *world) lie { return lie{address: w.victimAddress()} })(w, a); err != nil {
@@ -135,7 +135,7 @@ func addressOfAnother(w *world, a attempt) error {
 	return w.ask(kubelet, a, serving(name, name, w.victimAddress()))
 }
 
-// endpointAttempts are about where requests and credentials go.
+// endpointAttempts concern the destinations of requests and credentials.
 func endpointAttempts() []attempt {
 	named := func(endpoint func(*world) string, changes map[string]any) func(*world, attempt) error {
 		return forge(func(w *world, m *v1alpha1.Machine) {

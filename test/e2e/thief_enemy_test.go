@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// The attacker's own user at his own cloud.
+// The credentials of the attacker's own user in his own cloud.
 const (
 	malloryUser     = "mallory"
 	malloryPassword = "mallory-secret"
@@ -28,41 +28,41 @@ const (
 const (
 	// hugeBody is the size of an answer that no client should read to its end, in bytes.
 	hugeBody = 3 << 29
-	// keptRequest bounds how much of a request is kept for the judgement, in bytes.
+	// keptRequest is the maximum number of bytes of a request that are kept for the assertions.
 	keptRequest = 256 << 10
 )
 
-// lie is what a misbehaviour of the attacker's cloud changes in what its simulation says.
+// lie is what a misbehaviour of the attacker's cloud changes in the answers of the simulation.
 type lie struct {
-	// server is the name of the server that it is about.
+	// server is the name of the server that the lie is about.
 	server string
-	// id and address replace those of the server; empty: they stay.
+	// id and address replace those of the server. Empty means that the value stays.
 	id, address string
-	// project replaces the ID of the project; empty: it stays.
+	// project replaces the ID of the project. Empty means that it stays.
 	project string
-	// deleted: the server is listed as DELETED.
+	// deleted reports whether the server is listed as DELETED.
 	deleted bool
 }
 
-// enemy is the clouds of the attacker's, one for each way to misbehave. Each has a port of its own at an address that the
-// operator has allowed.
+// enemy holds the attacker's clouds, one for each misbehaviour. Each has its own port at an address that the operator
+// has allowed.
 type enemy struct {
 	t *testing.T
-	// cloud answers what the attacker does not lie about. Only the attacker's own user may sign in.
+	// cloud gives the answers that the attacker does not falsify. Only the attacker's own user may sign in.
 	cloud *openstack.Cloud
-	// inside is a service of the operator's, such as one inside the cluster. No request of drover's may arrive there.
+	// inside is a service of the operator, such as one inside the cluster. No request from drover may arrive there.
 	inside *recorder
-	// gate is a server of which the operator has allowed the URLs below allowed/. No attempt names one of these, so no request
-	// may arrive.
+	// gate is a server of which the operator has allowed only the URLs below allowed/. No attempt names such a URL, so
+	// no request may arrive.
 	gate  *recorder
 	ended chan struct{}
 
 	mu sync.Mutex
-	// urls of the clouds by their misbehaviours.
+	// urls holds the clouds' URLs by misbehaviour.
 	urls map[string]string
-	// lies by the misbehaviours in whose paths they are told.
+	// lies holds the lies by the misbehaviour whose path serves them.
 	lies map[string]lie
-	// tokens are all that the cloud has issued.
+	// tokens are all tokens that the cloud has issued.
 	tokens   map[string]bool
 	requests []string
 	pages    int
@@ -83,7 +83,7 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	_, _ = io.WriteString(w, "an answer of a service inside: "+insideText)
 }
 
-// insideText is the answer of the service that nothing may reach.
+// insideText is the answer of the service that no request may reach.
 const insideText = "inside-9c41"
 
 func (r *recorder) requests() []string {
@@ -127,10 +127,10 @@ func newEnemy(t *testing.T) *enemy {
 	return e
 }
 
-// allowed is what the operator allows with --allowed-endpoints.
+// allowed is the value of the operator's flag --allowed-endpoints.
 func (e *enemy) allowed() string { return "127.0.0.2," + e.gate.url + "/allowed" }
 
-// at returns the URL of the cloud that misbehaves in a way. The same one is returned each time.
+// at returns the URL of the cloud with this misbehaviour. It returns the same URL each time.
 func (e *enemy) at(behaviour string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,7 +143,7 @@ func (e *enemy) at(behaviour string) string {
 // keystone returns the identity endpoint of a misbehaviour.
 func (e *enemy) keystone(behaviour string) string { return e.at(behaviour) + "/identity/v3" }
 
-// tell sets what a misbehaviour lies about from now on.
+// tell sets the lie of a misbehaviour from now on.
 func (e *enemy) tell(behaviour string, l lie) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -214,7 +214,7 @@ func storm(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`)
 }
 
-// lieAbout has the simulation answer, and changes what is said of servers.
+// lieAbout forwards the request to the simulation, and changes what its answer says about servers.
 func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour string) {
 	if strings.HasPrefix(behaviour, "endless") && strings.HasSuffix(r.URL.Path, "/servers/detail") {
 		_, _ = w.Write(e.endless(e.at(behaviour)))
@@ -241,7 +241,7 @@ func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour strin
 	if body, err = io.ReadAll(answer.Body); err != nil {
 		return
 	}
-	// A server that was made by this very call is lied about, too.
+	// Also lie about a server that this very call has created.
 	for truth, lie := range e.swaps(behaviour) {
 		body = bytes.ReplaceAll(body, []byte(truth), []byte(lie))
 	}
@@ -256,7 +256,7 @@ func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour strin
 	_, _ = w.Write(e.misled(behaviour, body))
 }
 
-// misled changes an answer in the ways that are no exchange of one text for another.
+// misled applies the falsifications that a plain text replacement cannot express.
 func (e *enemy) misled(behaviour string, body []byte) []byte {
 	base := e.at(behaviour)
 	switch {
@@ -277,7 +277,8 @@ func (e *enemy) misled(behaviour string, body []byte) []byte {
 
 // endless is a page of a list that links to the next one, for 1500 pages of 300 kB.
 func (e *enemy) endless(base string) []byte {
-	// A drover that reads on holds 1 GB at the end: the test fails, and the machine that runs it goes on.
+	// A drover that reads to the end holds 1 GB: the test then fails, but the machine that runs the test does not run
+	// out of memory.
 	const rows, mostPages = 1000, 1500
 	row := `{"id":"%08x-0000-4000-8000-%012x","name":"endless","status":"ACTIVE","metadata":{"x":"` + strings.Repeat("x", 200) + `"}}`
 	e.mu.Lock()
@@ -299,7 +300,7 @@ func (e *enemy) endless(base string) []byte {
 	return out.Bytes()
 }
 
-// swaps returns what is exchanged in the calls of a behaviour: the truth, and the lie in its place.
+// swaps returns the replacements in the answers of a misbehaviour: the truth, and the lie in its place.
 func (e *enemy) swaps(behaviour string) map[string]string {
 	e.mu.Lock()
 	l := e.lies[behaviour]

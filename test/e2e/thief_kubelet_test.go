@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// wanted is a certificate that somebody asks for.
+// wanted is a certificate that a client requests.
 type wanted struct {
 	signer string
 	usage  certificatesv1.KeyUsage
@@ -67,7 +67,7 @@ func (w *world) request(as client.Client, name string, what wanted) error {
 	})
 }
 
-// ask creates a certificate request that must not be approved.
+// ask creates a certificate request that nobody may approve.
 func (w *world) ask(as client.Client, a attempt, what wanted) error {
 	err := w.request(as, a.key(), what)
 	if err == nil {
@@ -76,7 +76,7 @@ func (w *world) ask(as client.Client, a attempt, what wanted) error {
 	return err
 }
 
-// patchNode has the kubelet patch a Node.
+// patchNode patches a Node as the kubelet.
 func (w *world) patchNode(name, body string, subresource ...string) error {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if len(subresource) > 0 {
@@ -85,7 +85,7 @@ func (w *world) patchNode(name, body string, subresource ...string) error {
 	return w.kubelet.Patch(w.Context(), n, merge(body))
 }
 
-// nodeAttempts are those of a kubelet at Nodes and other objects.
+// nodeAttempts are a kubelet's attempts at Nodes and other objects.
 func nodeAttempts() []attempt {
 	other := func(body string, subresource ...string) func(*world, attempt) error {
 		return func(w *world, _ attempt) error { return w.patchNode(w.victim.ServerName(), body, subresource...) }
@@ -154,10 +154,10 @@ func nodeAttempts() []attempt {
 	}
 }
 
-// joinToken is a bootstrap token as it stands in user data.
+// joinToken matches a bootstrap token in user data.
 var joinToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 
-// certificateAttempts are those of a kubelet that wants a certificate.
+// certificateAttempts are the attempts of a kubelet that wants a certificate.
 func certificateAttempts() []attempt {
 	asks := func(what func(*world) wanted) func(*world, attempt) error {
 		return func(w *world, a attempt) error { return w.ask(w.kubelet, a, what(w)) }
@@ -181,7 +181,8 @@ func certificateAttempts() []attempt {
 				if err != nil {
 					return err
 				}
-				// The API server knows the token for 10 s after it was last used, although drover has deleted it.
+				// The API server still accepts the token for 10 s after its last use, although drover has deleted
+				// it.
 				if err := w.ask(as, a, identity(w.victim.ServerName())); !apierrors.IsUnauthorized(err) {
 					return err
 				}

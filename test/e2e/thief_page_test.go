@@ -14,7 +14,7 @@ import (
 
 var writePage = flag.Bool("write", false, "write the list of attempts into docs/security.md instead of comparing it")
 
-// securityPage holds the list of attempts, between two marks.
+// securityPage is the page that holds the list of attempts, between two marks.
 const (
 	securityPage = "../../docs/security.md"
 	listBegins   = "<!-- attempts: begin; written by go test -tags cluster ./test/e2e -run '^TestTheListOfAttempts$' -args -write -->\n"

@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// mostMemory is what drover may hold while it is attacked, in bytes.
+	// mostMemory is the number of bytes that drover may use while it is attacked.
 	mostMemory = 200 << 20
-	// mostSignIns bounds how often drover may sign in at a cloud that refuses it, in the time of the test.
+	// mostSignIns is how often drover may sign in to a cloud that refuses it, during the test.
 	mostSignIns = 40
 	// scaleWithin is how long another group may take to get a node while drover is attacked.
 	scaleWithin = time.Minute
@@ -46,7 +46,7 @@ func TestAttacksWithoutPolicies(t *testing.T) {
 	newWorld(t, false).suffers()
 }
 
-// suffers makes all attempts, waits until drover has seen to each, and judges.
+// suffers makes all attempts, waits until drover has handled each, and checks the outcome.
 func (w *world) suffers() {
 	began := time.Now()
 	peak := w.watchMemory()
@@ -80,7 +80,7 @@ func (w *world) suffers() {
 	})
 }
 
-// judge compares everything that belongs to others with what it was.
+// judge compares everything that belongs to others with its state before the attempts.
 func (w *world) judge(name string) {
 	w.Run(name+" (F-1, F-2, F-3, F-4, F-6)", func(t *testing.T) {
 		w := w.in(t)
@@ -91,7 +91,7 @@ func (w *world) judge(name string) {
 	})
 }
 
-// slowMachines returns a function that reports whether a Machine is one of those that are not waited for.
+// slowMachines returns a function that reports whether the test does not wait for a Machine.
 func slowMachines() func(v1alpha1.Machine) bool {
 	var keys []string
 	for _, a := range attempts() {
@@ -104,7 +104,7 @@ func slowMachines() func(v1alpha1.Machine) bool {
 	}
 }
 
-// scales has the other group grow, which must not wait for the attackers' clouds.
+// scales scales the other group up, which must not wait for the attackers' clouds.
 func (w *world) scales() {
 	w.Helper()
 	began := time.Now()
@@ -129,7 +129,8 @@ func (w *world) scales() {
 	}
 }
 
-// shrinks has the other group lose a Machine of its choice, which must not wait for losses that the attackers' cloud told of.
+// shrinks removes one Machine of the other group, which must not wait for the losses that the attackers' cloud
+// reported.
 func (w *world) shrinks() {
 	w.Helper()
 	w.kubectl("-n", metav1.NamespaceSystem, "scale", "machinedeployment", w.herd.group, "--replicas=2")
@@ -143,8 +144,8 @@ func (w *world) shrinks() {
 	})
 }
 
-// seen waits until the conditions of every Machine that the attackers have made say something, and compares them with what the
-// attempts say.
+// seen waits until every Machine that the attackers have created has conditions, and compares the conditions with the
+// attempts' texts.
 func (w *world) seen() {
 	w.Helper()
 	says := map[string]string{}
@@ -170,8 +171,8 @@ func (w *world) seen() {
 	})
 }
 
-// decided waits until drover has decided about a certificate request that came after all others, and fails for each of the
-// attackers' that was approved.
+// decided waits until drover has decided about a certificate request that was created after all others. It fails for
+// each of the attackers' requests that was approved.
 func (w *world) decided() {
 	w.Helper()
 	name := fmt.Sprintf("renewal-%d", time.Now().UnixNano())
@@ -197,7 +198,7 @@ func (w *world) approved(ctx context.Context, name string) bool {
 	})
 }
 
-// clears has the author delete everything that is his, by force, and waits until all Machines are gone.
+// clears deletes everything that belongs to the author by force, and waits until all Machines are gone.
 func (w *world) clears() {
 	w.Helper()
 	for _, list := range []client.Object{&v1alpha1.MachineDeployment{}, &v1alpha1.MachineSet{}} {
@@ -231,7 +232,8 @@ func (w *world) clears() {
 	})
 }
 
-// keptSecrets fails for each request of drover's that went where none may go, or that held what is not the attackers' own.
+// keptSecrets fails for each request that drover sent to a forbidden address, and for each that held a secret other
+// than the attackers' own.
 func (w *world) keptSecrets() {
 	w.Helper()
 	e := w.enemy
@@ -285,8 +287,7 @@ func (w *world) hidSecrets() {
 	}
 }
 
-// watchMemory measures what drover holds until the test ends. The function that it returns says how much that was at most, in
-// bytes.
+// watchMemory measures drover's memory until the test ends. The function that it returns gives the peak in bytes.
 func (w *world) watchMemory() (peak func() int) {
 	var mu sync.Mutex
 	most := 0
@@ -321,7 +322,7 @@ func (w *world) watchMemory() (peak func() int) {
 	}
 }
 
-// saysWhenUnguarded deletes a binding and waits until drover has taken note.
+// saysWhenUnguarded deletes a binding and waits until drover reports it.
 func saysWhenUnguarded(t *testing.T, h herd) {
 	inForce := func(want string) {
 		t.Helper()

@@ -28,38 +28,38 @@ const (
 	tenant = "tenant"
 	// ownGroup is the author's deployment of one Machine. The kubelet of its Node is the compromised one.
 	ownGroup = "mine"
-	// otherPrefix begins the names of servers that no Machine has. No kubelet runs on them.
+	// otherPrefix is the prefix of the names of servers that no Machine has. No kubelet runs on these servers.
 	otherPrefix = "other-"
 	// classified is a value in a Secret of kube-system.
 	classified = "classified-77d1"
 )
 
-// world is a cluster with attackers and with what belongs to others.
+// world is a cluster with attackers and with the bystanders' objects.
 type world struct {
 	herd
-	// guarded: the admission policies are in force.
+	// guarded reports whether the admission policies are in force.
 	guarded bool
 	enemy   *enemy
 	// author has every right on drover's kinds in the namespace tenant, and no other right.
 	author client.Client
-	// kubelet is the identity of the author's own Node.
+	// kubelet is a client with the identity of the author's own Node.
 	kubelet client.Client
-	// node is the author's own Node, own its Machine.
+	// node is the author's own Node, and own is that Node's Machine.
 	node string
 	own  v1alpha1.Machine
-	// victim is a Machine of the other group, whose Node has the name of its server.
+	// victim is a Machine of the other group. Its Node has the name of its server.
 	victim v1alpha1.Machine
 	others bystanders
 	base   *v1alpha1.MachineDeployment
 
-	// made are the Machines that the author has created, by the name of the attempt and by their own.
+	// made are the Machines that the author has created, by the name of the attempt and by their own name.
 	made map[string]*v1alpha1.Machine
-	// forged are the names of the certificate requests that must not be approved.
+	// forged are the names of the certificate requests that nobody may approve.
 	forged map[string]bool
 }
 
-// newWorld starts a sandbox, everything that belongs to others, and what the attackers own. Without the policies drover starts
-// when they have been deleted.
+// newWorld starts a sandbox, and creates everything that belongs to others and to the attackers. Without the policies
+// drover starts after their deletion.
 func newWorld(t *testing.T, guarded bool) *world {
 	t.Helper()
 	e := newEnemy(t)
@@ -82,7 +82,7 @@ func newWorld(t *testing.T, guarded bool) *world {
 	return w
 }
 
-// in is the world inside a subtest.
+// in returns the world for use inside a subtest.
 func (w *world) in(t *testing.T) *world {
 	inside := *w
 	inside.herd = w.herd.in(t)
@@ -106,7 +106,7 @@ func (w *world) membersOf(namespace string) []v1alpha1.Machine {
 	return list.Items
 }
 
-// admitAuthor makes the author's namespace, rights and group.
+// admitAuthor creates the author's namespace, rights and group.
 func (w *world) admitAuthor() {
 	w.Helper()
 	meta := metav1.ObjectMeta{Namespace: tenant, Name: "author"}
@@ -191,7 +191,7 @@ func (w *world) settle() {
 	w.others.remember(w)
 }
 
-// isUsable returns what is missing until a Machine's Node is usable; empty when it is.
+// isUsable returns what is missing until a Machine's Node is usable. It is empty when the Node is usable.
 func (w *world) isUsable(ctx context.Context, m *v1alpha1.Machine) (string, error) {
 	var n corev1.Node
 	err := w.s.Client.Get(ctx, client.ObjectKey{Name: m.ServerName()}, &n)
@@ -204,7 +204,7 @@ func (w *world) isUsable(ctx context.Context, m *v1alpha1.Machine) (string, erro
 	return "", nil
 }
 
-// withoutPolicies deletes all admission policies and starts drover again, so that it knows from its start.
+// withoutPolicies deletes all admission policies and restarts drover, so that it sees this from its start.
 func (w *world) withoutPolicies() {
 	w.Helper()
 	w.s.StopDrover(0)
@@ -213,7 +213,7 @@ func (w *world) withoutPolicies() {
 	for _, o := range policies {
 		w.must(client.IgnoreNotFound(w.s.Client.Delete(w.Context(), o)))
 	}
-	// The API server's cache of policies follows.
+	// The API server's cache of policies is updated later.
 	eventually(w.T, func(ctx context.Context) (string, error) {
 		m := w.plain("probe")
 		m.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
@@ -234,14 +234,14 @@ func merge(body string) client.Patch {
 	return client.RawPatch(types.MergePatchType, []byte(body))
 }
 
-// plain returns a Machine of the author's that is right.
+// plain returns a valid Machine of the author's.
 func (w *world) plain(name string) *v1alpha1.Machine {
 	m := scenario.Single(w.base, name)
 	m.Namespace = tenant
 	return m
 }
 
-// machine has the author create a Machine that is changed.
+// machine creates a Machine with a change, as the author.
 func (w *world) machine(name string, change func(*v1alpha1.Machine)) error {
 	m := w.plain(name)
 	if change != nil {
@@ -254,7 +254,7 @@ func (w *world) machine(name string, change func(*v1alpha1.Machine)) error {
 	return nil
 }
 
-// patch has the author patch an object of his.
+// patch patches one of the author's objects, as the author.
 func (w *world) patch(o client.Object, body string, subresource ...string) error {
 	o.SetNamespace(tenant)
 	for range subresource {
@@ -284,7 +284,7 @@ func (w *world) target(a attempt) *v1alpha1.Machine {
 	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: a.key() + "-target"}}
 }
 
-// cloudSpec changes the provider spec of a Machine; a value of nil removes the field.
+// cloudSpec changes the provider spec of a Machine. A value of nil removes the field.
 func cloudSpec(m *v1alpha1.MachineSpec, changes map[string]any) {
 	changed, err := scenario.ChangedSpec(m.ProviderSpec.Value.Raw, func(cloud map[string]any) {
 		for field, value := range changes {

@@ -26,27 +26,28 @@ import (
 
 const (
 	apart = "apart"
-	// outage is how long an API server is away, beside the time that its start takes.
+	// outage is how long an API server is away, in addition to the time of its start.
 	outage = 4 * time.Second
-	// droverUser is what drover signs in as, in either cluster.
+	// droverUser is the user as which drover signs in to both clusters.
 	droverUser = "system:serviceaccount:" + v1alpha1.DefaultServiceAccount
 )
 
-// divided is a sandbox whose Machines are in one cluster, the control cluster, and their Nodes in another, the target cluster.
+// divided is a sandbox with two clusters. The Machines are in the control cluster, and their Nodes in the target
+// cluster.
 type divided struct {
 	*sandbox.Sandbox
 	*testing.T
 	autoscaler proto.CloudProviderClient
 }
 
-// in returns the same for a subtest.
+// in returns d for use inside a subtest.
 func (d divided) in(t *testing.T) divided {
 	d.T = t
 	return d
 }
 
-// TestMachinesInOneClusterAndNodesInAnother takes a group through its life with two control planes, then loses one API server
-// after the other.
+// TestMachinesInOneClusterAndNodesInAnother takes a group through its life with two control planes, then stops one API
+// server after the other.
 func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, NoAutoscaler: true, BootTime: time.Second, TwoClusters: true})
@@ -82,7 +83,7 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 	t.Run("Events about Machines are in the control cluster alone, and those about Nodes in the target cluster", func(t *testing.T) { d.in(t).judgeEvents() })
 }
 
-// id is the group's at the autoscaler.
+// id is the autoscaler's ID of the group.
 func (d divided) id() string { return "MachineDeployment/" + metav1.NamespaceSystem + "/" + apart }
 
 // nodes returns the Nodes of the target cluster that take pods, and how many Nodes there are.
@@ -99,7 +100,7 @@ func (d divided) nodes(ctx context.Context) (usable []corev1.Node, all int, err 
 	return usable, len(list.Items), nil
 }
 
-// awaitNodes waits until there are so many Machines, servers and Nodes, and every Node takes pods.
+// awaitNodes waits until there are want Machines, servers and Nodes, and every Node takes pods.
 func (d divided) awaitNodes(want int) {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
@@ -123,7 +124,7 @@ func (d divided) awaitNodes(want int) {
 	})
 }
 
-// awaitPods waits until so many pods run in the target cluster.
+// awaitPods waits until want pods run in the target cluster.
 func (d divided) awaitPods(want int) {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
@@ -141,7 +142,7 @@ func (d divided) running(ctx context.Context) ([]corev1.Pod, error) {
 	return slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Status.Phase != corev1.PodRunning }), err
 }
 
-// restart starts drover again when it has ended, as a kubelet does: it ends when it cannot renew its lease.
+// restart starts drover again after it has ended, as a kubelet does. drover ends when it cannot renew its lease.
 func (d divided) restart(ctx context.Context) error {
 	ended := d.Err()
 	if ended == nil {
@@ -151,7 +152,7 @@ func (d divided) restart(ctx context.Context) error {
 	return d.ReviveDrover(ctx, 0)
 }
 
-// increase orders a node as the autoscaler does. Until drover has its caches and its lease it refuses.
+// increase requests a node as the autoscaler does. drover refuses until it has its caches and its lease.
 func (d divided) increase() {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
@@ -198,7 +199,7 @@ func (d divided) scale() {
 	d.awaitPods(1)
 }
 
-// resize writes the size of the group.
+// resize sets the size of the group.
 func (d divided) resize(replicas int) {
 	d.Helper()
 	md := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: apart, Namespace: metav1.NamespaceSystem}}
@@ -207,8 +208,8 @@ func (d divided) resize(replicas int) {
 	}
 }
 
-// loses takes the API server of a cluster away for a while, and fails when a server is made or deleted meanwhile, or a Machine
-// deleted.
+// loses stops the API server of a cluster for a while. It fails when a server is created or deleted meanwhile, or a
+// Machine deleted.
 func (d divided) loses(cluster *kube.Cluster, meanwhile func()) {
 	d.Helper()
 	servers, machines := d.servers(), d.machines()
@@ -262,7 +263,7 @@ func (d divided) machines() map[types.UID]v1alpha1.Machine {
 	return out
 }
 
-// requests returns drover's requests to a cluster that match.
+// requests returns drover's requests to a cluster for which matches returns true.
 func (d divided) requests(to *kube.Cluster, matches func(kube.Request) bool) []kube.Request {
 	d.Helper()
 	all, err := to.Requests()
@@ -272,7 +273,7 @@ func (d divided) requests(to *kube.Cluster, matches func(kube.Request) bool) []k
 	return slices.DeleteFunc(all, func(r kube.Request) bool { return r.User != droverUser || !matches(r) })
 }
 
-// ofControl reports whether the control cluster has what a request is about, and only that one.
+// ofControl reports whether only the control cluster has the object of a request.
 func ofControl(r kube.Request) bool {
 	switch r.Group {
 	case v1alpha1.GroupVersion.Group, "coordination.k8s.io", "apiextensions.k8s.io", "admissionregistration.k8s.io":
@@ -281,7 +282,7 @@ func ofControl(r kube.Request) bool {
 	return r.Resource == "namespaces" || r.Resource == "configmaps" && r.Namespace != metav1.NamespacePublic
 }
 
-// ofTarget reports whether the target cluster has what a request is about, and only that one.
+// ofTarget reports whether only the target cluster has the object of a request.
 func ofTarget(r kube.Request) bool {
 	switch r.Group {
 	case "certificates.k8s.io", "policy", "storage.k8s.io", "authorization.k8s.io", "networking.k8s.io", "discovery.k8s.io":
@@ -291,8 +292,9 @@ func ofTarget(r kube.Request) bool {
 		r.Resource == "configmaps" && r.Namespace == metav1.NamespacePublic || r.Resource == "secrets" && r.Verb != "get"
 }
 
-// judgeRequests fails for a request to the wrong cluster, and for one that the roles of a cluster do not allow. Refusals count until
-// a time, before the first outage: an API server that has just started refuses what roles allow until it has read them.
+// judgeRequests fails for a request to the wrong cluster, and for one that the roles of a cluster do not allow. It
+// considers refusals only before until, the time of the first outage, because an API server that has just started
+// refuses even allowed requests until it has read the roles.
 func (d divided) judgeRequests(until time.Time) {
 	for name, cluster := range map[string]struct {
 		*kube.Cluster
@@ -310,7 +312,7 @@ func (d divided) judgeRequests(until time.Time) {
 	}
 }
 
-// judgeEvents fails for an Event of drover's about an object that its cluster does not have.
+// judgeEvents fails for an Event from drover about an object that the Event's cluster does not have.
 func (d divided) judgeEvents() {
 	for name, c := range map[string]client.Client{"control": d.Client, "target": d.TargetClient} {
 		var list eventsv1.EventList

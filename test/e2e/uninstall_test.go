@@ -31,21 +31,21 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// watchFor is how long nodes that must stay are watched: go test -tags cluster ./test/e2e -run Uninstall -watch=5m
+// watchFor is how long the test watches nodes that must stay: go test -tags cluster ./test/e2e -run Uninstall -watch=5m
 var watchFor = flag.Duration("watch", 5*time.Second, "how long nodes that must stay are watched after drover or its CRDs are removed")
 
 const manifests = "../../deploy"
 
-// herd is a sandbox with one node group, as a person with kubectl has it.
+// herd is a sandbox with one node group, as a user of kubectl sees it.
 type herd struct {
 	*testing.T
 	s     *sandbox.Sandbox
 	group string
-	// shell runs the commands of the documentation.
+	// shell runs the commands in the documentation.
 	shell *doccommands.Shell
 }
 
-// newHerd starts a sandbox and a group of two usable nodes. Each change alters the options of the sandbox.
+// newHerd starts a sandbox and a group of two usable nodes. Each of changes alters the options of the sandbox.
 func newHerd(t *testing.T, changes ...func(*sandbox.Options)) herd {
 	t.Helper()
 	h := newEmptyHerd(t, changes...)
@@ -53,7 +53,7 @@ func newHerd(t *testing.T, changes ...func(*sandbox.Options)) herd {
 	return h
 }
 
-// newEmptyHerd starts a sandbox.
+// newEmptyHerd starts a sandbox without a group.
 func newEmptyHerd(t *testing.T, changes ...func(*sandbox.Options)) herd {
 	t.Helper()
 	options := sandbox.Options{Drover: drover, NoAutoscaler: true, BootTime: time.Second}
@@ -64,7 +64,7 @@ func newEmptyHerd(t *testing.T, changes ...func(*sandbox.Options)) herd {
 	return herd{t, s, "kept", doccommands.NewShell(t, s.Cluster.Kubeconfig)}
 }
 
-// begin makes a group of two usable nodes.
+// begin creates a group of two usable nodes.
 func (h herd) begin() {
 	h.Helper()
 	d, err := scenario.NewDemo(h.s)
@@ -75,7 +75,7 @@ func (h herd) begin() {
 	h.usable(2)
 }
 
-// in is the herd inside a subtest.
+// in returns the herd for use inside a subtest.
 func (h herd) in(t *testing.T) herd { return herd{t, h.s, h.group, h.shell} }
 
 func (h herd) kubectl(args ...string) string {
@@ -107,7 +107,7 @@ func (h herd) machines(ctx context.Context) (map[types.UID]v1alpha1.Machine, err
 	return out, nil
 }
 
-// usable waits until that many Machines have usable nodes.
+// usable waits until want Machines have usable nodes.
 func (h herd) usable(want int) {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -133,7 +133,7 @@ func (h herd) usable(want int) {
 	})
 }
 
-// kept is what must stay as it is: Machines with their finalizers, their nodes, and what the cloud holds for them.
+// kept is what must not change: Machines with their finalizers, their nodes, and their resources in the cloud.
 type kept struct {
 	machines map[types.UID]v1alpha1.Machine
 	nodes    map[string]types.UID
@@ -157,7 +157,7 @@ func (h herd) look() kept {
 	return k
 }
 
-// deletes counts the deletions that the cloud was asked for.
+// deletes returns the number of deletions that were requested from the cloud.
 func (h herd) deletes() int {
 	n := 0
 	for name, count := range h.s.Cloud.CallsByName() {
@@ -168,7 +168,7 @@ func (h herd) deletes() int {
 	return n
 }
 
-// stays watches for a while that nothing of what was there is drained or deleted.
+// stays checks for a while that nothing in was is drained or deleted.
 func (h herd) stays(was kept) {
 	h.Helper()
 	end := time.Now().Add(*watchFor)
@@ -180,7 +180,8 @@ func (h herd) stays(was kept) {
 	}
 }
 
-// differs says what of the herd was drained or deleted; empty when nothing was. Without Machines to be kept their CRD may be gone.
+// differs says which part of the herd was drained or deleted. It is empty when nothing was. When no Machines are to be
+// kept, their CRD may be gone.
 func (h herd) differs(was kept) string {
 	all, err := h.machines(h.Context())
 	if err != nil && len(was.machines) > 0 {
@@ -210,7 +211,7 @@ func (h herd) differs(was kept) string {
 	return ""
 }
 
-// unguarded removes the guard, and waits until the API server has taken note.
+// unguarded removes the guard, and waits until the API server no longer applies it.
 func (h herd) unguarded() {
 	h.Helper()
 	h.kubectl("delete", "validatingadmissionpolicybinding/drover-crds", "validatingadmissionpolicy/drover-crds")
@@ -222,7 +223,8 @@ func (h herd) unguarded() {
 	})
 }
 
-// held waits until each of the Machines is being deleted and says that this is withheld, and how it goes on.
+// held waits until each of the Machines is being deleted, says that drover withholds the deletion, and says how to
+// continue.
 func (h herd) held(was kept) {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -245,7 +247,7 @@ func (h herd) held(was kept) {
 	})
 }
 
-// gone waits until no server is left, and none of the nodes.
+// gone waits until no server and none of the nodes is left.
 func (h herd) gone(nodes map[string]types.UID) {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -261,8 +263,8 @@ func (h herd) gone(nodes map[string]types.UID) {
 	})
 }
 
-// metric returns the value of a metric of drover's, whose name is followed by its labels, if it has some; empty when drover
-// has none of that name.
+// metric returns the value of one of drover's metrics. The name includes the labels, if there are any. The value is
+// empty when drover has no metric of that name.
 func (h herd) metric(ctx context.Context, name string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+h.s.MetricsAddress()+"/metrics", http.NoBody)
 	if err != nil {
@@ -285,7 +287,7 @@ func (h herd) metric(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// restarts starts drover again once it was killed or stopped, and waits until the new one acts.
+// restarts starts drover again after it was killed or stopped, and waits until the new drover acts.
 func (h herd) restarts() {
 	h.Helper()
 	if err := h.s.ReviveDrover(h.Context(), 0); err != nil {
@@ -300,7 +302,7 @@ func (h herd) restarts() {
 	})
 }
 
-// marked waits until every server has the mark of a Machine that is there.
+// marked waits until every server has the mark of an existing Machine.
 func (h herd) marked() {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -383,8 +385,9 @@ func TestUninstalling(t *testing.T) {
 	})
 }
 
-// A set goes with its definition, and waits for its Machines, which the garbage collector deletes. Who then takes the set's
-// finalizer off gets rid of the definition and can make it again, and the Machines are being deleted still.
+// The deletion of a CRD also deletes its sets. A set waits for its Machines, which the garbage collector deletes.
+// Someone who then removes the set's finalizer completes the deletion of the CRD and can create the CRD again, but the
+// Machines are still being deleted.
 func TestDeletingTheDefinitionOfOwners(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t)

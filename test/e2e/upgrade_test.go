@@ -25,12 +25,13 @@ import (
 )
 
 const (
-	// olderDefinitions are those of Machines, sets and deployments of an older version.
+	// olderDefinitions are the CRDs of Machines, sets and deployments from an older version.
 	olderDefinitions = "testdata/crds-before.yaml"
 	droverAccount    = "system:serviceaccount:drover:drover"
 )
 
-// older puts the CRDs of an older version in the place of today's, and removes what guards them. There must be no objects.
+// older replaces today's CRDs with those of an older version, and removes what guards the CRDs. There must be no
+// objects.
 func (h herd) older() {
 	h.Helper()
 	h.s.StopDrover(0)
@@ -41,7 +42,7 @@ func (h herd) older() {
 	h.restarts()
 }
 
-// complete waits until each Machine has the fields of its status that an older version does not know.
+// complete waits until each Machine has the status fields that an older version does not know.
 func (h herd) complete() {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -58,7 +59,7 @@ func (h herd) complete() {
 	})
 }
 
-// writesOf counts what drover has written to its own kinds so far.
+// writesOf returns the number of drover's writes to its own kinds so far.
 func (h herd) writesOf() (n int) {
 	h.Helper()
 	requests, err := h.s.Cluster.Requests()
@@ -73,7 +74,8 @@ func (h herd) writesOf() (n int) {
 	return n
 }
 
-// Today's drover under the CRDs of an older version, then the upgrade while it works, then an older drover that still writes.
+// TestUpgrading runs today's drover under the CRDs of an older version, then upgrades the CRDs while drover works, then
+// lets an older drover write.
 func TestUpgrading(t *testing.T) {
 	t.Parallel()
 	h := newEmptyHerd(t)
@@ -125,7 +127,7 @@ func TestUpgrading(t *testing.T) {
 	})
 }
 
-// rests fails the test when drover goes on writing although nothing happens.
+// rests fails the test when drover keeps writing although nothing happens.
 func (h herd) rests() {
 	h.Helper()
 	const most = 10
@@ -142,7 +144,8 @@ func (h herd) rests() {
 	})
 }
 
-// untouched fails the test when a Machine, its server or its node is not as it was, or when not so many servers have been ordered.
+// untouched fails the test when a Machine, its server or its node has changed, or when the number of created servers is
+// not made.
 func (h herd) untouched(was kept, made int) {
 	h.Helper()
 	if wrong := h.differs(was); wrong != "" {
@@ -153,8 +156,8 @@ func (h herd) untouched(was kept, made int) {
 	}
 }
 
-// olderWriter has a program with drover's rights write all objects as it knows them by the older definitions, again and again. stop
-// ends it and returns how often it wrote.
+// olderWriter starts a program with drover's rights that writes all objects as the older CRDs define them, again and
+// again. stop ends the program and returns how often it wrote.
 func (h herd) olderWriter() (stop func() (writes int)) {
 	h.Helper()
 	config, err := h.s.Cluster.ConfigForUser(droverAccount, "system:serviceaccounts", "system:serviceaccounts:drover", "system:authenticated")
@@ -184,7 +187,8 @@ func (h herd) olderWriter() (stop func() (writes int)) {
 	}
 }
 
-// writePruned writes each object of a kind without the fields that a schema does not have. It returns how many writes were taken.
+// writePruned writes each object of a kind without the fields that schema lacks. It returns how many writes were
+// accepted.
 func writePruned(ctx context.Context, c client.Client, kind string, schema *structuralschema.Structural) (writes int) {
 	var list unstructured.UnstructuredList
 	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind + "List"))
@@ -206,7 +210,7 @@ func writePruned(ctx context.Context, c client.Client, kind string, schema *stru
 	return writes
 }
 
-// olderSchemas returns the schemas of the older definitions by kind.
+// olderSchemas returns the schemas of the older CRDs by kind.
 func (h herd) olderSchemas() map[string]*structuralschema.Structural {
 	h.Helper()
 	text, err := os.ReadFile(olderDefinitions)

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// BootstrapGroup is the group of the bootstrap tokens that may ask for a
-	// kubelet's client certificate here. Nothing approves what they ask for.
+	// BootstrapGroup is the group of the bootstrap tokens that may request a kubelet's client
+	// certificate in this cluster. No controller approves these requests.
 	BootstrapGroup = "system:bootstrappers:drover"
 
 	clusterInfo       = "cluster-info"
 	clusterInfoReader = "drover-test:cluster-info-reader"
 )
 
-// install leaves in the cluster what an installer would leave there for joining
-// nodes, but for the two bindings that would approve their certificates.
+// install creates in the cluster what an installer creates for joining nodes, except for the two
+// bindings that would approve the nodes' certificates.
 func (c *Cluster) install(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
@@ -32,7 +32,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The API server makes that namespace too, in its own time.
+	// The API server creates that namespace too, but at some later time.
 	public := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: metav1.NamespacePublic}}
 	if _, err := client.CoreV1().Namespaces().Create(ctx, public, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("creating the namespace %s: %w", public.Name, err)
@@ -43,7 +43,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	return publish(ctx, client, info)
 }
 
-// publish makes cluster-info readable by anybody, as an installer does.
+// publish makes cluster-info readable for everybody, as an installer does.
 func publish(ctx context.Context, client kubernetes.Interface, info *corev1.ConfigMap) error {
 	if _, err := client.CoreV1().ConfigMaps(metav1.NamespacePublic).Create(ctx, info, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the ConfigMap %s: %w", clusterInfo, err)
@@ -66,7 +66,8 @@ func publish(ctx context.Context, client kubernetes.Interface, info *corev1.Conf
 	return nil
 }
 
-// clusterInfo is a kubeconfig with the server and its authority and no user.
+// clusterInfo returns a kubeconfig with the server and its certificate authority, and without a
+// user.
 func (c *Cluster) clusterInfo() (*corev1.ConfigMap, error) {
 	file := kubeconfig(c.ConfigForNobody())
 	file.AuthInfos, file.Contexts, file.CurrentContext = nil, nil, ""

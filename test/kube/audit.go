@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// Request is one request that the API server has answered, from its audit log.
-// A watch is logged when it ends.
+// Request is one request that the API server has answered, from its audit log. The server logs a watch when the watch
+// ends.
 type Request struct {
-	// User is who asked; UserAgent the program, as it calls itself.
+	// User is the user who made the request. UserAgent is how the program calls itself.
 	User, UserAgent string
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection.
 	Verb string
-	// Group, Resource and Subresource are the kind of the object; all are empty for a path that is not an object, such as
-	// /readyz.
+	// Group, Resource and Subresource are the kind of the object. All are empty for a path that is not an object, such
+	// as /readyz.
 	Group, Resource, Subresource string
 	Namespace, Name              string
 	// URI is the path with the query, which shows dryRun and fieldManager.
 	URI  string
 	Code int
-	// At is when the request arrived.
+	// At is the time at which the request arrived.
 	At time.Time
 }
 
-// Wrote is true for a request that changed something, or at least was let through
-// to change something: a mutating verb that was answered with success.
+// Wrote reports whether a request changed something, or was at least allowed to: a mutating verb that was answered with
+// success.
 func (r Request) Wrote() bool {
 	switch r.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
@@ -41,13 +41,13 @@ func (r Request) Wrote() bool {
 // after it has answered it, so a caller that counts the last request must poll.
 func (c *Cluster) Requests() ([]Request, error) { return ReadAudit(c.AuditLog) }
 
-// ReadAudit reads an audit log as far as it has been written.
+// ReadAudit reads an audit log up to its last complete line.
 func ReadAudit(path string) ([]Request, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
-	whole := data[:bytes.LastIndexByte(data, '\n')+1] // the last line may still be being written
+	whole := data[:bytes.LastIndexByte(data, '\n')+1] // the API server may still be writing the last line
 	var requests []Request
 	for line := range bytes.Lines(whole) {
 		var e auditEvent
@@ -59,7 +59,7 @@ func ReadAudit(path string) ([]Request, error) {
 	return requests, nil
 }
 
-// auditEvent is what is of use here of an Event of audit.k8s.io/v1.
+// auditEvent holds the fields of an Event of audit.k8s.io/v1 that this package uses.
 type auditEvent struct {
 	RequestURI string `json:"requestURI"`
 	Verb       string `json:"verb"`

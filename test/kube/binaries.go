@@ -9,21 +9,20 @@ import (
 	"strings"
 )
 
-// assetsVariable names a folder with binaries to be used instead of building
-// them, as controller-runtime's envtest reads it.
+// assetsVariable is the environment variable with the folder of binaries to use instead of building
+// them. controller-runtime's envtest reads the same variable.
 const assetsVariable = "KUBEBUILDER_ASSETS"
 
-// Binaries returns the folder that holds etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, kubectl and kwok. It is
-// $KUBEBUILDER_ASSETS when that is set; else they are built there once per
-// version, into the user's cache folder, which takes minutes, with progress
-// written to log, and then reused. Several processes may call it at once: one
-// builds, the others wait.
+// Binaries returns the folder that holds etcd, kube-apiserver, kube-controller-manager,
+// kube-scheduler, kubectl and kwok. It is $KUBEBUILDER_ASSETS when that is set. Otherwise Binaries
+// builds them once per version into the user's cache folder, and reuses them later. The build takes
+// minutes, and writes its progress to log. Several processes may call Binaries concurrently: one
+// builds, and the others wait.
 func Binaries(ctx context.Context, log io.Writer) (dir string, err error) {
 	return binaries(ctx, log, Options{Components: All()}.binaries())
 }
 
-// binaries is Binaries for a caller that needs just those named.
+// binaries is like Binaries, for a caller that needs only the named binaries.
 func binaries(ctx context.Context, log io.Writer, names []string) (string, error) {
 	if assets := os.Getenv(assetsVariable); assets != "" {
 		return assets, checkAssets(assets, names)
@@ -35,7 +34,7 @@ func binaries(ctx context.Context, log io.Writer, names []string) (string, error
 	return cached(ctx, log, source)
 }
 
-// checkAssets names everything that is missing at once, so that one look is enough.
+// checkAssets names all missing binaries in one error.
 func checkAssets(dir string, names []string) error {
 	var missing []string
 	for _, name := range names {

@@ -17,17 +17,17 @@ import (
 
 const (
 	buildName = "controlplane"
-	// versionPackage holds the variables that the components report as their version.
+	// versionPackage is the package with the variables that the components report as their version.
 	versionPackage = "k8s.io/component-base/version"
 	progressEvery  = 15 * time.Second
 )
 
-// buildFlags decide, with the module's files, what is in the binary.
-// grpcnotrace lets the linker drop unused methods, as in the releases.
+// buildFlags determine the contents of the binary, together with the module's files. grpcnotrace lets the linker drop
+// unused methods, as in the releases.
 var buildFlags = []string{"-trimpath", "-tags", "grpcnotrace"}
 
-// cached returns the folder with the binaries built from source, building them
-// first where no earlier call has.
+// cached returns the folder with the binaries built from source. It builds them first unless an earlier call has done
+// so.
 func cached(ctx context.Context, log io.Writer, source string) (string, error) {
 	b, err := newBuild(source)
 	if err != nil {
@@ -57,7 +57,8 @@ type build struct {
 	source, version, dir string
 }
 
-// newBuild names the folder after all that decides what is in it.
+// newBuild returns the build of a source. The name of its folder depends on everything that determines the contents of
+// the folder.
 func newBuild(source string) (build, error) {
 	files, err := filepath.Glob(filepath.Join(source, "*.go"))
 	if err != nil {
@@ -89,7 +90,8 @@ func newBuild(source string) (build, error) {
 	return build{source: source, version: version, dir: filepath.Join(cache, "drover", "controlplane", stamp)}, nil
 }
 
-// requiredVersion is the version at which a go.mod requires a module, empty when it does not.
+// requiredVersion returns the version of a module that a go.mod requires. It is empty when the go.mod does not require
+// the module.
 func requiredVersion(gomod []byte, module string) string {
 	for line := range strings.Lines(string(gomod)) {
 		fields := strings.Fields(strings.TrimPrefix(strings.TrimSpace(line), "require "))
@@ -100,14 +102,14 @@ func requiredVersion(gomod []byte, module string) string {
 	return ""
 }
 
-// done holds for a whole build only: the folder gets its name last.
+// done reports whether the build is complete: the folder gets its final name last.
 func (b build) done() bool {
 	_, err := os.Stat(filepath.Join(b.dir, buildName))
 	return err == nil
 }
 
-// run builds into a folder of another name and renames it when it is whole. The
-// caller holds the lock, so that what an interrupted build left may be removed.
+// run builds into a folder of another name and renames it when it is complete. The caller holds the lock, so that run
+// may remove what an interrupted build left.
 func (b build) run(ctx context.Context, log io.Writer) error {
 	part := b.dir + ".part"
 	if err := os.RemoveAll(part); err != nil {

@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// smallSource is a module that is built as the control plane is, in no time.
+// smallSource returns a small module that is built in the same way as the control plane, but
+// quickly.
 func smallSource(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()

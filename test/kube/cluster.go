@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// attempts is how often Start draws other ports when another process took one.
+	// attempts is how often Start tries other ports when another process took one.
 	attempts = 3
 
 	administrator = "drover-test-admin"
@@ -24,34 +24,35 @@ const (
 
 // Cluster is a running control plane.
 type Cluster struct {
-	// Dir holds its data, keys and logs.
+	// Dir holds the cluster's data, keys and logs.
 	Dir string
 	// Kubeconfig is the path of the administrator's kubeconfig.
 	Kubeconfig string
-	// Config is the administrator's, without a limit to the client's rate.
+	// Config is the administrator's client configuration, without a rate limit.
 	Config *rest.Config
-	// AuditLog is the path of the API server's audit log: one JSON event per
-	// line and answered request; ReadAudit reads it.
+	// AuditLog is the path of the API server's audit log, with one JSON event per line and answered
+	// request. ReadAudit reads it.
 	AuditLog string
 
 	bin, server string
 	ports       ports
 	authority   *authority
-	processes   []*process // in the order they were started, the core's first
+	processes   []*process // in the order of their start, with the core's first
 	options     Options
-	// apiServerArgs are what kube-apiserver was started with.
+	// apiServerArgs are the arguments of kube-apiserver.
 	apiServerArgs []string
-	release       func() // gives up the folder
+	release       func() // unlocks and gives up the folder
 	stop          sync.Once
 }
 
-// EtcdURL returns where etcd serves its clients, without TLS, also over its JSON gateway.
+// EtcdURL returns the URL at which etcd serves its clients, without TLS. The JSON gateway has the
+// same URL.
 func (c *Cluster) EtcdURL() string { return "http://" + local(c.ports.etcdClient) }
 
-// Start starts a cluster and returns when all its components serve. ctx bounds
-// the start alone; the cluster runs until Stop. On Linux it also ends with the
-// calling process, however that ends. An error names what did not start, with
-// the last lines of its log; nothing is then left running or on disk.
+// Start starts a cluster and returns when all its components serve. ctx limits only the start; the
+// cluster runs until Stop. On Linux it also ends when the calling process ends for any reason. An
+// error names the component that did not start, with the last lines of its log. After an error
+// nothing is left running or on disk.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if err := o.validate(); err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 }
 
-// start tries once, and leaves nothing when it fails.
+// start tries once, and leaves nothing behind when it fails.
 func start(ctx context.Context, o Options, bin string) (*Cluster, error) {
 	dir, release, err := OwnFolder(o.Dir, tempPattern)
 	if err != nil {
@@ -107,7 +108,7 @@ func (c *Cluster) bringUp(ctx context.Context, o Options) error {
 	return nil
 }
 
-// startNew starts the components on an empty etcd.
+// startNew starts the components with an empty etcd.
 func (c *Cluster) startNew(ctx context.Context, o Options) error {
 	if err := c.startCore(ctx, o); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (c *Cluster) startNew(ctx context.Context, o Options) error {
 	return c.startComponents(ctx, o)
 }
 
-// prepare draws ports and writes keys, kubeconfigs and configuration files.
+// prepare chooses ports and writes keys, kubeconfigs and configuration files.
 func (c *Cluster) prepare() (err error) {
 	if err := os.MkdirAll(filepath.Join(c.Dir, "log"), 0o700); err != nil {
 		return err
@@ -147,12 +148,11 @@ func (c *Cluster) prepare() (err error) {
 	return c.writeFiles()
 }
 
-// Stop ends every process of the cluster and removes its folder. It may be
-// called more than once.
+// Stop ends every process of the cluster and removes its folder. It may be called repeatedly.
 func (c *Cluster) Stop() {
 	c.stop.Do(func() {
-		// The data of etcd and the API server are removed with them, so they
-		// get no time; they would take 5 and 20 s.
+		// Stop also removes the data of etcd and the API server, so it kills both immediately. A
+		// regular end would take 5 and 20 s.
 		core := c.stopClients()
 		for _, p := range slices.Backward(core) {
 			p.endBy(time.Now())
@@ -162,9 +162,8 @@ func (c *Cluster) Stop() {
 	})
 }
 
-// stopClients ends all but etcd and the API server, and returns those two. The
-// clients go first, so that none logs that its server is gone. They end within
-// 0.1 s when asked.
+// stopClients ends everything but etcd and the API server, and returns these two processes. The
+// clients end first, so that none logs that its server is gone. They end within 0.1 s of SIGTERM.
 func (c *Cluster) stopClients() (core []*process) {
 	n := min(coreProcesses, len(c.processes))
 	for _, p := range c.processes[n:] {
@@ -177,7 +176,7 @@ func (c *Cluster) stopClients() (core []*process) {
 	return c.processes[:n]
 }
 
-// Err returns why a component has ended unexpectedly, nil while all of them run.
+// Err returns why a component has ended unexpectedly, or nil while all of them run.
 func (c *Cluster) Err() error {
 	var all []error
 	for _, p := range c.processes {
@@ -186,7 +185,7 @@ func (c *Cluster) Err() error {
 	return errors.Join(all...)
 }
 
-// Pids are the numbers of the cluster's processes, in the order they started.
+// Pids returns the numbers of the cluster's processes, in the order of their start.
 func (c *Cluster) Pids() []int {
 	pids := make([]int, len(c.processes))
 	for i, p := range c.processes {
@@ -195,8 +194,8 @@ func (c *Cluster) Pids() []int {
 	return pids
 }
 
-// Kubectl runs kubectl as the administrator and returns what it printed. The
-// error holds what it said.
+// Kubectl runs kubectl as the administrator and returns its output. The error contains kubectl's
+// error output.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.bin, kubectl), append([]string{"--kubeconfig", c.Kubeconfig}, args...)...)
 	output, err := cmd.Output()

@@ -15,22 +15,22 @@ const (
 	frontProxy   = "front-proxy-client"
 	serviceRange = "10.96.0.0/16"
 	podRange     = "10.244.0.0/16"
-	// The components' own clients are not to be what a test waits for.
+	// No test is to wait for the rate limits of the components' own clients.
 	clientQPS, clientBurst = "5000", "10000"
 	kwokUser               = "drover-test-kwok"
 	// coreProcesses are etcd and the API server.
 	coreProcesses = 2
 )
 
-// auditPolicy logs every request once, when it has been answered (a watch: when
-// it has ended), without the objects.
+// auditPolicy logs every request once, without the objects, when the request has been answered. A
+// watch is logged when it has ended.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules: [{level: Metadata}]
 `
 
-// writeFiles writes what the components read beside keys.
+// writeFiles writes the configuration files that the components read, other than keys.
 func (c *Cluster) writeFiles() error {
 	for name, data := range map[string]string{"audit-policy.yaml": auditPolicy, "kwok.yaml": kwokConfiguration} {
 		if err := os.WriteFile(c.path(name), []byte(data), 0o600); err != nil {
@@ -44,7 +44,7 @@ func (c *Cluster) writeFiles() error {
 	)
 }
 
-// writeIdentity writes the certificate of a component's own user.
+// writeIdentity writes the client certificate of a component.
 func (c *Cluster) writeIdentity(component Component, user string, groups ...string) error {
 	config, err := c.ConfigForUser(user, groups...)
 	if err != nil {
@@ -70,7 +70,7 @@ func (c *Cluster) startCore(ctx context.Context, o Options) error {
 	return c.await(ctx, apiServer, "be ready", c.apiServerReady())
 }
 
-// startComponents starts what else is wanted, all at once.
+// startComponents starts the other components concurrently.
 func (c *Cluster) startComponents(ctx context.Context, o Options) error {
 	if len(o.Components) > 0 {
 		writeLine(o.Log, "control plane: starting %s", strings.Trim(fmt.Sprint(o.Components), "[]"))
@@ -108,7 +108,7 @@ func (c *Cluster) etcdFlags() []string {
 	client, peer := c.EtcdURL(), "http://"+local(c.ports.etcdPeer)
 	return []string{
 		"--name=default", "--data-dir=" + c.etcdData(), "--unsafe-no-fsync", "--log-level=warn",
-		// In milliseconds: a lone member need not wait for others before it leads.
+		// In milliseconds: a lone member need not wait for others before it becomes the leader.
 		"--heartbeat-interval=10", "--election-timeout=100",
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
@@ -119,7 +119,7 @@ func (c *Cluster) apiServerFlags(o Options) []string {
 	flags := []string{
 		"--etcd-servers=" + c.EtcdURL(),
 		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.ports.api),
-		// The reconciler would publish the server's address, and refuses loopback.
+		// The reconciler would publish the server's address, and it refuses loopback addresses.
 		"--endpoint-reconciler-type=none", "--service-cluster-ip-range=" + serviceRange,
 		"--tls-cert-file=" + c.pki("apiserver.crt"), "--tls-private-key-file=" + c.pki("apiserver.key"),
 		"--client-ca-file=" + c.pki("ca.crt"),
@@ -131,11 +131,11 @@ func (c *Cluster) apiServerFlags(o Options) []string {
 		"--proxy-client-cert-file=" + c.pki("front-proxy.crt"), "--proxy-client-key-file=" + c.pki("front-proxy.key"),
 		"--authorization-mode=Node,RBAC", "--enable-admission-plugins=NodeRestriction",
 		"--enable-bootstrap-token-auth", "--allow-privileged",
-		// A rotated log would lose requests from the count; no test writes 10 GB.
+		// A rotated log would lose requests from the count. No test writes 10 GB.
 		"--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog, "--audit-log-maxsize=10000",
 	}
 	if !o.has(ControllerManager) {
-		// Nobody makes the service account that every pod would need.
+		// No component creates the service account that every pod would need.
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
 	}
 	return append(flags, o.APIServerFlags...)

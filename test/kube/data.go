@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// etcdGrace is how long etcd may take to end when its data are to be kept.
+// etcdGrace is how long etcd may take to end when its data is to be kept.
 const etcdGrace = 10 * time.Second
 
-// SaveData copies what etcd holds into a folder, which must not exist: a backup. Meanwhile the whole control plane is stopped; it
-// returns when that serves again. Neither it nor RestoreData or RemoveData may be called while another one of them or Stop runs.
+// SaveData copies etcd's data into a folder, which must not exist yet, as a backup. Meanwhile the whole control plane
+// is stopped; SaveData returns when the control plane serves again. SaveData, RestoreData, RemoveData and Stop must not
+// be called concurrently.
 func (c *Cluster) SaveData(ctx context.Context, dir string) error {
 	c.stopAll()
 	if err := os.CopyFS(dir, os.DirFS(c.etcdData())); err != nil {
@@ -20,8 +21,8 @@ func (c *Cluster) SaveData(ctx context.Context, dir string) error {
 	return c.startAgain(ctx)
 }
 
-// RestoreData replaces what etcd holds by what SaveData has copied, and returns when the control plane serves again. All of its
-// components are new processes, as after a real restore: none remembers what was there before.
+// RestoreData replaces etcd's data with a copy by SaveData, and returns when the control plane serves again. All of its
+// components are new processes, as after a real restore, so none remembers the earlier state.
 func (c *Cluster) RestoreData(ctx context.Context, dir string) error {
 	err := c.removeData()
 	if err == nil {
@@ -33,8 +34,8 @@ func (c *Cluster) RestoreData(ctx context.Context, dir string) error {
 	return c.startAgain(ctx)
 }
 
-// RemoveData makes the cluster a new one with the old addresses and keys, and returns when it serves: with nothing in etcd but what
-// Start leaves there.
+// RemoveData makes the cluster a new one with the old addresses and keys, and returns when it serves. Afterwards etcd
+// holds only what Start creates.
 func (c *Cluster) RemoveData(ctx context.Context) error {
 	if err := c.removeData(); err != nil {
 		return fmt.Errorf("removing what etcd holds: %w", err)
@@ -42,7 +43,7 @@ func (c *Cluster) RemoveData(ctx context.Context) error {
 	return c.startNew(ctx, c.options)
 }
 
-// stopAll ends every process. etcd gets time to write what it holds.
+// stopAll ends every process. etcd gets time to write its data.
 func (c *Cluster) stopAll() {
 	core := c.stopClients()
 	core[apiServerAt].endBy(time.Now())
@@ -56,7 +57,7 @@ func (c *Cluster) removeData() error {
 	return os.RemoveAll(c.etcdData())
 }
 
-// startAgain starts all components on what etcd holds.
+// startAgain starts all components with etcd's present data.
 func (c *Cluster) startAgain(ctx context.Context) error {
 	if err := c.startCore(ctx, c.options); err != nil {
 		return err

@@ -13,9 +13,10 @@ const (
 	ownerFile   = "owner"
 )
 
-// OwnFolder makes a folder for somebody who removes it at the end: the wanted one, which must be empty, else a new one
-// under the system's temporary folder whose name begins with prefix. Its owner file is locked until release or the end of
-// the process: a temporary folder whose owner was killed is known by that, and the next call with the prefix removes it.
+// OwnFolder creates a folder for a caller who removes it at the end. With a non-empty wanted, that is the folder, which
+// must be empty. Otherwise it is a new folder under the system's temporary folder whose name begins with prefix. The
+// folder's owner file is locked until release or the end of the process. An unlocked owner file shows that the owner of
+// a temporary folder was killed, and the next call with the prefix removes that folder.
 func OwnFolder(wanted, prefix string) (dir string, release func(), err error) {
 	if wanted == "" {
 		sweep(os.TempDir(), prefix)
@@ -51,7 +52,7 @@ func emptyDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// own locks the owner file before it gets its name, so that nobody finds it unlocked.
+// own locks the owner file before the file gets its final name, so that nobody finds it unlocked.
 func own(dir string) (release func(), err error) {
 	file, err := os.CreateTemp(dir, ownerFile)
 	if err != nil {
@@ -66,8 +67,8 @@ func own(dir string) (release func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// sweep removes the folders of processes that were killed. A folder that cannot be removed stays, and is not a reason to refuse a
-// new one.
+// sweep removes the folders of processes that were killed. It leaves a folder that it cannot remove, because that is no
+// reason to refuse a new one.
 func sweep(temp, prefix string) {
 	owners, err := filepath.Glob(filepath.Join(temp, prefix+"*", ownerFile))
 	if err != nil {

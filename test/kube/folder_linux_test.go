@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// parentVariable makes the test binary a process that owns a component and then
-// is killed; its value is the folder to work in.
+// parentVariable makes the test binary a process that owns a component and is then killed. Its
+// value is the folder to work in.
 const parentVariable = "DROVER_TEST_KUBE_PARENT"
 
 func TestMain(m *testing.M) {
@@ -27,8 +27,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ownAndWait makes a cluster's folder and one process in it, says both, and
-// waits for its end.
+// ownAndWait creates a cluster's folder and one process in it, prints both, and waits for the
+// process to end.
 func ownAndWait(temp string) int {
 	if err := os.Setenv("TMPDIR", temp); err != nil {
 		return 1
@@ -73,7 +73,7 @@ func TestAKilledOwnerLeavesNoProcess(t *testing.T) {
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = owner.Wait() // it was killed, so this is an error
+	_ = owner.Wait() // it was killed, so this returns an error
 	gone := func(context.Context) (bool, error) { return !alive(pid), nil }
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, gone); err != nil {
 		t.Errorf("process %d survived its owner: %v", pid, err)
@@ -84,8 +84,8 @@ func TestAKilledOwnerLeavesNoProcess(t *testing.T) {
 	}
 }
 
-// alive is false for a zombie too, which is all that is left of an orphan in a
-// container without an init.
+// alive is false for a zombie, too. In a container without an init process an orphan remains as a
+// zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

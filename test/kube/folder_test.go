@@ -13,7 +13,7 @@ func TestTheFolderOfAKilledOwnerIsSwept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release() // as the kernel does for a process that was killed
+	release() // the kernel does the same for a process that was killed
 	other, release, err := OwnFolder("", "other-")
 	if err != nil {
 		t.Fatal(err)

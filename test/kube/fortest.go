@@ -2,9 +2,8 @@ package kube
 
 import "testing"
 
-// ForTest starts a cluster for one test and stops it at the test's end. When
-// the test has failed by then, the last lines of every component's log are in
-// its output.
+// ForTest starts a cluster for one test and stops it at the test's end. If the test has failed, its
+// output includes the last lines of every component's log.
 func ForTest(t testing.TB, o Options) *Cluster {
 	t.Helper()
 	if o.Log == nil {

@@ -8,23 +8,23 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// ConfigForToken is a client's configuration that authenticates with a bearer
-// token: a bootstrap token or a service account's.
+// ConfigForToken returns a client configuration that authenticates with a bearer token: a bootstrap
+// token or a service account's token.
 func (c *Cluster) ConfigForToken(token string) *rest.Config {
 	config := c.ConfigForNobody()
 	config.BearerToken = token
 	return config
 }
 
-// ConfigForCert is a client's configuration that authenticates with a client
-// certificate and its key, both PEM.
+// ConfigForCert returns a client configuration that authenticates with a client certificate and its
+// key, both PEM.
 func (c *Cluster) ConfigForCert(cert, key []byte) *rest.Config {
 	config := c.ConfigForNobody()
 	config.CertData, config.KeyData = cert, key
 	return config
 }
 
-// ConfigForUser returns a client's configuration with a new certificate for any user and groups.
+// ConfigForUser returns a client configuration with a new certificate for any user and groups.
 func (c *Cluster) ConfigForUser(user string, groups ...string) (*rest.Config, error) {
 	cert, key, err := c.authority.client(user, groups...)
 	if err != nil {
@@ -33,14 +33,14 @@ func (c *Cluster) ConfigForUser(user string, groups ...string) (*rest.Config, er
 	return c.ConfigForCert(cert, key), nil
 }
 
-// ConfigForNobody is a client's configuration without an identity. No
-// configuration of a Cluster limits the client's rate.
+// ConfigForNobody returns a client configuration without an identity. No configuration of a Cluster
+// limits the client's rate.
 func (c *Cluster) ConfigForNobody() *rest.Config {
 	return &rest.Config{Host: c.server, QPS: -1, TLSClientConfig: rest.TLSClientConfig{CAData: c.authority.pem}}
 }
 
-// WriteKubeconfig writes a configuration that one of a Cluster's methods made as
-// a file that kubectl and drover read.
+// WriteKubeconfig writes a configuration that one of a Cluster's methods returned to a file that
+// kubectl and drover can read.
 func WriteKubeconfig(path string, config *rest.Config) error {
 	if err := clientcmd.WriteToFile(kubeconfig(config), path); err != nil {
 		return fmt.Errorf("writing the kubeconfig %s: %w", path, err)

@@ -1,13 +1,12 @@
 package kube
 
-// kwokConfiguration makes kwok the container runtime of simulated nodes and no
-// more. It has stages for pods: one that is bound runs at once, a Job's then
-// completes, a deleted one goes.
+// kwokConfiguration makes kwok the container runtime of simulated nodes, and nothing else. Its
+// stages for pods: a bound pod runs immediately, a pod of a Job then completes, and a deleted pod
+// is removed.
 //
-// kwok runs pods only where it also follows the node, and it follows nodes only
-// when there is a stage for nodes: hence one that no node ever matches. With it,
-// and with leases left off, kwok writes to no Node and no Lease; the simulated
-// kubelet keeps both.
+// kwok runs pods only on nodes that it manages, and it manages nodes only when there is a stage for
+// nodes. Therefore there is a node stage that matches no node. With that stage, and with leases
+// disabled, kwok writes no Node and no Lease; the simulated kubelet maintains both.
 const kwokConfiguration = `apiVersion: config.kwok.x-k8s.io/v1alpha1
 kind: KwokConfiguration
 options:

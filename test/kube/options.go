@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// Component is a part of a control plane that starts only when asked for; etcd
-// and kube-apiserver always start. Its value is its binary's name.
+// Component is an optional part of a control plane. etcd and kube-apiserver always start. Its value is the name of its
+// binary.
 type Component string
 
 const (
-	// ControllerManager signs approved certificates, makes service accounts,
-	// collects garbage and runs the workload controllers.
+	// ControllerManager signs approved certificates, creates service accounts, collects garbage and runs the workload
+	// controllers.
 	ControllerManager Component = "kube-controller-manager"
 	// Scheduler binds pods to nodes.
 	Scheduler Component = "kube-scheduler"
@@ -22,41 +22,41 @@ const (
 	Kwok Component = "kwok"
 )
 
-// The parts that always start, and the client that comes with them.
+// The parts that always start, and the client kubectl.
 const (
 	etcd      = "etcd"
 	apiServer = "kube-apiserver"
 	kubectl   = "kubectl"
 )
 
-// FakeNode is the annotation, with the value "fake", of a node whose pods kwok runs. The client that registers the node sets it
-// at registration (later is too late for pods that are bound by then), and maintains the node's status and lease.
+// FakeNode is the annotation, with the value "fake", of a node whose pods kwok runs. The client that registers the node
+// must set it at registration; later is too late for pods that are already bound. That client also maintains the node's
+// status and lease.
 const FakeNode = "kwok.x-k8s.io/node"
 
-// All are the components that may be asked for, in the order they start.
+// All returns the optional components, in the order of their start.
 func All() []Component { return []Component{ControllerManager, Scheduler, Kwok} }
 
-// Options say what Start starts.
+// Options configure Start.
 type Options struct {
-	// Dir holds the cluster's data, keys and logs. It must be empty or absent.
-	// Empty means a new folder under the system's temporary one. Either way
-	// Stop removes it.
+	// Dir holds the cluster's data, keys and logs. It must be empty or absent. An empty Dir means a new folder under
+	// the system's temporary one. In both cases Stop removes the folder.
 	Dir string
-	// Components start beside etcd and kube-apiserver; nil starts those two alone.
+	// Components are started in addition to etcd and kube-apiserver. Nil means only etcd and kube-apiserver.
 	Components []Component
-	// APIServerFlags are appended to kube-apiserver's own, so that they win;
-	// those that Start itself depends on are refused.
+	// APIServerFlags are appended to kube-apiserver's own flags, so that they take precedence. Start refuses the flags
+	// that it depends on.
 	APIServerFlags []string
-	// Prepare, when given, is called once the API server serves and before the
-	// other components start. A controller manager that finds its kinds defined
-	// collects their garbage from the start; it notices later ones every 30 s.
+	// Prepare, when set, is called when the API server serves and before the other components start. A controller
+	// manager that finds the CRDs at its start collects garbage of their kinds from the beginning; it discovers later
+	// kinds only every 30 s.
 	Prepare func(context.Context, *Cluster) error
-	// Log gets a line per step, nil means none. The components' own logs are
-	// files in Dir/log; their last lines stand in the error of a failed start.
+	// Log receives a line per step. Nil means none. The components' own logs are files in Dir/log; the error of a
+	// failed start contains their last lines.
 	Log io.Writer
 }
 
-// binaries are the names of the programs that a cluster with these options runs.
+// binaries returns the names of the programs that a cluster with these options runs.
 func (o Options) binaries() []string {
 	names := []string{etcd, apiServer, kubectl}
 	for _, c := range o.Components {
@@ -67,8 +67,8 @@ func (o Options) binaries() []string {
 
 func (o Options) has(c Component) bool { return slices.Contains(o.Components, c) }
 
-// ownFlags are those of kube-apiserver by which the rest of the cluster finds it
-// and what it leaves.
+// ownFlags are the kube-apiserver flags that this package sets itself: the addresses and files by which other
+// components find it, and the location of its audit log.
 var ownFlags = []string{"--bind-address", "--secure-port", "--etcd-servers", "--client-ca-file", "--audit-log-path", "--audit-policy-file"}
 
 func (o Options) validate() error {

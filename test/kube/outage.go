@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// apiServerAt is the place of kube-apiserver among the processes: behind etcd.
+// apiServerAt is the index of kube-apiserver among the processes: after etcd.
 const apiServerAt = coreProcesses - 1
 
-// StopAPIServer ends kube-apiserver at once, as the loss of its machine does. Nobody reaches the cluster until
-// StartAPIServer is called; what is stored stays. Neither may be called while the other or Stop runs.
+// StopAPIServer kills kube-apiserver, like the loss of its machine. Nobody can reach the cluster until
+// StartAPIServer is called; the stored objects stay. StopAPIServer, StartAPIServer and Stop must not be called
+// concurrently.
 func (c *Cluster) StopAPIServer() {
 	c.processes[apiServerAt].endBy(time.Now())
 }

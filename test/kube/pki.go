@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// certificateLifetime outlives every test; clockSkew keeps a certificate valid
-// on a machine whose clock is set back a little.
+// certificateLifetime is longer than any test. clockSkew keeps a certificate valid on a machine
+// whose clock is set back a little.
 const (
 	certificateLifetime = 365 * 24 * time.Hour
 	clockSkew           = 5 * time.Minute
@@ -25,8 +25,8 @@ const (
 // serviceIP is the API server's own address in the service range.
 var serviceIP = net.IPv4(10, 96, 0, 1)
 
-// authority is the cluster's one certificate authority: of the API server's
-// certificate, of clients, and of what the controller-manager signs.
+// authority is the cluster's only certificate authority. It signs the API server's certificate and
+// those of clients, and the controller-manager signs with it.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -53,7 +53,7 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: certPEM(der)}, err
 }
 
-// client makes a certificate that authenticates as a user with groups.
+// client creates a certificate that authenticates as a user with groups.
 func (a *authority) client(user string, groups ...string) (cert, key []byte, err error) {
 	leaf, err := template(pkix.Name{CommonName: user, Organization: groups})
 	if err != nil {
@@ -143,7 +143,7 @@ func certPEM(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
-// keyPEM uses the form from which the API server also reads the public half.
+// keyPEM encodes a key in a form from which the API server can also read the public half.
 func keyPEM(key *ecdsa.PrivateKey) ([]byte, error) {
 	der, err := x509.MarshalECPrivateKey(key)
 	return pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), err

@@ -19,7 +19,7 @@ func freePorts() (p ports, err error) {
 		if err != nil {
 			return p, fmt.Errorf("drawing a free port on 127.0.0.1: %w", err)
 		}
-		// Held until all are drawn, so that no two are the same.
+		// The port stays in use until all ports are chosen, so that no two are the same.
 		defer func() { _ = listener.Close() }()
 		*port = listener.Addr().(*net.TCPAddr).Port
 	}
@@ -35,7 +35,7 @@ func (e *portTakenError) Error() string {
 
 var addressInUse = regexp.MustCompile(`(127\.0\.0\.1:\d+): bind: address already in use`)
 
-// takenPort finds in a component's last lines the address it could not listen on.
+// takenPort returns the address on which a component could not listen, from the last lines of its log.
 func takenPort(tail []byte) (address string, taken bool) {
 	match := addressInUse.FindSubmatch(tail)
 	if match == nil {

@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// tailLines is how much of a component's log stands in an error.
+	// tailLines is how many lines of a component's log an error contains.
 	tailLines = 15
-	// stopGrace is how long components that are asked to end may take.
+	// stopGrace is how long components may take to end after SIGTERM.
 	stopGrace = 2 * time.Second
 )
 
@@ -23,7 +23,7 @@ const (
 type process struct {
 	name, log string
 	cmd       *exec.Cmd
-	ended     chan struct{} // closed when the process is gone; err is set before
+	ended     chan struct{} // closed when the process has ended; err is set before
 	err       error
 }
 
@@ -38,8 +38,8 @@ func startProcess(program, log string, args []string) (*process, error) {
 	p.cmd.SysProcAttr = ownGroup()
 	started := make(chan error)
 	go func() {
-		// The kernel ends a child when the *thread* that started it ends, so
-		// that thread is held for as long as the child lives.
+		// The kernel ends a child when the *thread* that started it ends. Therefore this goroutine
+		// keeps the thread for as long as the child lives.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := p.cmd.Start()
@@ -56,7 +56,8 @@ func startProcess(program, log string, args []string) (*process, error) {
 	return p, nil
 }
 
-// alive reports why the process has ended, with the last lines it logged.
+// alive returns nil while the process runs. Otherwise it returns why the process has ended, with
+// the last lines of its log.
 func (p *process) alive() error {
 	select {
 	case <-p.ended:
@@ -80,7 +81,7 @@ func exitReason(err error) string {
 // ask sends SIGTERM to the whole process group.
 func (p *process) ask() { p.signal(syscall.SIGTERM) }
 
-// endBy returns when the process is gone; its group is killed when it is not by then.
+// endBy returns when the process has ended. After patience it kills the process group.
 func (p *process) endBy(patience time.Time) {
 	select {
 	case <-p.ended:
@@ -92,7 +93,7 @@ func (p *process) endBy(patience time.Time) {
 
 func (p *process) signal(s syscall.Signal) {
 	select {
-	case <-p.ended: // its number may be another's by now
+	case <-p.ended: // another process may have the number by now
 	default:
 		_ = syscall.Kill(-p.cmd.Process.Pid, s)
 	}
@@ -106,13 +107,13 @@ func (p *process) tail() []byte {
 	return lastLines(data, tailLines)
 }
 
-// lastLines are the last n lines of some output.
+// lastLines returns the last n lines of some output.
 func lastLines(data []byte, n int) []byte {
 	lines := bytes.Split(bytes.TrimRight(data, "\n"), []byte("\n"))
 	return bytes.Join(lines[max(0, len(lines)-n):], []byte("\n"))
 }
 
-// endWithGroup makes a command's end by its context reach its children too.
+// endWithGroup makes the end of a command's context end the command's children, too.
 func endWithGroup(cmd *exec.Cmd) {
 	cmd.SysProcAttr = ownGroup()
 	cmd.WaitDelay = 5 * time.Second

@@ -4,7 +4,7 @@ package kube
 
 import "syscall"
 
-// ownGroup puts a process into a group of its own, so that a Ctrl-C in the
-// terminal reaches the launcher alone, which then stops everything in order.
-// Only Linux can end it when the launcher is killed.
+// ownGroup puts a process into its own process group, so that a Ctrl-C in the terminal reaches only
+// the launcher, which then stops everything in order. Only on Linux can the kernel end the process
+// when the launcher is killed.
 func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

@@ -31,11 +31,11 @@ const (
 	nodeA, nodeB         = "node-a", "node-b"
 )
 
-// joining is a cluster that nodes join, for tests that follow each other.
+// joining is a cluster that nodes join, for tests that build on each other.
 type joining struct {
 	*kube.Cluster
 	admin kubernetes.Interface
-	node  kubernetes.Interface // node A's own identity, once it has one
+	node  kubernetes.Interface // node A's own identity, once the node has one
 }
 
 func TestNodesJoinByTokenOnlyAfterApproval(t *testing.T) {
@@ -56,7 +56,7 @@ func TestNodesJoinByTokenOnlyAfterApproval(t *testing.T) {
 		{"kwok writes to no node and no lease", j.kwokLeavesNodesAlone},
 	} {
 		if !t.Run(step.name, step.run) {
-			t.FailNow() // the later steps stand on the earlier ones
+			t.FailNow() // the later steps depend on the earlier ones
 		}
 	}
 }
@@ -144,9 +144,9 @@ func (j *joining) tokenAsks(t *testing.T) {
 	j.expectUnapproved(t, "first")
 }
 
-// expectUnapproved makes a request that the control plane does approve, since
-// an administrator may do anything, after the named one: once it has its
-// certificate, the named one's turn has passed.
+// expectUnapproved checks that the control plane does not approve the named request. It then
+// creates a request that the control plane does approve, since an administrator may do anything.
+// When that request has its certificate, the control plane has already passed the named one.
 func (j *joining) expectUnapproved(t *testing.T, name string) {
 	t.Helper()
 	barrier, _ := nodeRequest(t, "after-"+name, nodeB)
@@ -285,7 +285,7 @@ func (j *joining) kwokLeavesNodesAlone(t *testing.T) {
 	}
 }
 
-// nodeRequest is what a kubelet asks for, and the key it keeps.
+// nodeRequest returns the request that a kubelet creates, and its private key.
 func nodeRequest(t *testing.T, name, node string) (request *certificatesv1.CertificateSigningRequest, keyPEM []byte) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -81,7 +81,7 @@ func TestTheAuditLogCountsWrites(t *testing.T) {
 	}
 	maps := clientFor(t, config).CoreV1().ConfigMaps("default")
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
-	for range 2 { // the second one is refused, which is not a write
+	for range 2 { // the API server refuses the second one, which therefore does not count as a write
 		_, err = maps.Create(t.Context(), object, metav1.CreateOptions{})
 	}
 	if err == nil {
@@ -155,7 +155,7 @@ func TestOptionsThatCannotWorkAreRefused(t *testing.T) {
 	}
 }
 
-// running is true while a process of that number exists.
+// running reports whether a process with that number exists.
 func running(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 func eventually(t *testing.T, what string, holds wait.ConditionWithContextFunc) {

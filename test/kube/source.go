@@ -14,9 +14,9 @@ const (
 	versionModule = "k8s.io/kubernetes"
 )
 
-// sourceDir finds the module that the control plane is built from: beside this
-// file where the compiler recorded its path, else (a binary built with
-// -trimpath) in the checkout that the working directory is in.
+// sourceDir returns the folder of the module from which the control plane is built. It is next to
+// this file if the compiler recorded the path. Otherwise (a binary built with -trimpath) it is in
+// the checkout that contains the working directory.
 func sourceDir() (string, error) {
 	if _, file, _, ok := runtime.Caller(0); ok && filepath.IsAbs(file) {
 		dir := filepath.Join(filepath.Dir(file), filepath.Base(controlPlane))

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	// startTimeout is for a machine that is busy with other things as well.
+	// startTimeout is long enough for a machine that is also busy with other work.
 	startTimeout = 2 * time.Minute
 	probeEvery   = 50 * time.Millisecond
 	probeTimeout = 2 * time.Second
 )
 
-// probe looks once; nil means that what is awaited holds.
+// probe checks a condition once. Nil means that the condition holds.
 type probe func(ctx context.Context) error
 
 // await repeats a probe until it holds, a component has ended, or time is up.
@@ -55,19 +55,19 @@ func (c *Cluster) tail(component string) []byte {
 	return nil
 }
 
-// apiServerReady holds when the API server says that all it starts has started.
+// apiServerReady succeeds when the API server reports that everything it starts has started.
 func (c *Cluster) apiServerReady() probe {
 	return func(ctx context.Context) error {
 		client, err := c.client()
 		if err != nil {
 			return err
 		}
-		// The client's own retries would wait a second each.
+		// The client's own retries would each wait a second.
 		return client.Discovery().RESTClient().Get().AbsPath("/readyz").MaxRetries(0).Do(ctx).Error()
 	}
 }
 
-// listens holds when something listens on a loopback port.
+// listens succeeds when a process listens on a loopback port.
 func listens(port int) probe {
 	return func(ctx context.Context) error {
 		conn, err := new(net.Dialer).DialContext(ctx, "tcp", local(port))
@@ -78,7 +78,7 @@ func listens(port int) probe {
 	}
 }
 
-// defaultAccount holds when pods of the namespace "default" are admitted.
+// defaultAccount succeeds when the API server admits pods in the namespace "default".
 func (c *Cluster) defaultAccount() probe {
 	return func(ctx context.Context) error {
 		client, err := c.client()

@@ -30,7 +30,7 @@ type cloud struct {
 	compute, network, image *gophercloud.ServiceClient
 }
 
-// connect signs in as a Machine's spec says.
+// connect signs in with the credentials in a Machine's spec.
 func connect(ctx context.Context, m *Machine) (*cloud, error) {
 	var document struct{ CloudProviderSpec providerSpec }
 	if err := json.Unmarshal(m.Spec.ProviderSpec.Value.Raw, &document); err != nil {
@@ -76,7 +76,7 @@ func (c *cloud) server(ctx context.Context, m *Machine) (*servers.Server, error)
 	return nil, nil
 }
 
-// create orders a server. Nova makes its port.
+// create requests a server. Nova creates the server's port.
 func (c *cloud) create(ctx context.Context, m *Machine, userData []byte) (*servers.Server, error) {
 	flavor, image, network, err := c.names(ctx)
 	if err != nil {
@@ -92,7 +92,7 @@ func (c *cloud) create(ctx context.Context, m *Machine, userData []byte) (*serve
 	return made, nil
 }
 
-// names returns the IDs of flavor, image and network, which the spec names.
+// names returns the IDs of the flavor, image and network that the spec names.
 func (c *cloud) names(ctx context.Context) (flavor, image, network string, err error) {
 	flavorPages, err := flavors.ListDetail(c.compute, nil).AllPages(ctx)
 	if err != nil {
@@ -132,7 +132,8 @@ func (c *cloud) networkID(ctx context.Context, name string) (string, error) {
 	return all[0].ID, nil
 }
 
-// address makes a floating IP on the port of a server, and returns its ID; empty while the server has no port.
+// address creates a floating IP on the port of a server, and returns its ID. The ID is empty while the server
+// has no port.
 func (c *cloud) address(ctx context.Context, server string) (string, error) {
 	pages, err := ports.List(c.network, ports.ListOpts{DeviceID: server}).AllPages(ctx)
 	if err != nil {
@@ -153,7 +154,7 @@ func (c *cloud) address(ctx context.Context, server string) (string, error) {
 	return made.ID, nil
 }
 
-// release deletes a floating IP; it does nothing without an ID.
+// release deletes a floating IP. It does nothing without an ID.
 func (c *cloud) release(ctx context.Context, id string) error {
 	if id == "" {
 		return nil
@@ -165,7 +166,7 @@ func (c *cloud) release(ctx context.Context, id string) error {
 	return nil
 }
 
-// remove asks for a server to be deleted.
+// remove requests the deletion of a server.
 func (c *cloud) remove(ctx context.Context, id string) error {
 	err := servers.Delete(ctx, c.compute, id).ExtractErr()
 	if err != nil && !gophercloud.ResponseCodeIs(err, 404) {

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// passEvery is how often everything is looked at.
+	// passEvery is the interval between passes.
 	passEvery = 100 * time.Millisecond
 
 	hashLabel    = "machine-template-hash"
@@ -44,7 +44,7 @@ func New(c client.Client, namespace string) *Controller {
 	return &Controller{client: c, namespace: namespace}
 }
 
-// Run looks at everything again and again until ctx ends. A pass that has begun is finished.
+// Run makes passes until ctx ends. It completes a pass that has begun.
 func (c *Controller) Run(ctx context.Context) {
 	ticker := time.NewTicker(passEvery)
 	defer ticker.Stop()
@@ -75,14 +75,14 @@ func (c *Controller) note(err error) {
 	c.refused = append(c.refused, err)
 }
 
-// Errors returns what the API server or the cloud has refused to do, other than conflicts.
+// Errors returns the errors with which the API server or the cloud has refused requests, without conflicts.
 func (c *Controller) Errors() []error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.refused)
 }
 
-// pass looks at every deployment, set and Machine once.
+// pass handles every deployment, set and Machine once.
 func (c *Controller) pass(ctx context.Context) error {
 	deployments, err := list[MachineDeployment](ctx, c.client, "MachineDeployment", c.namespace)
 	if err != nil {
@@ -109,7 +109,8 @@ func (c *Controller) pass(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// held adds the finalizer that has the garbage collector wait for dependents; it reports whether it was missing.
+// held adds the finalizer that makes the garbage collector wait for dependents. added reports whether the
+// finalizer was missing.
 func (c *Controller) held(ctx context.Context, o metav1.Object) (added bool, err error) {
 	if slices.Contains(o.GetFinalizers(), metav1.FinalizerDeleteDependents) {
 		return false, nil
@@ -118,7 +119,7 @@ func (c *Controller) held(ctx context.Context, o metav1.Object) (added bool, err
 	return true, update(ctx, c.client, o)
 }
 
-// deployment brings its current set to its size.
+// deployment scales the deployment's current set to the deployment's size.
 func (c *Controller) deployment(ctx context.Context, d *MachineDeployment, sets []*MachineSet) error {
 	if d.DeletionTimestamp != nil {
 		return nil
@@ -141,7 +142,7 @@ func (c *Controller) deployment(ctx context.Context, d *MachineDeployment, sets 
 			return err
 		}
 	}
-	// The sizes of a paused deployment's sets stay: the stand-in never sees one that is scaled.
+	// The sizes of a paused deployment's sets stay: the stand-in never sees a paused deployment that is scaled.
 	if d.Spec.Replicas != nil && *own.Spec.Replicas != *d.Spec.Replicas && !d.Spec.Paused {
 		own.Spec.Replicas = d.Spec.Replicas
 		noteSize(own)
@@ -165,7 +166,7 @@ func noteSize(s *MachineSet) {
 	metav1.SetMetaDataAnnotation(&s.ObjectMeta, surgeNote, strconv.Itoa(int(*s.Spec.Replicas)+1))
 }
 
-// sameTemplate compares two templates, the label with the hash apart.
+// sameTemplate compares two templates without the label that holds the hash.
 func sameTemplate(a, b *MachineTemplate) bool {
 	text := func(t *MachineTemplate) string {
 		labels := map[string]string{}
@@ -182,7 +183,7 @@ func sameTemplate(a, b *MachineTemplate) bool {
 	return text(a) == text(b)
 }
 
-// newSet makes the set of a deployment's template.
+// newSet creates the set of a deployment's template.
 func (c *Controller) newSet(ctx context.Context, d *MachineDeployment) error {
 	raw, err := json.Marshal(d.Spec.Template)
 	if err != nil {
@@ -213,7 +214,7 @@ func kind(name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: name}
 }
 
-// set makes or deletes Machines until there are as many as the set's size says.
+// set creates or deletes Machines until their number is the set's size.
 func (c *Controller) set(ctx context.Context, s *MachineSet, machines []*Machine) error {
 	if s.DeletionTimestamp != nil {
 		return nil
@@ -244,7 +245,7 @@ func (c *Controller) set(ctx context.Context, s *MachineSet, machines []*Machine
 	return c.setStatus(ctx, s, own)
 }
 
-// rank orders Machines for deletion.
+// rank is the priority of a Machine for deletion.
 func rank(m *Machine) int {
 	if m.Annotations[deleteFirst] != "" {
 		return 0

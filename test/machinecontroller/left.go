@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Past makes the objects, servers and addresses that machine-controller leaves behind when it is stopped, without the time that
-// the program itself would take.
+// Past creates the objects, servers and addresses that machine-controller leaves behind when it is stopped, without the
+// time that machine-controller itself would take.
 type Past struct {
 	client    client.Client
 	cloud     *cloud
@@ -26,7 +26,7 @@ type Past struct {
 	flavor, image, network string
 }
 
-// NewPast returns a Past that makes servers as a provider spec says, in which all values are plain texts.
+// NewPast returns a Past that creates servers from a provider spec. All values in the spec are plain texts.
 func NewPast(ctx context.Context, c client.Client, namespace string, providerSpec []byte) (*Past, error) {
 	m := &Machine{}
 	m.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: providerSpec}
@@ -39,7 +39,7 @@ func NewPast(ctx context.Context, c client.Client, namespace string, providerSpe
 	return p, err
 }
 
-// Deployment makes a MachineDeployment with the finalizer and revision that machine-controller writes.
+// Deployment creates a MachineDeployment with the finalizer and revision that machine-controller writes.
 func (p *Past) Deployment(ctx context.Context, name string, replicas int, paused bool, template MachineTemplate) (*MachineDeployment, error) {
 	d := &MachineDeployment{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.namespace, Name: name, Finalizers: []string{metav1.FinalizerDeleteDependents}, Annotations: map[string]string{revisionText: "1"},
@@ -51,7 +51,7 @@ func (p *Past) Deployment(ctx context.Context, name string, replicas int, paused
 	return made, p.made(ctx, "MachineDeployment", d, made)
 }
 
-// made creates an object of a kind, and reads it back with the UID that it got.
+// made creates an object of a kind, and reads it back with its UID.
 func (p *Past) made(ctx context.Context, of string, o metav1.Object, into any) error {
 	if err := create(ctx, p.client, of, o); err != nil {
 		return err
@@ -64,14 +64,15 @@ func (p *Past) made(ctx context.Context, of string, o metav1.Object, into any) e
 	return convert(stored.Object, into)
 }
 
-// SetOptions describe a set. Its name ends with Suffix. Most is the largest number of Machines that the deployment may have.
+// SetOptions describe a set. Suffix is the end of its name. Most is the largest number of Machines that the deployment
+// may have.
 type SetOptions struct {
 	Suffix                   string
 	Revision, Replicas, Most int
 	Template                 MachineTemplate
 }
 
-// Set makes a set of a deployment.
+// Set creates a set of a deployment.
 func (p *Past) Set(ctx context.Context, d *MachineDeployment, o SetOptions) (*MachineSet, error) {
 	template := o.Template
 	with := func(labels map[string]string) map[string]string {
@@ -94,12 +95,12 @@ func (p *Past) Set(ctx context.Context, d *MachineDeployment, o SetOptions) (*Ma
 	return made, p.made(ctx, "MachineSet", s, made)
 }
 
-// Stage is how far machine-controller had come with a Machine.
+// Stage is how far machine-controller had come with a Machine when it was stopped.
 type Stage struct {
-	// Server is true when the server exists, and Address when its floating IP does. Noted is true when the annotation names the
-	// floating IP.
+	// Server is true when the server exists. Address is true when its floating IP exists. Noted is true when the
+	// annotation names the floating IP.
 	Server, Address, Noted bool
-	// Recorded is true when the status has the addresses. With ProviderID the spec also has the provider ID.
+	// Recorded is true when the status has the addresses. ProviderID is true when the spec also has the provider ID.
 	Recorded, ProviderID bool
 	// Node is true when the server has joined and the Machine names its Node.
 	Node bool
@@ -107,7 +108,8 @@ type Stage struct {
 	Deleted bool
 }
 
-// Machine makes a Machine of a set, in a stage of its life, with its server, floating IP and Node. It returns the ID of the server.
+// Machine creates a Machine of a set in a stage of its life, with its server, floating IP and Node. It returns the ID
+// of the server.
 func (p *Past) Machine(ctx context.Context, s *MachineSet, name string, stage Stage) (server string, err error) {
 	m := &Machine{ObjectMeta: *s.Spec.Template.DeepCopy(), Spec: s.Spec.Template.Spec}
 	m.Namespace, m.Name, m.Spec.Name = s.Namespace, name, name
@@ -131,7 +133,8 @@ func (p *Past) Machine(ctx context.Context, s *MachineSet, name string, stage St
 	return server, nil
 }
 
-// furnish makes the server of a Machine and what comes with it, and writes on the Machine what machine-controller had written.
+// furnish creates the server of a Machine and the server's other resources, and writes on the Machine what
+// machine-controller had written.
 func (p *Past) furnish(ctx context.Context, m *Machine, stage Stage) (string, error) {
 	made, err := servers.Create(ctx, p.cloud.compute, servers.CreateOpts{
 		Name: m.Spec.Name, FlavorRef: p.flavor, ImageRef: p.image, UserData: []byte("#cloud-config"),
@@ -168,7 +171,7 @@ func (p *Past) furnish(ctx context.Context, m *Machine, stage Stage) (string, er
 	return made.ID, update(ctx, p.client, m)
 }
 
-// addressOf makes the floating IP of a server, once that has a port.
+// addressOf creates the floating IP of a server once the server has a port.
 func (p *Past) addressOf(ctx context.Context, server string) (string, error) {
 	for {
 		id, err := p.cloud.address(ctx, server)
@@ -183,7 +186,7 @@ func (p *Past) addressOf(ctx context.Context, server string) (string, error) {
 	}
 }
 
-// node makes the Node of a Machine's server, which is Ready.
+// node creates a Ready Node for a Machine's server.
 func (p *Past) node(ctx context.Context, m *Machine, providerID string) (*corev1.Node, error) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
 		Name: m.Spec.Name, Labels: map[string]string{ownerLabel: string(m.UID), corev1.LabelHostname: m.Spec.Name},
@@ -217,7 +220,7 @@ func Template(name, kubelet string, providerSpec json.RawMessage) MachineTemplat
 	return t
 }
 
-// Rename writes another Machine's UID onto a server, as when a cluster was restored under new UIDs.
+// Rename writes another Machine's UID onto a server, as after the restoration of a cluster under new UIDs.
 func (p *Past) Rename(ctx context.Context, server, uid string) error {
 	_, err := servers.UpdateMetadata(ctx, p.cloud.compute, server, servers.MetadataOpts{machineUID: uid}).Extract()
 	if err != nil {

@@ -14,13 +14,13 @@ import (
 const (
 	serverFinalizer = "machine-delete-finalizer"
 	nodeFinalizer   = "machine-node-delete-finalizer"
-	// addressKey is a finalizer, and the annotation with the ID of the floating IP.
+	// addressKey is both the name of a finalizer and the key of the annotation with the ID of the floating IP.
 	addressKey = "kubermatic.io/release-openstack-floating-ip"
 	ownerLabel = "machine-controller/owned-by"
 	nodeNote   = "cluster.k8s.io/machine"
 )
 
-// machine takes one step with a Machine.
+// machine makes one step for a Machine.
 func (c *Controller) machine(ctx context.Context, m *Machine, sets []*MachineSet) error {
 	switch {
 	case m.DeletionTimestamp != nil:
@@ -52,7 +52,7 @@ func ready(node *corev1.Node) bool {
 	})
 }
 
-// ensure makes the server of a Machine, or looks for its Node.
+// ensure creates the server of a Machine, or looks for its Node.
 func (c *Controller) ensure(ctx context.Context, m *Machine, sets []*MachineSet) error {
 	cloud, err := connect(ctx, m)
 	if err != nil {
@@ -93,7 +93,8 @@ func (c *Controller) ensure(ctx context.Context, m *Machine, sets []*MachineSet)
 	return c.matchNode(ctx, m, server.ID)
 }
 
-// create writes the finalizers, then makes the server. With a floating IP the finalizer for it comes first.
+// create writes the finalizers and then creates the server. With a floating IP, the floating IP's finalizer is written
+// first.
 func (c *Controller) create(ctx context.Context, m *Machine, cloud *cloud, sets []*MachineSet) error {
 	owner := slices.IndexFunc(sets, func(s *MachineSet) bool { return metav1.IsControlledBy(m, s) })
 	if owner < 0 || metav1.GetControllerOf(sets[owner]) == nil {
@@ -136,7 +137,8 @@ func (c *Controller) matchNode(ctx context.Context, m *Machine, server string) e
 	return nil
 }
 
-// leaving deletes the server, the floating IP that the annotation names, and the Node. It takes off a finalizer after each.
+// leaving deletes the server, the floating IP that the annotation names, and the Node. It removes a finalizer after
+// each deletion.
 func (c *Controller) leaving(ctx context.Context, m *Machine) error {
 	without := func(finalizer string) error {
 		m.Finalizers = slices.DeleteFunc(m.Finalizers, func(each string) bool { return each == finalizer })

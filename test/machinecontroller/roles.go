@@ -18,8 +18,8 @@ func rule(apiGroup string, verbs []string, resources ...string) rbacv1.PolicyRul
 	return rbacv1.PolicyRule{APIGroups: []string{apiGroup}, Resources: resources, Verbs: verbs}
 }
 
-// Rules are those of the ClusterRole that machine-controller is installed with, as far as they concern the kinds, Nodes, pods
-// and what Machines refer to.
+// Rules are the rules of the ClusterRole with which machine-controller is installed, as far as they concern its kinds,
+// Nodes, pods and the objects that Machines refer to.
 func Rules() []rbacv1.PolicyRule {
 	read := []string{"get", "list", "watch"}
 	return []rbacv1.PolicyRule{
@@ -34,7 +34,8 @@ func Rules() []rbacv1.PolicyRule {
 	}
 }
 
-// ManagerRules are those of the ClusterRole that operating-system-manager is installed with, on kinds that drover has too.
+// ManagerRules are the rules of the ClusterRole with which operating-system-manager is installed, for the kinds that
+// drover also has.
 func ManagerRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rule(group, []string{"get", "list", "watch", "patch", "update"}, "machinedeployments"),

@@ -11,7 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// list returns all objects of a kind in a namespace, read into a type of machine-controller's.
+// list returns all objects of a kind in a namespace, decoded into one of machine-controller's
+// types.
 func list[T any](ctx context.Context, c client.Client, kind, namespace string) ([]*T, error) {
 	all := &unstructured.UnstructuredList{}
 	all.SetGroupVersionKind(schema.GroupVersionKind{Group: group, Version: "v1alpha1", Kind: kind + "List"})
@@ -28,13 +29,13 @@ func list[T any](ctx context.Context, c client.Client, kind, namespace string) (
 	return out, nil
 }
 
-// whole returns an object of machine-controller's types as it is sent.
+// whole returns an object of machine-controller's types in the form in which it is sent.
 func whole(o metav1.Object) (*unstructured.Unstructured, error) {
 	sent := &unstructured.Unstructured{}
 	return sent, convert(o, &sent.Object)
 }
 
-// convert writes a value as JSON and reads it into another one.
+// convert encodes a value as JSON and decodes it into another one.
 func convert(from, into any) error {
 	raw, err := json.Marshal(from)
 	if err != nil {
@@ -43,7 +44,7 @@ func convert(from, into any) error {
 	return json.Unmarshal(raw, into)
 }
 
-// update writes a whole object and takes in its new resource version.
+// update writes a whole object and stores the new resource version in o.
 func update(ctx context.Context, c client.Client, o metav1.Object) error {
 	sent, err := whole(o)
 	if err == nil {

@@ -31,7 +31,7 @@ type ProviderSpec struct {
 	ValueFrom *ProviderSpecSource   `json:"valueFrom,omitempty"`
 }
 
-// ProviderSpecSource refers to where a provider spec is.
+// ProviderSpecSource refers to the location of a provider spec.
 type ProviderSpecSource struct {
 	MachineClass *MachineClassRef `json:"machineClass,omitempty"`
 }
@@ -62,7 +62,7 @@ type MachineStatus struct {
 	Phase          *string                 `json:"phase,omitempty"`
 }
 
-// LastOperation is what was last done to a Machine.
+// LastOperation is the last operation on a Machine.
 type LastOperation struct {
 	Description *string      `json:"description,omitempty"`
 	LastUpdated *metav1.Time `json:"lastUpdated,omitempty"`

@@ -13,12 +13,13 @@ import (
 const (
 	cleanupFinalizer = "kubermatic.io/cleanup-operating-system-configs"
 	writeNote        = "example.com/writes"
-	// writeEvery leaves the others a chance to write without a conflict.
+	// writeEvery leaves the other programs a chance to write without a conflict.
 	writeEvery = 300 * time.Millisecond
 )
 
-// RunManager writes every whole MachineDeployment of a namespace again and again until ctx ends, as operating-system-manager
-// does: with its finalizer, and with an annotation that changes each time. It returns how many writes the API server took.
+// RunManager writes every whole MachineDeployment of a namespace again and again until ctx ends, as
+// operating-system-manager does: with its finalizer, and with an annotation that changes each time. It returns how many
+// writes the API server accepted.
 func RunManager(ctx context.Context, c client.Client, namespace string) (writes int) {
 	return rewrite(ctx, c, "MachineDeployment", namespace, func(d *MachineDeployment) {
 		d.Finalizers = slices.DeleteFunc(d.Finalizers, func(each string) bool { return each == cleanupFinalizer })
@@ -28,8 +29,8 @@ func RunManager(ctx context.Context, c client.Client, namespace string) (writes 
 	})
 }
 
-// RunSetWriter writes every whole MachineSet of a namespace again and again until ctx ends. It returns how many writes the
-// API server took.
+// RunSetWriter writes every whole MachineSet of a namespace again and again until ctx ends. It returns how many writes
+// the API server accepted.
 func RunSetWriter(ctx context.Context, c client.Client, namespace string) (writes int) {
 	return rewrite(ctx, c, "MachineSet", namespace, func(*MachineSet) {})
 }
@@ -67,8 +68,8 @@ func rewrite[T any, P object[T]](ctx context.Context, c client.Client, kind, nam
 	return writes
 }
 
-// RunMachineWriter writes every whole Machine of a namespace again and again until ctx ends. It returns how many writes the
-// API server took.
+// RunMachineWriter writes every whole Machine of a namespace again and again until ctx ends. It returns how many writes
+// the API server accepted.
 func RunMachineWriter(ctx context.Context, c client.Client, namespace string) (writes int) {
 	return rewrite(ctx, c, "Machine", namespace, func(*Machine) {})
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// sizes are CPUs and GiB of memory.
+// sizes holds the CPUs and the GiB of memory of each size.
 var sizes = map[string]struct{ cpu, memory int64 }{"small": {2, 4}, "large": {4, 8}}
 
 // Box is a server.
@@ -25,10 +25,10 @@ type Box struct {
 	Name   string
 	Room   string
 	Size   string
-	// Owner is the UID of the Machine that it was built for.
+	// Owner is the UID of the Machine that the box was built for.
 	Owner types.UID
 	Built time.Time
-	// Running is true once it has booted.
+	// Running reports whether the box has booted.
 	Running bool
 
 	key types.NamespacedName
@@ -46,19 +46,19 @@ type Cloud struct {
 	mu    sync.Mutex
 	last  int
 	boxes map[types.UID]*Box
-	// gone are the boxes that were scrapped, with the UID of the Machine that each was built for.
+	// gone holds the boxes that were scrapped, with the UID of the Machine that each was built for.
 	gone map[int]types.UID
-	// cables are the times at which cables were laid, by UID of the Machine.
+	// cables holds the time at which each cable was laid, by UID of the Machine.
 	cables map[types.UID]time.Time
 	calls  map[string]int
 }
 
 var _ cloud.Cloud = (*Cloud)(nil)
 
-// mostChanges is how many changes may wait for their consumer.
+// mostChanges is how many changes may be queued for their consumer.
 const mostChanges = 10_000
 
-// New returns a cloud whose boxes take some time to boot.
+// New returns a cloud whose boxes take the time boot to boot.
 func New(boot time.Duration) *Cloud {
 	return &Cloud{
 		boot: boot, changes: make(chan types.NamespacedName, mostChanges),
@@ -78,21 +78,21 @@ func (c *Cloud) Boxes() []Box {
 	return out
 }
 
-// Calls returns how often each kind of change was made.
+// Calls returns the number of changes of each kind.
 func (c *Cloud) Calls() map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return maps.Clone(c.calls)
 }
 
-// Leftovers returns how many boxes and cables there are.
+// Leftovers returns the numbers of boxes and cables that exist.
 func (c *Cloud) Leftovers() (boxes, cables int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.boxes), len(c.cables)
 }
 
-// Instance reads the Machine's provider spec. One that is being deleted needs none.
+// Instance reads the Machine's provider spec. A Machine that is being deleted needs no valid spec.
 func (c *Cloud) Instance(_ context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	s, config, err := readSpec(&m.Spec)
 	if err != nil && m.DeletionTimestamp.IsZero() {
@@ -111,7 +111,7 @@ func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server,
 	return c.server(m.UID), nil
 }
 
-// Shape returns what a box of the template's size has.
+// Shape returns the resources of a box of the template's size.
 func (c *Cloud) Shape(_ context.Context, _ string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
 	s, _, err := readSpec(&t.Spec)
 	if err != nil {
@@ -138,7 +138,7 @@ func (c *Cloud) PlaceRecord(_ context.Context, _ string, t *v1alpha1.MachineTemp
 // Changes returns a channel with the Machines whose boxes have booted or were scrapped.
 func (c *Cloud) Changes() <-chan types.NamespacedName { return c.changes }
 
-// server describes a Machine's box; nil when there is none. The mutex is held.
+// server describes a Machine's box. It returns nil when there is none. The caller holds the mutex.
 func (c *Cloud) server(of types.UID) *cloud.Server {
 	b := c.boxes[of]
 	if b == nil {
@@ -157,7 +157,7 @@ func (c *Cloud) booted(b *Box) {
 	}
 }
 
-// laid reports whether a Machine has a cable. The mutex is held.
+// laid reports whether a Machine has a cable. The caller holds the mutex.
 func (c *Cloud) laid(of types.UID) bool {
 	_, there := c.cables[of]
 	return there

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// instance is one Machine's side of the cloud.
+// instance implements the cloud's side of one Machine.
 type instance struct {
 	cloud   *Cloud
 	machine *v1alpha1.Machine
@@ -33,7 +33,7 @@ func (i *instance) Placement() cloud.Placement {
 // Warnings is empty.
 func (i *instance) Warnings() []string { return nil }
 
-// Observe returns the Machine's box. One that is named and was scrapped is gone.
+// Observe returns the Machine's box. A box that the Machine names and that was scrapped is gone.
 func (i *instance) Observe(context.Context) (cloud.Facts, error) {
 	c := i.cloud
 	c.mu.Lock()
@@ -46,7 +46,7 @@ func (i *instance) Observe(context.Context) (cloud.Facts, error) {
 	return f, nil
 }
 
-// ObserveNow is Observe: nothing is cached.
+// ObserveNow is the same as Observe, because nothing is cached.
 func (i *instance) ObserveNow(ctx context.Context) (cloud.Facts, error) { return i.Observe(ctx) }
 
 // StartServer does nothing: no box is ever shut down.
@@ -86,7 +86,7 @@ func (i *instance) EnsureServer(_ context.Context, userData []byte) (*cloud.Serv
 	return b.describe(), nil
 }
 
-// describe returns the box as the seam wants it.
+// describe returns the box in the form of the interface.
 func (b *Box) describe() *cloud.Server {
 	s := &cloud.Server{
 		ID: fmt.Sprintf("#%d", b.Number), Key: keyOf(b.Number), Name: b.Name, State: cloud.ServerBuilding, Status: "booting",

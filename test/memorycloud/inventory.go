@@ -12,7 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// cableOf begins the ID of a cable; the UID of its Machine follows. To others a cable is what a port is.
+// cableOf is the prefix of a cable's ID. The UID of the cable's Machine follows. drover treats a cable
+// as a port.
 const cableOf = "cable of "
 
 // Tagged returns all boxes and cables. There is one project.
@@ -36,7 +37,7 @@ func (c *Cloud) Tagged(context.Context) []cloud.Project {
 	return []cloud.Project{p}
 }
 
-// Collect scraps a box, or takes a cable out that no box is on.
+// Collect deletes a server (a box), or a port (a cable) that is on no box.
 func (c *Cloud) Collect(_ context.Context, r cloud.Resource) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +61,7 @@ func (c *Cloud) IsServerGone(_ context.Context, id string, _ []string) (bool, er
 	return scrapped, nil
 }
 
-// scrap removes a box. The mutex is held.
+// scrap removes a box. The caller holds the mutex.
 func (c *Cloud) scrap(b *Box) {
 	c.calls["scrap box"]++
 	delete(c.boxes, b.Owner)
@@ -68,7 +69,7 @@ func (c *Cloud) scrap(b *Box) {
 	c.changes <- b.key
 }
 
-// takeOut removes a cable. The mutex is held.
+// takeOut removes a cable. The caller holds the mutex.
 func (c *Cloud) takeOut(of types.UID) {
 	c.calls["take cable out"]++
 	delete(c.cables, of)

@@ -20,7 +20,7 @@ const scheme = "memory://"
 // providerID returns the provider ID of a box: memory://ROOM#NUMBER.
 func providerID(room string, box int) string { return fmt.Sprintf("%s%s#%d", scheme, room, box) }
 
-// boxIn returns the number of the box that a provider ID names; 0 when it names none.
+// boxIn returns the number of the box that a provider ID names, or 0 when it names none.
 func boxIn(providerID string) int {
 	rest, found := strings.CutPrefix(providerID, scheme)
 	_, number, hasNumber := strings.Cut(rest, "#")
@@ -31,13 +31,14 @@ func boxIn(providerID string) int {
 	return box
 }
 
-// keyOf returns what a box is found by. The room is not part of it.
+// keyOf returns the server ID of a box. The room is not part of it.
 func keyOf(box int) cloud.ServerID { return cloud.ServerID("box-" + strconv.Itoa(box)) }
 
 // pure implements [cloud.Provider].
 type pure struct{}
 
-// ServerID returns the box that a provider ID names; empty when it names none.
+// ServerID returns the server ID of the box that a provider ID names. It is empty when the provider
+// ID names none.
 func (pure) ServerID(providerID string) cloud.ServerID {
 	if box := boxIn(providerID); box > 0 {
 		return keyOf(box)
@@ -88,7 +89,7 @@ func recordOf(stored *runtime.RawExtension) (r record) {
 	return r
 }
 
-// MergeInto sets the room, and the box once there is one.
+// MergeInto sets the room, and also the box once there is one.
 func (r record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	old := recordOf(stored)
 	if r.Box == 0 {
@@ -106,7 +107,7 @@ func (r record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 
 // spec is a cloudProviderSpec of this cloud.
 type spec struct {
-	// Size is small or large. Room is where the box stands.
+	// Size is small or large. Room is the box's room.
 	Size, Room string
 }
 

@@ -54,7 +54,8 @@ func (s *Sandbox) arguments(r *replica) ([]string, error) {
 	return append(out, s.options.DroverFlags...), nil
 }
 
-// WriteClouds writes a clouds.yaml with one cloud, from the variables that OpenStack's clients read (NAME=value).
+// WriteClouds writes a clouds.yaml with one cloud. variables are the environment variables that OpenStack's clients
+// read (NAME=value).
 func WriteClouds(path, name string, variables []string) error {
 	auth, cloud := map[string]string{}, map[string]any{}
 	for _, variable := range variables {

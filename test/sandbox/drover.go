@@ -42,7 +42,7 @@ func droverKubeconfig(ctx context.Context, c *kube.Cluster, path string) error {
 	return kube.WriteKubeconfig(path, c.ConfigForToken(token.Status.Token))
 }
 
-// replica is one drover.
+// replica is one replica of drover.
 type replica struct {
 	name                  string
 	grpc, metrics, health string
@@ -78,7 +78,7 @@ func (s *Sandbox) startDrovers(ctx context.Context) error {
 	return err
 }
 
-// anotherReplica returns a replica with addresses of its own.
+// anotherReplica returns a replica with its own addresses.
 func anotherReplica(n int) (*replica, error) {
 	r := &replica{name: fmt.Sprintf("drover-%d", n)}
 	for _, address := range []*string{&r.grpc, &r.metrics, &r.health} {

@@ -12,22 +12,23 @@ import (
 
 // Options configures [Start]. The zero value is a complete sandbox.
 type Options struct {
-	// Dir holds keys, logs and data. Empty means a new folder under the system's temporary one. Stop removes it either way.
+	// Dir holds keys, logs and data. Empty means a new folder under the system's temporary one. Stop removes the folder
+	// in both cases.
 	Dir string
 	// NoDrover leaves out drover, its manifests and the autoscaler; the caller installs and runs them.
 	NoDrover bool
 	// Drover is the path of drover's binary. Empty means that it is built from this module.
 	Drover string
-	// DroverFlags are appended to drover's own.
+	// DroverFlags are appended to drover's own flags.
 	DroverFlags []string
-	// Replicas is the number of drovers. The default is one. The autoscaler reaches the one that [Sandbox.FailOver] chose last,
-	// as through a Service.
+	// Replicas is the number of drovers. The default is one. The autoscaler reaches the replica that [Sandbox.FailOver]
+	// chose last, as through a Service.
 	Replicas int
-	// TwoClusters puts Machines and Nodes into clusters of their own.
+	// TwoClusters puts Machines and Nodes into separate clusters.
 	TwoClusters bool
 	// GRPCAddress, MetricsAddress and HealthAddress are drover's addresses; loopback only. The default is free ports.
 	GRPCAddress, MetricsAddress, HealthAddress string
-	// Password is drover's password for the cloud. Empty means the right one.
+	// Password is the password with which drover signs in to the cloud. Empty means the correct one.
 	Password string
 	// BootTime is how long a simulated server boots. The default is 3 s.
 	BootTime time.Duration
@@ -38,15 +39,15 @@ type Options struct {
 	Seed func(*openstack.Cloud)
 	// Autoscaler is the path of a real cluster-autoscaler. Empty means the stand-in.
 	Autoscaler string
-	// AutoscalerFlags are appended to those of a real autoscaler.
+	// AutoscalerFlags are appended to the flags of a real autoscaler.
 	AutoscalerFlags []string
-	// NoAutoscaler leaves the autoscaler out.
+	// NoAutoscaler means that no autoscaler is started.
 	NoAutoscaler bool
-	// Scaling holds the stand-in's times; its connections are filled in.
+	// Scaling holds the stand-in's times. The sandbox sets its connections.
 	Scaling autoscaler.Options
-	// Boots reports whether a server ever becomes a node. Nil means that all do.
+	// Boots reports whether a server ever becomes a node. Nil means that all servers do.
 	Boots func(openstack.Server) bool
-	// Log receives a line for each step. By default they are dropped.
+	// Log receives a line for each step. By default the lines are dropped.
 	Log io.Writer
 }
 

@@ -27,7 +27,8 @@ type pki struct {
 	ca, serverCert, serverKey, clientCert, clientKey string
 }
 
-// makePKI creates a CA for that connection, a certificate for drover on loopback, and one for its client.
+// makePKI creates a CA for the connection between the autoscaler and drover, a certificate for drover on
+// loopback, and one for its client.
 func makePKI(dir string) (pki, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return pki{}, fmt.Errorf("making keys: %w", err)

@@ -35,7 +35,8 @@ func startProcess(name, log string, env []string, path string, args ...string) (
 	p.cmd.Stdout, p.cmd.Stderr, p.cmd.Env, p.cmd.SysProcAttr = file, file, env, apart()
 	started := make(chan error)
 	go func() {
-		// The kernel kills a child when the thread that started it ends, so that thread is kept.
+		// The kernel kills a child when the thread that started it ends, so this goroutine keeps
+		// the thread.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer func() { _ = file.Close() }()
@@ -52,7 +53,7 @@ func startProcess(name, log string, env []string, path string, args ...string) (
 	return p, nil
 }
 
-// failure returns why the program has ended, with the last lines of its log; nil while it runs.
+// failure returns why the program has ended, with the last lines of its log, or nil while it runs.
 func (p *process) failure() error {
 	select {
 	case <-p.ended:
@@ -66,7 +67,7 @@ func (p *process) failure() error {
 	}
 }
 
-// stop sends SIGTERM to the program, and kills it when it does not end.
+// stop sends SIGTERM to the program, and kills the program if it does not end.
 func (p *process) stop() {
 	select {
 	case <-p.ended:
@@ -82,7 +83,7 @@ func (p *process) stop() {
 	}
 }
 
-// kill ends the program at once.
+// kill ends the program immediately.
 func (p *process) kill() {
 	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 	<-p.ended
@@ -90,7 +91,7 @@ func (p *process) kill() {
 
 func (p *process) tail() []byte { return Tail(p.log) }
 
-// Tail returns the last lines of a log file, or why it cannot be read.
+// Tail returns the last lines of a log file, or the error if it cannot be read.
 func Tail(path string) []byte {
 	data, err := os.ReadFile(path)
 	if err != nil {

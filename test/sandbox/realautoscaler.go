@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/deploy"
 )
 
-// demoFlags override the shipped flags: what takes ten minutes in a real cluster takes seconds here.
+// demoFlags override the shipped flags: what takes ten minutes in a real cluster takes seconds in the demo.
 var demoFlags = []string{
 	"--leader-elect=false", "--scan-interval=1s", "--kube-client-qps=100", "--kube-client-burst=200",
 	"--scale-down-unneeded-time=8s", "--scale-down-delay-after-add=3s", "--scale-down-delay-after-failure=5s",

@@ -29,22 +29,23 @@ const startupTaint = v1alpha1.DefaultStartupTaint
 type Sandbox struct {
 	// Dir holds keys, logs and data.
 	Dir string
-	// Cluster has the Machines, and Target the Nodes and pods. They are the same cluster unless the options set TwoClusters.
+	// Cluster holds the Machines, and Target holds the Nodes and pods. They are the same cluster unless the options set
+	// TwoClusters.
 	Cluster, Target *kube.Cluster
 	Cloud           *openstack.Cloud
 	// Client and TargetClient are clients of the administrators, for the kinds of Kubernetes and of drover.
 	Client, TargetClient client.Client
 
 	options  Options
-	release  func() // gives up the folder
+	release  func() // unlocks and gives up the folder
 	pki      pki
 	machines *machines
 	replicas []*replica
 	front    *front
-	// scaler is the real autoscaler; standIn stops the stand-in in this process.
+	// scaler is the real autoscaler. standIn stops the stand-in in this process.
 	scaler  *process
 	standIn func()
-	// cloudController stops the stand-in for the cloud-controller-manager; nil while it does not run.
+	// cloudController stops the stand-in for the cloud-controller-manager. It is nil while the stand-in does not run.
 	cloudController func()
 	running         context.Context
 	cancel          context.CancelFunc
@@ -144,8 +145,9 @@ func (s *Sandbox) startCluster(ctx context.Context) error {
 	return err
 }
 
-// clusterOptions returns the options of one cluster. Before its controllers start, the manifests of the given folders are applied
-// (none means those of one cluster for all), so that the garbage collector handles drover's kinds from the start.
+// clusterOptions returns the options of one cluster. Before the cluster's controllers start, the manifests of the given
+// folders are applied, so that the garbage collector handles drover's kinds from the start. No folders means those for
+// a single cluster.
 func (s *Sandbox) clusterOptions(dir string, components []kube.Component, administrator *client.Client, manifests ...string) kube.Options {
 	install := func(ctx context.Context, cluster *kube.Cluster) error {
 		c, err := client.New(cluster.Config, client.Options{Scheme: Scheme()})
@@ -207,7 +209,7 @@ func (s *Sandbox) failed(err error) {
 	s.failures = append(s.failures, err)
 }
 
-// Err returns what has ended unexpectedly or failed for good; nil while everything runs.
+// Err returns the error of a program that has ended unexpectedly or failed for good, or nil while everything runs.
 func (s *Sandbox) Err() error {
 	s.mu.Lock()
 	all := slices.Clone(s.failures)
@@ -248,7 +250,7 @@ func (s *Sandbox) Stop() {
 	})
 }
 
-// processes returns the programs that should be running, in the order in which they were started.
+// processes returns the programs that should be running, in the order of their start.
 func (s *Sandbox) processes() []*process {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -18,7 +18,8 @@ import (
 	"github.com/drover-project/drover/test/autoscaler"
 )
 
-// FindAutoscaler returns the path of a real cluster-autoscaler: that in CLUSTER_AUTOSCALER, else the one on the PATH, else empty.
+// FindAutoscaler returns the path of a real cluster-autoscaler: the one in CLUSTER_AUTOSCALER, otherwise the one on the
+// PATH, otherwise an empty path.
 func FindAutoscaler() (string, error) {
 	if named := os.Getenv("CLUSTER_AUTOSCALER"); named != "" {
 		path, err := exec.LookPath(named)
@@ -85,7 +86,7 @@ func (s *Sandbox) grpcAddress() string {
 	return s.options.GRPCAddress
 }
 
-// fast holds the times of a demo: what takes ten minutes in a real cluster takes seconds here.
+// fast sets the times of a demo: what takes ten minutes in a real cluster takes seconds in the demo.
 func fast(o autoscaler.Options) autoscaler.Options {
 	for _, d := range []struct {
 		field *time.Duration
@@ -122,7 +123,7 @@ func (s *Sandbox) runStandIn() error {
 		return fmt.Errorf("creating the autoscaler's log: %w", err)
 	}
 	o := fast(s.options.Scaling)
-	// The value is that of the flags that drover ships.
+	// These values are those of the flags that drover ships.
 	o.EnforceMinSize, o.BalanceSimilar, o.BalancingIgnore = true, true, []string{"topology.cinder.csi.openstack.org/zone"}
 	o.Provider, o.Client, o.Log = proto.NewCloudProviderClient(conn), client, lineLogger(log)
 	if o.StartupTaints == nil {

@@ -17,7 +17,7 @@ import (
 // consoleLimit is how many lines of a server's console and journal are kept.
 const consoleLimit = 200
 
-// machines run a kubelet on each server of the cloud, from its boot to its end.
+// machines runs a kubelet on each server of the cloud, from the server's boot to its end.
 type machines struct {
 	ctx   context.Context
 	cloud *openstack.Cloud
@@ -26,11 +26,11 @@ type machines struct {
 
 	mu      sync.Mutex
 	running map[string]context.CancelFunc
-	// restarts is how often all kubelets were started again.
+	// restarts is how often all kubelets were restarted.
 	restarts int
-	// cut are the IDs of the servers that do not reach the API server.
+	// cut holds the IDs of the servers that cannot reach the API server.
 	cut map[string]bool
-	// console and journal are what each server has printed, by its ID.
+	// console and journal hold the output of each server, by its ID.
 	console, journal map[string][]string
 }
 
@@ -77,7 +77,7 @@ func (m *machines) gone(id string) {
 	}
 }
 
-// setCut cuts servers off from the API server, or connects them again.
+// setCut cuts servers off from the API server, or reconnects them.
 func (m *machines) setCut(cut bool, ids []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -92,21 +92,21 @@ func (m *machines) isCut(id string) bool {
 	return m.cut[id]
 }
 
-// restart starts all kubelets again.
+// restart restarts all kubelets.
 func (m *machines) restart() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.restarts++
 }
 
-// restarted returns how often all kubelets were started again.
+// restarted returns how often all kubelets were restarted.
 func (m *machines) restarted() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.restarts
 }
 
-// print adds a line to a server's console or journal, and returns what that holds now.
+// print adds a line to a server's console or journal, and returns the whole console or journal.
 func (m *machines) print(to map[string][]string, id, line string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *machines) print(to map[string][]string, id, line string) string {
 	return strings.Join(to[id], "\n") + "\n"
 }
 
-// Journals returns what the units of the servers have printed, by the servers' IDs. On their consoles is less.
+// Journals returns the output of the servers' units, by the servers' IDs. The consoles hold less.
 func (s *Sandbox) Journals() map[string]string {
 	s.machines.mu.Lock()
 	defer s.machines.mu.Unlock()
@@ -126,10 +126,10 @@ func (s *Sandbox) Journals() map[string]string {
 	return out
 }
 
-// kernelShare is how much of its flavor's memory a server's kernel and firmware keep, in percent.
+// kernelShare is the percentage of its flavor's memory that a server's kernel and firmware reserve.
 const kernelShare = 2
 
-// capacityOf is what a kubelet finds on a server of that flavor.
+// capacityOf returns the capacity that a kubelet finds on a server of that flavor.
 func capacityOf(s openstack.Server) corev1.ResourceList {
 	const mebibyte, gibibyte = 1 << 20, 1 << 30
 	memory := int64(s.RAM) * mebibyte * (100 - kernelShare) / 100
@@ -140,7 +140,7 @@ func capacityOf(s openstack.Server) corev1.ResourceList {
 	}
 }
 
-// serversOf is the cloud as the cloud-controller-manager sees it.
+// serversOf returns a function that lists the servers as the cloud-controller-manager sees them.
 func serversOf(cloud *openstack.Cloud, region string) func() []kubelet.Server {
 	return func() []kubelet.Server {
 		var out []kubelet.Server

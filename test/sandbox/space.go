@@ -5,10 +5,11 @@ import (
 	"syscall"
 )
 
-// neededSpace is what a sandbox's folder takes at most, in bytes: etcd's files above all.
+// neededSpace is the maximum size of a sandbox's folder in bytes. Most of it is etcd's files.
 const neededSpace = 200 << 20
 
-// enoughSpace refuses a folder that will be full before the end. One that cannot be asked is taken.
+// enoughSpace refuses a folder whose file system would be full before the end. It accepts a folder
+// whose free space is unknown.
 func enoughSpace(dir string) error {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {

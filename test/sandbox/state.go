@@ -12,20 +12,20 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// State is what there is to see at one moment.
+// State is the state of the sandbox at one moment.
 type State struct {
 	PodsPending, PodsRunning int
-	// Target is the sum of the sizes of all MachineDeployments, Groups how many there are.
+	// Target is the sum of the sizes of all MachineDeployments. Groups is the number of MachineDeployments.
 	Target, Groups int
-	// Machines are counted by phase.
+	// Machines is the number of Machines by phase.
 	Machines          map[v1alpha1.MachinePhase]int
 	Nodes, NodesReady int
 	Servers           int
-	// Calls is how many calls the cloud has answered.
+	// Calls is the number of calls that the cloud has answered.
 	Calls int
 }
 
-// State looks at everything once. Pods are those of the default namespace.
+// State reads the present state. It counts the pods of the default namespace only.
 func (s *Sandbox) State(ctx context.Context) (State, error) {
 	var pods corev1.PodList
 	var groups v1alpha1.MachineDeploymentList
@@ -69,7 +69,7 @@ func (s *Sandbox) State(ctx context.Context) (State, error) {
 	return out, nil
 }
 
-// PhaseOf is a Machine's phase; one without is Pending.
+// PhaseOf returns a Machine's phase. A Machine without a phase is Pending.
 func PhaseOf(m *v1alpha1.Machine) v1alpha1.MachinePhase {
 	if m.Status.Phase == nil {
 		return v1alpha1.PhasePending
@@ -77,7 +77,8 @@ func PhaseOf(m *v1alpha1.Machine) v1alpha1.MachinePhase {
 	return *m.Status.Phase
 }
 
-// startTaints are the keys of taints that a Node has while it starts or is not Ready. A Node may keep others for good.
+// startTaints are the keys of taints that a Node has while it starts or is not Ready. A Node may have other taints
+// permanently.
 var startTaints = []string{
 	startupTaint, kubelet.UninitializedTaint,
 	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeNetworkUnavailable,
@@ -89,8 +90,8 @@ var tolerated = []corev1.Taint{
 	{Key: corev1.TaintNodeUnreachable, Effect: corev1.TaintEffectNoExecute},
 }
 
-// UsableNode reports whether a Node takes pods: it is Ready and schedulable, and has no taint of a Node that starts which
-// keeps ordinary pods away.
+// UsableNode reports whether a Node takes pods: it is Ready and schedulable, and has no startup taint that keeps
+// ordinary pods away.
 func UsableNode(n *corev1.Node) bool {
 	closed := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
 		return slices.Contains(startTaints, t.Key) && t.Effect != corev1.TaintEffectPreferNoSchedule &&

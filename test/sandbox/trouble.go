@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// KillDrover ends the nth drover, counted from 0, as a crash does.
+// KillDrover kills the nth drover, counted from 0, like a crash.
 func (s *Sandbox) KillDrover(n int) { s.endDrover(n, (*process).kill) }
 
-// StopDrover ends the nth drover as the removal of its pod does: it is asked to, and gives up the lease.
+// StopDrover stops the nth drover like the removal of its pod: drover gets SIGTERM and gives up the lease.
 func (s *Sandbox) StopDrover(n int) { s.endDrover(n, (*process).stop) }
 
 func (s *Sandbox) endDrover(n int, end func(*process)) {
@@ -39,8 +39,8 @@ func (s *Sandbox) FailOver(n int) error {
 	return nil
 }
 
-// KillCloudController ends the stand-in for the cloud-controller-manager and returns once it has ended: from then on new
-// Nodes keep the taint uninitialized. Ending it twice does nothing.
+// KillCloudController stops the stand-in for the cloud-controller-manager and returns once it has stopped. From then on
+// new Nodes keep the taint uninitialized. A second call does nothing.
 func (s *Sandbox) KillCloudController() {
 	s.mu.Lock()
 	end := s.cloudController
@@ -61,7 +61,7 @@ func (s *Sandbox) ReviveCloudController() {
 	}
 }
 
-// RestartAutoscaler kills the autoscaler and starts it again. It has forgotten everything.
+// RestartAutoscaler kills the autoscaler and starts a new one without the old one's memory.
 func (s *Sandbox) RestartAutoscaler() error {
 	s.mu.Lock()
 	p, end := s.scaler, s.standIn
@@ -83,5 +83,5 @@ func (s *Sandbox) CutOff(serverIDs ...string) { s.machines.setCut(true, serverID
 // RestartKubelets starts the kubelet of each server again, so that it registers its Node, within 10 s.
 func (s *Sandbox) RestartKubelets() { s.machines.restart() }
 
-// Reconnect ends CutOff. The kubelets go on as before.
+// Reconnect ends CutOff. The kubelets continue as before.
 func (s *Sandbox) Reconnect(serverIDs ...string) { s.machines.setCut(false, serverIDs) }

@@ -8,7 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Sample calls look at once, and then every 50 ms until stop is called or ctx ends. stop returns when the last call has.
+// Sample calls look immediately, and then every 50 ms until stop is called or ctx ends. stop waits for the last call to
+// return.
 func Sample(ctx context.Context, look func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup
@@ -30,7 +31,7 @@ func Sample(ctx context.Context, look func(ctx context.Context)) (stop func()) {
 	}
 }
 
-// UsableNodes counts the nodes that take pods, see [UsableNode], until it is stopped.
+// UsableNodes counts the nodes that take pods (see [UsableNode]) until it is stopped.
 type UsableNodes struct {
 	stop func()
 
@@ -38,7 +39,7 @@ type UsableNodes struct {
 	fewest, looks int
 }
 
-// WatchUsableNodes begins to count the cluster's nodes that take pods.
+// WatchUsableNodes starts to count the cluster's nodes that take pods.
 func (s *Sandbox) WatchUsableNodes(ctx context.Context) *UsableNodes {
 	u := &UsableNodes{}
 	u.stop = Sample(ctx, func(ctx context.Context) {
@@ -65,7 +66,7 @@ func (u *UsableNodes) see(nodes []corev1.Node) {
 	u.looks++
 }
 
-// Fewest returns the smallest count so far, and how many counts there were.
+// Fewest returns the smallest count so far, and the number of counts.
 func (u *UsableNodes) Fewest() (fewest, looks int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

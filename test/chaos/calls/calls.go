@@ -1,5 +1,5 @@
-// Package calls returns names for the HTTP calls of a run. A name holds what is called without what differs between runs, such as
-// IDs. The package holds no state and makes no calls.
+// Package calls returns names for the HTTP calls of a run. A name describes the call without the parts that differ
+// between runs, such as IDs. The package holds no state and makes no calls.
 package calls
 
 import (
@@ -17,7 +17,7 @@ const (
 	kubernetesHost = "kubernetes.invalid"
 )
 
-// identifier matches a path element that is the ID of one object.
+// identifier matches a path element that is an object's ID.
 var identifier = regexp.MustCompile(`^([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|[0-9a-f]{32})$`)
 
 // Cloud returns the name of a call to the cloud: the method, the path without IDs, and whether it is a changes-since list.

@@ -9,7 +9,8 @@ import (
 	"github.com/drover-project/drover/test/chaos/calls"
 )
 
-// Failing makes calls of a process fail while the process goes on. A process that is started after it may share it.
+// Failing makes calls of a process fail while the process continues. A process that starts later may share the
+// Failing.
 type Failing struct {
 	// At is the first call that fails. Its field After is ignored.
 	At Point
@@ -68,14 +69,14 @@ func service(name string) string {
 	return target + " " + first
 }
 
-// Begun returns when the first call failed; zero if none has.
+// Begun returns the time at which the first call failed, or zero if none has.
 func (f *Failing) Begun() time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.begun
 }
 
-// Heal ends a lasting failure. It reports whether a failure was going on.
+// Heal ends a lasting failure. It reports whether the failure was still lasting.
 func (f *Failing) Heal() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

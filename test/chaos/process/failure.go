@@ -33,11 +33,11 @@ type Failure struct {
 	Name string
 	// Lasting is true when calls fail until Failing.Heal is called.
 	Lasting bool
-	// Cause is a regular expression that a condition or Event must match while a lasting failure goes on; empty if none is
-	// expected.
+	// Cause is a regular expression that a condition or Event must match during a lasting failure. It is empty if none
+	// is expected.
 	Cause string
-	// Rest is how much longer than other failures this one may delay the end of a run, for example because of a Retry-After
-	// header.
+	// Rest is how much longer than other failures this one may delay the end of a run, for example because of a
+	// Retry-After header.
 	Rest  time.Duration
 	scope scope
 	// fits reports whether the named call can fail in this way.

@@ -9,16 +9,16 @@ import (
 )
 
 const (
-	// LeaseLife is how long after its last renewal another process may acquire the lease. leaseFresh is how old the last renewal
-	// may be before a create or delete call. cmd/drover uses the same values.
+	// LeaseLife is the time after the last renewal when another process may acquire the lease. leaseFresh is the
+	// maximum age of the last renewal at a create or delete call. cmd/drover uses the same values.
 	LeaseLife  = 15 * time.Second
 	leaseFresh = LeaseLife / 2
 	// leaseRetry is the period of renewals.
 	leaseRetry = 2 * time.Second
 )
 
-// StaleLeader makes a process lose its lease at the fault point instead of dying: it does not renew the lease any more, another
-// process acquires it after LeaseLife, and this one keeps running.
+// StaleLeader makes a process lose its lease at the fault point instead of dying. The process no longer renews the
+// lease and keeps running, and another process acquires the lease after LeaseLife.
 type StaleLeader struct {
 	// Pause is how long the process first stands still in the middle of its call. During the pause it sends and receives nothing.
 	Pause time.Duration
@@ -27,7 +27,8 @@ type StaleLeader struct {
 // lease is the state of the lease as the process sees it.
 type lease struct {
 	mu sync.Mutex
-	// renewed is when the lease was renewed last; zero means just now. resumed is when a paused process continues.
+	// renewed is the time of the lease's last renewal; zero means just now. resumed is the time at which a paused
+	// process continues.
 	renewed, resumed time.Time
 }
 
@@ -38,14 +39,14 @@ func (l *lease) Fresh(now time.Time) bool {
 	return l.renewed.IsZero() || now.Sub(l.renewed) <= leaseFresh
 }
 
-// lose stops the renewals; ago is the age of the last one.
+// lose stops the renewals. ago is the age of the last renewal.
 func (l *lease) lose(s *StaleLeader, ago time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.renewed, l.resumed = time.Now().Add(-ago), time.Now().Add(s.Pause)
 }
 
-// last returns when the lease was renewed last.
+// last returns the time of the lease's last renewal.
 func (l *lease) last() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +56,7 @@ func (l *lease) last() time.Time {
 	return l.renewed
 }
 
-// ends returns when another process may acquire the lease.
+// ends returns the time at which another process may acquire the lease.
 func (l *lease) ends() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()

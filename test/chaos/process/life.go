@@ -30,7 +30,7 @@ var errDead = errors.New("this process is dead")
 
 // life is the state that both transports of a process share: its calls, and whether it is alive.
 type life struct {
-	// crash is the fault point; nil if there is none. With stale set, the process only loses its lease there.
+	// crash is the fault point, or nil if there is none. With stale set, the process only loses its lease there.
 	crash *Point
 	stale *StaleLeader
 	lease lease
@@ -42,7 +42,7 @@ type life struct {
 	count map[string]int
 	// dead is true once the process makes no calls any more. lost is true once it has no lease; it may still run.
 	dead, lost bool
-	// left is the number of calls until the process dies; 0 means without a limit.
+	// left is the number of calls until the process dies. 0 means no limit.
 	left int
 }
 

@@ -34,20 +34,20 @@ const clusterID = "chaos"
 // joinTimeout is how long a server may take to become a Node.
 const joinTimeout = 10 * time.Minute
 
-// Options configures the faults of a process. The zero value means without faults.
+// Options configures the faults of a process. The zero value means no faults.
 type Options struct {
-	// Crash is the fault point at which the process dies; nil if there is none.
+	// Crash is the fault point at which the process dies. Nil means that there is none.
 	Crash *Point
 	// Calls is the number of calls after which the process dies; 0 means never.
 	Calls int
 	// Stale makes the process lose its lease at Crash instead of dying.
 	Stale *StaleLeader
-	// HoldBack is how long after the crash a create call arrives at the cloud before which the process dies; 0 means that it
-	// never arrives.
+	// HoldBack is the delay of a create call before which the process dies: the call arrives at the cloud this long
+	// after the crash. 0 means that it never arrives.
 	HoldBack time.Duration
-	// Failing makes calls fail; nil if none fails.
+	// Failing makes calls fail. Nil means that no call fails.
 	Failing *Failing
-	// LedBefore is when another process last renewed the lease; zero if none has.
+	// LedBefore is the time at which another process last renewed the lease, or zero if none has.
 	LedBefore time.Time
 }
 
@@ -57,7 +57,7 @@ type Process struct {
 	options Options
 	life    *life
 	stop    context.CancelFunc
-	// started is closed when the controllers run, done when the process has ended.
+	// started is closed when the controllers run. done is closed when the process has ended.
 	started, done chan struct{}
 	err           error
 	heldBack      atomic.Bool
@@ -113,10 +113,10 @@ func (p *Process) Ended() bool {
 	}
 }
 
-// LastRenewal returns when the process last renewed its lease: now, unless it has lost the lease.
+// LastRenewal returns the time at which the process last renewed its lease: now, unless the process has lost the lease.
 func (p *Process) LastRenewal() time.Time { return p.life.lease.last() }
 
-// LeaseEnds returns when another process may acquire the lost lease.
+// LeaseEnds returns the time at which another process may acquire the lost lease.
 func (p *Process) LeaseEnds() time.Time { return p.life.lease.ends() }
 
 // HeldBack reports whether a create call of this process arrives at the cloud after its death.
@@ -125,7 +125,7 @@ func (p *Process) HeldBack() bool { return p.heldBack.Load() }
 // Calls returns the calls of the process, in order.
 func (p *Process) Calls() []Point { return p.life.made() }
 
-// run does what cmd/drover does, but for the lease, metrics and gRPC.
+// run does what cmd/drover does, except for the lease, metrics and gRPC.
 func (p *Process) run(ctx context.Context) error {
 	w, lease := p.world, &p.life.lease
 	kube := w.Kube.ConfigOver(transport{p, w.Kube.RoundTripper("drover"), calls.Kube})

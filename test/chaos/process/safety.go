@@ -33,7 +33,7 @@ const (
 	OrphanPeriod = time.Minute
 )
 
-// newReach creates the watch of the API server's reachability; nil in worlds without the safety controllers.
+// newReach creates the watch of the API server's reachability. It returns nil in worlds without the safety controllers.
 func (p *Process) newReach(mgr manager.Manager) *reach.Watch {
 	if !p.world.Safety {
 		return nil
@@ -41,7 +41,8 @@ func (p *Process) newReach(mgr manager.Manager) *reach.Watch {
 	return reach.New(reach.Options{Control: mgr.GetAPIReader(), Clock: clock.RealClock{}})
 }
 
-// addSafety adds the controllers that replace unhealthy Machines, collect orphans and freeze groups, in worlds that have them.
+// addSafety adds the controllers that replace unhealthy Machines, collect orphans and freeze groups, if the world has
+// the safety controllers.
 func (p *Process) addSafety(mgr manager.Manager, os *openstack.Cloud, asked *reach.Watch) error {
 	if !p.world.Safety {
 		return nil

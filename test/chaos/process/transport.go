@@ -18,7 +18,7 @@ type transport struct {
 	name func(*http.Request) string
 }
 
-// RoundTrip sends a call when the scheduler lets it go, unless the process is dead.
+// RoundTrip sends a call when the scheduler releases it, unless the process is dead.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	name := t.name(r)
 	if calls.IsWatch(name) {
@@ -129,8 +129,8 @@ func shortWatch(r *http.Request) *http.Request {
 	return r
 }
 
-// events is the body of a watch. Each event waits for the scheduler like a call, so that the process does not see a change while
-// the client that made it is still at work.
+// events is the body of a watch. Each event waits for the scheduler like a call, so that the process does not see a
+// change while the client that made the change is still at work.
 type events struct {
 	io.ReadCloser
 	process *Process
@@ -138,7 +138,7 @@ type events struct {
 	name    string
 }
 
-// Read returns the next bytes when the scheduler lets the event go.
+// Read returns the next bytes when the scheduler releases the event.
 func (e *events) Read(p []byte) (int, error) {
 	got, err := e.ReadCloser.Read(p)
 	if got == 0 {

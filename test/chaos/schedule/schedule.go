@@ -1,5 +1,5 @@
-// Package schedule lets the calls of a run go one at a time, in an order that depends only on the names of the calls and on the
-// seed. It must not depend on what is called.
+// Package schedule releases the calls of a run one at a time, in an order that depends only on the names of the calls
+// and on the seed. It must not depend on the services that are called.
 package schedule
 
 import (
@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// longestTravel is the upper bound of the time between a call's turn and its arrival. Each call takes a different time, so that
-// no two events happen at the same instant, where their order would be open.
+// longestTravel is the upper bound of the time between a call's turn and its arrival. Each call takes a different time,
+// so that no two events happen at the same instant, because their order would be undefined.
 const longestTravel = time.Millisecond
 
 // Scheduler orders calls: when every goroutine of the synctest bubble is idle, it picks one of the waiting calls at random and
@@ -39,8 +39,8 @@ func New(random *rand.Rand) *Scheduler {
 	return &Scheduler{random: random, bell: make(chan struct{}, 1)}
 }
 
-// Await blocks until the call of that name gets its turn; detail distinguishes calls of the same name. It returns an error when
-// ctx ends first.
+// Await blocks until the call with that name gets its turn. detail distinguishes calls of the same name. Await returns
+// an error when ctx ends first.
 func (s *Scheduler) Await(ctx context.Context, name string, detail func() string) error {
 	own := &turn{name: name, detail: sync.OnceValue(detail), leave: make(chan struct{})}
 	s.mu.Lock()

@@ -8,16 +8,17 @@ import (
 // Disturbance is a way in which the watches of one kind fail.
 type Disturbance struct {
 	Name string
-	// Rest is how much longer than usual a run with it may take.
+	// Rest is how much longer than usual a run with this disturbance may take.
 	Rest time.Duration
-	// Settle is how long after a change was written its event is delivered at the latest.
+	// Settle is the longest delay between the write of a change and the delivery of its event.
 	Settle time.Duration
 	// reach is how long after the beginning of the disturbance changes are affected.
 	reach time.Duration
 	// others is true when all kinds but the given one are affected.
 	others bool
-	// lag returns how late the event of a change is delivered; nil if no event is late. about is the kind that the disturbance is
-	// about, kind is that of the change, and written is the time from the beginning of the disturbance to the change.
+	// lag returns the delay of the event of a change. Nil means that no event is late. about is the kind that the
+	// disturbance is about, kind is the kind of the change, and written is the time from the beginning of the
+	// disturbance to the change.
 	lag func(about, kind string, written time.Duration) time.Duration
 	// disturb, unless nil, is applied to the watches of a kind when the time after has passed since the beginning.
 	disturb func(w *World, kind string)
@@ -74,7 +75,7 @@ func only(lag func(written time.Duration) time.Duration) func(about, kind string
 	}
 }
 
-// ahead returns the delay of the events of all kinds but one. They are delivered one kind after the other.
+// ahead returns the delay of the events of all kinds except one. They are delivered one kind after the other.
 func ahead(about, kind string, written time.Duration) time.Duration {
 	if kind == about {
 		return 0

@@ -25,9 +25,9 @@ func (w *World) Ours() sim.Left {
 	return sim.Left{Servers: mine(all.Servers), Ports: mine(all.Ports), FloatingIPs: mine(all.FloatingIPs), Volumes: mine(all.Volumes)}
 }
 
-// isComplete reports whether o holds n servers, each with one port, one floating IP and one volume. A late create call may leave
-// one more port or floating IP; it has drover's owner tag, so the orphan collector deletes it. A server created by a late call
-// fails, because its port is gone, and is deleted at the latest with its Machine.
+// isComplete reports whether o holds n servers, each with one port, one floating IP and one volume. A late create call
+// may leave one more port or floating IP. That has drover's owner tag, so the orphan collector deletes it. A server
+// created by a late call fails because its port is gone, and is deleted with its Machine at the latest.
 func (w *World) isComplete(o sim.Left, n int) bool {
 	most := n
 	if w.LateCreates {

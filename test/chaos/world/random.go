@@ -31,8 +31,8 @@ func (w *World) Suffix() string {
 	return hex.EncodeToString(p[:])[:5]
 }
 
-// lagOf returns the delay of drover's watches in a world: up to a second, the same for all watches of a resource, and zero in
-// every third world.
+// lagOf returns the delay of drover's watches in a world. The delay is up to a second, the same for all watches of a
+// resource, and zero in every third world.
 func lagOf(random *rand.Rand) func(resource string) time.Duration {
 	base := time.Duration(random.IntN(3)) * 400 * time.Millisecond
 	return func(resource string) time.Duration {

@@ -40,7 +40,7 @@ type safety struct {
 	unhealthy, stopped map[string]bool
 	// orphaned holds the Machines that were removed while their servers stayed.
 	orphaned map[types.UID]bool
-	// replaced holds when each unhealthy Machine was deleted.
+	// replaced holds the time at which each unhealthy Machine was deleted.
 	replaced map[types.UID]time.Time
 }
 
@@ -95,8 +95,9 @@ func (s *safety) isUnhealthy(server string) bool {
 	return s.unhealthy[server]
 }
 
-// Orphan deletes a Machine and removes its finalizers a second later, as an impatient user may. Its server and other resources
-// stay. After that second drover has begun the deletion; without it, chance would decide whether it has.
+// Orphan deletes a Machine and removes its finalizers a second later, as an impatient user may. The Machine's server
+// and other resources stay. Within that second drover begins the deletion; without the pause, chance would decide
+// whether it begins.
 func (w *World) Orphan(m *v1alpha1.Machine) error {
 	w.safety.mu.Lock()
 	w.safety.orphaned[m.UID] = true
@@ -146,7 +147,7 @@ func (w *World) markUnknown(server string) {
 	w.note(w.setCondition(w.Context, server, unknown))
 }
 
-// nodeName returns the name of a server's Node; empty if it has none.
+// nodeName returns the name of a server's Node, or an empty name if it has none.
 func (w *World) nodeName(server string) string {
 	if n, err := w.nodeOf(w.Context, server); err == nil && n != nil {
 		return n.Name
@@ -154,7 +155,7 @@ func (w *World) nodeName(server string) string {
 	return ""
 }
 
-// nodeOf returns the Node of a server; nil if it has none.
+// nodeOf returns the Node of a server, or nil if it has none.
 func (w *World) nodeOf(ctx context.Context, server string) (*corev1.Node, error) {
 	var nodes corev1.NodeList
 	if err := w.Admin.List(ctx, &nodes); err != nil {
@@ -189,7 +190,8 @@ func (w *World) setCondition(ctx context.Context, server string, c corev1.NodeCo
 	return client.IgnoreNotFound(w.Admin.Status().Update(ctx, node))
 }
 
-// replacementTime is how long a replacement counts as going on at most: the join timeout and two minutes.
+// replacementTime is the longest time for which a replacement is considered in progress: the join timeout and two
+// minutes.
 const replacementTime = 12 * time.Minute
 
 // serverOf returns the server ID in a provider ID.
@@ -201,7 +203,7 @@ func (w *World) healthy(m *v1alpha1.Machine) bool {
 		!w.safety.isUnhealthy(serverOf(ptr.Deref(m.Spec.ProviderID, "")))
 }
 
-// mayBeReplaced returns an error when an unhealthy Machine is about to be deleted that its set's status does not list as a
+// mayBeReplaced returns an error for the deletion of an unhealthy Machine if its set's status does not list it as a
 // replacement, or while another Machine of the set is being replaced.
 func (w *World) mayBeReplaced(m *v1alpha1.Machine, set *v1alpha1.MachineSet, s sizes) error {
 	if m.DeletionTimestamp != nil || !w.safety.isUnhealthy(serverOf(ptr.Deref(m.Spec.ProviderID, ""))) {

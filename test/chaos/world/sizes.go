@@ -28,7 +28,7 @@ func (w *World) sizes() (sizes, error) {
 	return sizes{machines.Items, sets.Items, deployments.Items}, err
 }
 
-// setOf returns the set of a Machine, and its deployment; each is nil if there is none or if it is being deleted.
+// setOf returns the set of a Machine, and its deployment. Each is nil if it does not exist or is being deleted.
 func (s sizes) setOf(m *v1alpha1.Machine) (*v1alpha1.MachineSet, *v1alpha1.MachineDeployment) {
 	set := controller(m, s.sets, func(o *v1alpha1.MachineSet) client.Object { return o })
 	if set == nil {
@@ -38,7 +38,7 @@ func (s sizes) setOf(m *v1alpha1.Machine) (*v1alpha1.MachineSet, *v1alpha1.Machi
 	return set, d
 }
 
-// controller returns the element of all that controls of and is not being deleted; nil if there is none.
+// controller returns the element of all that controls of and is not being deleted, or nil if there is none.
 func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *T {
 	ref := metav1.GetControllerOf(of)
 	for i := range all {
@@ -49,7 +49,8 @@ func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *
 	return nil
 }
 
-// living returns the names of the Machines for which fits returns true, which are not being deleted and not named in removals.
+// living returns the names of the Machines for which fits returns true, if they are neither being deleted nor named in
+// removals.
 func (s sizes) living(fits func(*v1alpha1.Machine, *v1alpha1.MachineSet, *v1alpha1.MachineDeployment) bool) (names []string) {
 	for i := range s.machines {
 		m := &s.machines[i]
@@ -70,8 +71,8 @@ func lists(removals []v1alpha1.Removal, m *v1alpha1.Machine) bool {
 	return slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == m.UID })
 }
 
-// mayBeDeleted returns an error when a Machine is about to be deleted that must stay: a healthy one that its set needs or that must stay
-// available in a rollout, or an unhealthy one while too many are being replaced.
+// mayBeDeleted returns an error for the deletion of a Machine that must stay. That is a healthy Machine that its set
+// needs or that must stay available in a rollout, or an unhealthy Machine while too many are being replaced.
 func (w *World) mayBeDeleted(name string) error {
 	var m v1alpha1.Machine
 	if err := w.Admin.Get(w.Context, types.NamespacedName{Namespace: Namespace, Name: name}, &m); err != nil {
@@ -136,7 +137,7 @@ func (w *World) checkSizes() error {
 	return nil
 }
 
-// surge and unavailable return the limits of a deployment's rollout, which must be numbers here.
+// surge and unavailable return the limits of a deployment's rollout. In these tests the limits must be numbers.
 func surge(d *v1alpha1.MachineDeployment) int {
 	return d.Spec.Strategy.RollingUpdate.MaxSurge.IntValue()
 }

@@ -70,9 +70,9 @@ func (w *World) addVolume() error {
 // storage is the state of the simulated kube-controller-manager.
 type storage struct {
 	mu sync.Mutex
-	// leaving is when the first Machine was deleted.
+	// leaving is the time at which the first Machine was deleted.
 	leaving time.Time
-	// used is when a pod last used the volume.
+	// used is the time at which a pod last used the volume.
 	used time.Time
 }
 

@@ -18,9 +18,10 @@ import (
 	"github.com/drover-project/drover/test/chaos/calls"
 )
 
-// teardown records violations of the order in which a Machine is deleted: pods and volumes leave the Node before the server is
-// deleted; the floating IP, the port and the Node are deleted after the server is gone; the Machine is deleted last. It also
-// records when a healthy Machine is deleted that is needed, and when more Machines are created than a size allows.
+// teardown records violations of the order in which a Machine is deleted: pods and volumes leave the Node before the
+// server is deleted; the floating IP, the port and the Node are deleted after the server is gone; the Machine is
+// deleted last. It also records the deletion of a healthy Machine that is needed, and the creation of more Machines
+// than a size allows.
 type teardown struct {
 	mu     sync.Mutex
 	broken []error

@@ -1,12 +1,12 @@
-// Command controlplane is a whole Kubernetes control plane in one binary, for
-// tests and demonstrations only. Which component it is depends on the name it
-// is called by: the launcher makes one link per component beside it.
+// Command controlplane is a whole Kubernetes control plane in one binary, for tests and
+// demonstrations only. The name by which it is called selects the component: the launcher creates
+// one link per component next to it.
 //
-// One binary, because the components share nearly all their code: linking them
-// apart would cost six times the time and the disk.
+// It is one binary because the components share nearly all their code. Separate binaries would take
+// six times the time and the disk space.
 //
-// It is a Go module of its own so that the versions which Kubernetes and etcd
-// pin stay out of the product's go.mod.
+// It is a separate Go module, so that the versions which Kubernetes and etcd pin stay out of the
+// product's go.mod.
 package main
 
 import (
@@ -37,8 +37,8 @@ import (
 	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
 )
 
-// components maps the name the binary is called by to what it then is; each
-// returns the process's exit code.
+// components maps the name by which the binary is called to the component's main function, which
+// returns the exit code.
 var components = map[string]func() int{
 	"etcd":                    func() int { etcdmain.Main(os.Args); return 0 },
 	"kube-apiserver":          func() int { return cli.Run(apiserver.NewAPIServerCommand()) },
@@ -83,8 +83,8 @@ func runKwok() int {
 	if err != nil {
 		return fail(err)
 	}
-	// The other components' packages have put a --version of their own into
-	// the process's flag set, which would clash with kwok's.
+	// The other components' packages have added a flag --version to the process's flag set, which
+	// would clash with kwok's.
 	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ContinueOnError)
 	command := kwok.NewCommand(ctx)
 	command.PersistentFlags().AddFlagSet(global)

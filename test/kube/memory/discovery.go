@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// discover answers what is asked about the server itself; false when the path is none of those.
+// discover answers requests about the server itself. It returns false for any other path.
 func (s *Server) discover(path string) (any, bool) {
 	path = strings.Trim(path, "/")
 	switch path {

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// RoundTripper answers requests in the name of a user; see [Server.Config].
+// RoundTripper returns a transport whose requests are made by this user; see [Server.Config].
 func (s *Server) RoundTripper(name string, groups ...string) http.RoundTripper {
 	return door{server: s, user: registry.User{Name: name, Groups: groups}}
 }
@@ -64,7 +64,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// encoded returns the bytes of an answer: a record's as they are stored.
+// encoded returns the bytes of an answer. A record is encoded as it is stored.
 func encoded(content any) ([]byte, error) {
 	switch c := content.(type) {
 	case *store.Record:
@@ -140,13 +140,14 @@ func noSuchPath() error {
 	return apierrors.NewGenericServerResponse(http.StatusNotFound, "", schema.GroupResource{}, "", "the server could not find the requested resource", 0, false)
 }
 
-// verbs are the API's conventions: a method asks one thing of an object and another of a collection.
+// verbs maps HTTP methods to verbs by the API's conventions: the verb for one object, and the verb
+// for a collection.
 var verbs = map[string]struct{ one, all string }{
 	http.MethodGet: {"get", "list"}, http.MethodPost: {"", "create"}, http.MethodPut: {"update", ""},
 	http.MethodPatch: {"patch", ""}, http.MethodDelete: {"delete", "deletecollection"},
 }
 
-// verb names what is asked.
+// verb returns the verb of a request.
 func verb(method string, q *registry.Request) (string, error) {
 	if watch := q.Query.Get("watch"); method == http.MethodGet && watch != "" && watch != "false" && watch != "0" {
 		return "watch", nil

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// failure puts an error into the form in which the API tells it.
+// failure converts an error into the status and body of the API's answer.
 func failure(err error) (int, any) {
 	s := metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}
 	if known := apierrors.APIStatus(nil); errors.As(err, &known) {

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// script plays operations against one server and writes down its answers, in a form that two servers have in common.
+// script runs operations against one server and records the answers, in a form that is the same for both servers.
 type script struct {
 	t         testing.TB
 	ctx       context.Context
@@ -31,9 +31,9 @@ type script struct {
 	client    client.WithWatch
 	namespace string
 	lines     []string
-	// nobody, when set, carries requests without an identity of their own.
+	// nobody, when set, is a transport for requests without an identity.
 	nobody http.RoundTripper
-	// seen is the last resource version of each object, by name.
+	// seen holds the last resource version of each object, by name.
 	seen map[string]string
 }
 
@@ -56,7 +56,7 @@ func (s *script) say(format string, args ...any) {
 	s.lines = append(s.lines, strings.ReplaceAll(fmt.Sprintf(format, args...), s.namespace, "NAMESPACE"))
 }
 
-// object makes an object of the case's namespace; rest is the JSON of its further fields.
+// object returns an object in the case's namespace. rest is the JSON of its other fields.
 func (s *script) object(apiVersion, kind, name, rest string) *unstructured.Unstructured {
 	s.t.Helper()
 	o := &unstructured.Unstructured{Object: map[string]any{}}
@@ -74,7 +74,7 @@ func (s *script) object(apiVersion, kind, name, rest string) *unstructured.Unstr
 	return o
 }
 
-// answered writes down what came of an operation on an object.
+// answered records the outcome of an operation on an object.
 func (s *script) answered(what string, o *unstructured.Unstructured, err error) {
 	if err != nil {
 		s.say("%s: %s", what, verdict(err))
@@ -83,7 +83,7 @@ func (s *script) answered(what string, o *unstructured.Unstructured, err error) 
 	s.say("%s: %s", what, s.digest(o))
 }
 
-// verdict is an error as both servers tell it: code, reason, and what kinds of causes it has.
+// verdict returns an error in the form that is the same for both servers: code, reason, and the types of its causes.
 func verdict(err error) string {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
@@ -92,7 +92,7 @@ func verdict(err error) string {
 	st := status.Status()
 	out := fmt.Sprintf("%d %s", st.Code, st.Reason)
 	if st.Details != nil {
-		// Causes that the schema adds are left out: this server knows no validation.
+		// Causes that the schema adds are left out, because this server does not validate.
 		for _, cause := range st.Details.Causes {
 			if cause.Type == "DisruptionBudget" || cause.Type == metav1.CauseTypeFieldManagerConflict {
 				out += fmt.Sprintf(" %s(%s)", cause.Type, cause.Field)
@@ -102,7 +102,7 @@ func verdict(err error) string {
 	return out
 }
 
-// digest is what must be the same of an object on both servers.
+// digest returns the parts of an object that must be the same on both servers.
 func (s *script) digest(o *unstructured.Unstructured) string {
 	name := o.GetKind() + "/" + o.GetName()
 	rv := "new"
@@ -131,10 +131,10 @@ func (s *script) digest(o *unstructured.Unstructured) string {
 		rv, o.GetUID() != "", !created.IsZero(), o.GetDeletionTimestamp() != nil, owners(o), raw)
 }
 
-// uids are different on every server.
+// uids matches UIDs, which are different on every server.
 var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// owners returns which manager owns which fields.
+// owners returns the managers and the fields that each of them owns.
 func owners(o *unstructured.Unstructured) string {
 	var out []string
 	for _, m := range o.GetManagedFields() {
@@ -177,7 +177,7 @@ func (s *script) patchStatus(what string, o *unstructured.Unstructured, kind typ
 	return out
 }
 
-// apply is a server-side apply under a manager's name.
+// apply makes a server-side apply under a manager's name.
 func (s *script) apply(what, manager string, o *unstructured.Unstructured, options ...client.PatchOption) *unstructured.Unstructured {
 	s.t.Helper()
 	raw, err := json.Marshal(o.Object)
@@ -196,7 +196,7 @@ func (s *script) delete(what string, o *unstructured.Unstructured, options ...cl
 	s.say("delete %s: OK", what)
 }
 
-// list writes down which objects a list shows, in its order.
+// list records the objects in a list, in the order of the list.
 func (s *script) list(what string, gvk schema.GroupVersionKind, options ...client.ListOption) {
 	list := &unstructured.UnstructuredList{}
 	list.SetGroupVersionKind(gvk)
@@ -212,8 +212,8 @@ func (s *script) list(what string, gvk schema.GroupVersionKind, options ...clien
 	s.say("list %s: %v, more %t", what, names, list.GetContinue() != "")
 }
 
-// metadata writes down an object whose metadata alone is requested, as the client of that decodes it: it takes a whole
-// object too, so the bytes are looked at.
+// metadata records an object that was requested with its metadata only. The client for metadata would accept a whole
+// object, too, so this looks at the bytes.
 func (s *script) metadata(what string, o *unstructured.Unstructured) {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(o.GroupVersionKind())
@@ -242,7 +242,8 @@ func (s *script) metadataList(what string, gvk schema.GroupVersionKind, options 
 
 func resourceOf(gvk schema.GroupVersionKind) string { return strings.ToLower(gvk.Kind) + "s" }
 
-// asMetadata reads a path of the case's namespace in the group of the Machines, asking for metadata alone, in that form.
+// asMetadata reads a path of the case's namespace in the group of the Machines. It requests metadata only, in the given
+// form.
 func (s *script) asMetadata(path, form string) map[string]any {
 	s.t.Helper()
 	transport, err := rest.TransportFor(s.config)
@@ -267,7 +268,7 @@ func (s *script) asMetadata(path, form string) map[string]any {
 	return out
 }
 
-// eventually waits until an object is as wanted: what the collector does takes its time on a real server.
+// eventually waits until wanted returns true for an object, because the collector of a real server takes its time.
 func (s *script) eventually(what string, o *unstructured.Unstructured, wanted func(*unstructured.Unstructured, bool) bool) {
 	ended := "not within 30 s"
 	_ = wait.PollUntilContextTimeout(s.ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -289,5 +290,5 @@ func (s *script) eventually(what string, o *unstructured.Unstructured, wanted fu
 	s.say("%s: %s", what, ended)
 }
 
-// gone is wanted of what a collector deletes.
+// gone is the condition for an object that the collector deletes.
 func gone(_ *unstructured.Unstructured, there bool) bool { return !there }

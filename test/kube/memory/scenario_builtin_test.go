@@ -179,7 +179,8 @@ var reads = []operations{
 	}},
 }
 
-// Owner and dependent are built-in kinds, because the real collector notices others only half a minute after its start.
+// The owners and dependents are of built-in kinds, because the real collector discovers other kinds only half a minute
+// after its start.
 var collections = []operations{
 	{"dependents are deleted after their owner", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
@@ -248,7 +249,8 @@ func (s *script) owned(name string, blocks bool, owners ...*unstructured.Unstruc
 	return m
 }
 
-// collected returns once the collector has looked at all that was born before: it takes away one that is of nobody.
+// collected returns once the collector has checked all objects that were created before. It waits until the collector
+// has deleted an object whose owner does not exist.
 func (s *script) collected() {
 	owner := s.configMap("never", "")
 	owner.SetUID("11111111-2222-4333-8444-555555555555")
@@ -259,7 +261,7 @@ func (s *script) collected() {
 	s.eventually("what was born after it goes", stray, gone)
 }
 
-// anonymous is a configuration that names nobody.
+// anonymous returns a client configuration without a user.
 func (s *script) anonymous() *rest.Config {
 	config := rest.CopyConfig(s.config)
 	config.CertData, config.KeyData = nil, nil
@@ -313,7 +315,7 @@ func (s *script) conditions(name string) []string {
 	return out[1:]
 }
 
-// pod makes one in a phase, on a node or on none.
+// pod creates a pod in a phase. An empty node means no node.
 func (s *script) pod(name, node string, phase corev1.PodPhase) {
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.namespace, Labels: map[string]string{"app": "x"}},
@@ -341,7 +343,7 @@ func (s *script) budget(name string) *policyv1.PodDisruptionBudget {
 	return b
 }
 
-// count does what the disruption controller does: it says how many may go.
+// count does what the disruption controller does: it writes how many disruptions are allowed.
 func (s *script) count(b *policyv1.PodDisruptionBudget, allowed int32) {
 	b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, DisruptionsAllowed: allowed, DesiredHealthy: 1, CurrentHealthy: 2, ExpectedPods: 2}
 	if err := s.client.Status().Update(s.ctx, b); err != nil {
@@ -349,7 +351,7 @@ func (s *script) count(b *policyv1.PodDisruptionBudget, allowed int32) {
 	}
 }
 
-// watched writes down so many events.
+// watched records the next n events.
 func (s *script) watched(w watch.Interface, n int) {
 	for range n {
 		select {

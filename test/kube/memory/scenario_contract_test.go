@@ -27,17 +27,18 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// operations are played against both servers; what they answer must be the same, word for word.
+// operations are played against both servers. Their answers must be the same, word for word.
 type operations struct {
 	rule string
 	play func(*script)
 }
 
-// server is one of the two.
+// server is one of the two servers under comparison.
 type server struct {
 	config *rest.Config
 	mapper meta.RESTMapper
-	// nobody carries requests without an identity, where the configuration cannot.
+	// nobody is a transport for requests without an identity. It is set when the configuration
+	// cannot express that.
 	nobody http.RoundTripper
 }
 

@@ -25,14 +25,16 @@ func (s *script) evict(what, name, uid string) {
 	s.say("evict %s %s: OK", name, what)
 }
 
-// rawEvict evicts past the client, which would repeat for long what is to be tried again later.
+// rawEvict evicts a pod without the client, which would keep retrying an eviction that is to be
+// tried later.
 func (s *script) rawEvict(name string) string {
 	resp := s.postEviction(name)
 	defer func() { _ = resp.Body.Close() }()
 	return fmt.Sprintf("%d, retry after %q", resp.StatusCode, resp.Header.Get("Retry-After"))
 }
 
-// evictionAnswer evicts past the client and returns the HTTP status and the Status of the answer.
+// evictionAnswer evicts a pod without the client, and returns the HTTP status and the Status of the
+// answer.
 func (s *script) evictionAnswer(name string) string {
 	resp := s.postEviction(name)
 	defer func() { _ = resp.Body.Close() }()

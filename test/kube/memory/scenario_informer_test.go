@@ -25,7 +25,8 @@ type world struct {
 	nodes  listers.NodeLister
 }
 
-// inWorld runs a test in a bubble; the informer has synced when it begins, and is gone when it has ended.
+// inWorld runs a test in a synctest bubble. The informer has synced before the test begins, and is
+// stopped after the test ends.
 func inWorld(t *testing.T, o memory.Options, test func(*testing.T, *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 
 const (
 	api = "cluster.k8s.io/v1alpha1"
-	// machineSpec is as small as the schema allows.
+	// machineSpec is the smallest spec that the schema allows.
 	machineSpec = `{"spec":{"providerSpec":{"value":{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1"}}},"versions":{"kubelet":"1.33.4"}}}`
 	setSpec     = `{"spec":{"replicas":2,"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"providerSpec":{},"versions":{"kubelet":"1.33.4"}}}}}`
 )

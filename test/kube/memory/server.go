@@ -27,38 +27,40 @@ func init() {
 	}}
 }
 
-// Host is the address under which clients know the server. Nothing listens there.
+// Host is the address under which clients know the server. No process listens there.
 const Host = "http://kubernetes.invalid"
 
-// Options are how a Server is made. The zero value serves the built-in kinds.
+// Options configure a Server. The zero value serves the built-in kinds.
 type Options struct {
-	// Catalog is what is served; nil: the built-in kinds alone.
+	// Catalog holds the kinds that are served. Nil means only the built-in kinds.
 	Catalog *Catalog
-	// Version is what the server says its version is, such as v1.37.1. Default: that.
+	// Version is the version that the server reports, such as v1.37.1. Default: v1.37.1.
 	Version string
-	// Lag, when set, is how long after a change that was written at that time a watch of that resource (its plural name) by that
-	// user shows it. It is asked again whenever the watch looks for changes, which are always shown in order.
+	// Lag, when set, returns the delay until a user's watch of a resource (its plural name) shows a change that was
+	// written at the given time. It is called again whenever the watch looks for changes. The watch always shows
+	// changes in order.
 	Lag func(user, resource string, written time.Time) time.Duration
 	// Changed, when set, is called after each change with its resource and revision, before a watch shows it. It must not call the
 	// server.
 	Changed func(resource string, revision uint64)
-	// CollectAfter is how long the garbage collector takes to notice that an owner is gone. Default: not at all.
+	// CollectAfter is the delay until the garbage collector notices that an owner is gone. Default: none.
 	CollectAfter time.Duration
-	// NodesUntainted turns off the admission plug-in TaintNodesByCondition, for tests without a node lifecycle controller,
-	// which would remove the taint not-ready.
+	// NodesUntainted turns off the admission plug-in TaintNodesByCondition. It is for tests without a node lifecycle
+	// controller, which would remove the taint not-ready.
 	NodesUntainted bool
 }
 
-// Catalog is a set of kinds. It does not change once made, and many servers may share one.
+// Catalog is a set of kinds. It is immutable, and several servers may share it.
 type Catalog = catalog.Catalog
 
-// NewCatalog returns the built-in kinds and those that the CustomResourceDefinitions among the objects define. Error: one
-// of them cannot be read.
+// NewCatalog returns a catalog of the built-in kinds and of the kinds that the CustomResourceDefinitions among the
+// objects define. It returns an error if it cannot read one of these.
 func NewCatalog(objects ...*unstructured.Unstructured) (*Catalog, error) {
 	return catalog.New(objects...)
 }
 
-// Server is one API server with its store. Its time is the process's, so in a bubble of testing/synctest the bubble's.
+// Server is one API server with its store. It uses the process's time, which in a bubble of testing/synctest is the
+// bubble's time.
 type Server struct {
 	options Options
 	catalog *catalog.Catalog
@@ -67,7 +69,7 @@ type Server struct {
 	registry *registry.Registry
 }
 
-// New makes a server with the namespaces that every cluster has.
+// New returns a server with the namespaces that every cluster has.
 func New(o Options) (*Server, error) {
 	if o.Version == "" {
 		o.Version = "v1.37.1"
@@ -90,13 +92,13 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// Config returns a connection of a user who may do everything. With an empty name the user is that of the request's bearer token,
-// which must be a bootstrap token.
+// Config returns the client configuration of a user who may do everything. With an empty name the user is the one of
+// the request's bearer token, which must be a bootstrap token.
 func (s *Server) Config(user string, groups ...string) *rest.Config {
 	return s.ConfigOver(s.RoundTripper(user, groups...))
 }
 
-// ConfigOver is a connection over a RoundTripper of the server's that the caller has put something before.
+// ConfigOver returns a client configuration with a RoundTripper that wraps one of the server's.
 func (s *Server) ConfigOver(rt http.RoundTripper) *rest.Config {
 	return &rest.Config{
 		Host: Host, Transport: rt, QPS: -1,
@@ -104,19 +106,20 @@ func (s *Server) ConfigOver(rt http.RoundTripper) *rest.Config {
 	}
 }
 
-// Revision is the number of the newest change: as long as it stays, nothing has changed.
+// Revision is the number of the newest change. While the number stays the same, nothing has changed.
 func (s *Server) Revision() (revision uint64) {
 	s.store.Do(func() { revision = s.store.Newest() })
 	return revision
 }
 
-// CutWatches ends the open watches of these resources (plural names); without any, all watches, as a restart of the server does.
+// CutWatches ends the open watches of these resources (plural names). Without arguments it ends all watches, as a
+// restart of the server does.
 func (s *Server) CutWatches(resources ...string) {
 	s.store.Do(func() { s.store.CutWatches(resources) })
 }
 
-// Forget drops the history of these resources (plural names), or of all without any, and ends their watches. A watch that
-// continues from an older revision receives that it has expired (410).
+// Forget drops the history of these resources (plural names) and ends their watches. Without arguments it does so for
+// all resources. A watch that continues from an older revision receives the error that the revision has expired (410).
 func (s *Server) Forget(resources ...string) {
 	s.store.Do(func() { s.store.Forget(resources) })
 }

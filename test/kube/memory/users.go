@@ -19,7 +19,8 @@ import (
 
 const bearer = "Bearer "
 
-// authenticate returns the user of a request: the one of the connection, else the one of the request's bootstrap token.
+// authenticate returns the user of a request: the connection's user if it has one, otherwise the user of the request's
+// bootstrap token.
 func (s *Server) authenticate(given registry.User, authorization string) (registry.User, error) {
 	if given.Name != "" {
 		given.Groups = append(slices.Clone(given.Groups), "system:authenticated")

@@ -17,28 +17,29 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// watch is the body of the answer to a watch: who reads it gets the events that have come since, and waits for the
-// next. It has no goroutine.
+// watch is the body of the answer to a watch. Its reader gets the events since the last read, and waits for the
+// next event. It has no goroutine.
 type watch struct {
 	server *Server
 	kind   *catalog.Kind
 	user   string
 	match  func(*catalog.Object) bool
 	ctx    context.Context
-	// until is when the server ends it; zero: never.
+	// until is the time at which the server ends the watch. Zero means never.
 	until time.Time
 
-	// bell rings for new events; closed ends the reading, by either side.
+	// bell signals new events. closed ends the reading; either side may close it.
 	bell   chan struct{}
 	closed chan struct{}
 	once   sync.Once
 
-	// seen is the newest revision that was looked at; frames are what is to be read. The server's lock guards them.
+	// seen is the newest revision that the watch has processed. frames are the encoded events that are not read
+	// yet. The server's lock guards both.
 	seen   uint64
 	frames []byte
 }
 
-// watch begins to follow a kind.
+// watch starts a watch of a kind.
 func (s *Server) watch(q *registry.Request) (*watch, error) {
 	match, err := q.Selection()
 	if err != nil {
@@ -59,7 +60,7 @@ func (s *Server) watch(q *registry.Request) (*watch, error) {
 	return w, nil
 }
 
-// begin sets where the watch starts: after a revision, or with what there is now.
+// begin sets the start of the watch: after a revision, or with the existing objects.
 func (w *watch) begin(q *registry.Request) error {
 	initial := q.Query.Get("sendInitialEvents") == "true"
 	from := q.Query.Get("resourceVersion")
@@ -100,7 +101,7 @@ func (w *watch) fail(err error) {
 	w.Cut()
 }
 
-// Read returns the next event, and waits for it.
+// Read returns the next event, and waits for it if necessary.
 func (w *watch) Read(p []byte) (int, error) {
 	for {
 		if err := w.ctx.Err(); err != nil {
@@ -116,7 +117,7 @@ func (w *watch) Read(p []byte) (int, error) {
 	}
 }
 
-// next copies what is ready. Nothing ready: the time at which something will be, if that is known.
+// next copies the bytes that are ready. If none are ready, due is the time at which some will be, if that is known.
 func (w *watch) next(p []byte) (n int, due time.Time) {
 	w.server.store.Do(func() {
 		if len(w.frames) == 0 {
@@ -143,7 +144,7 @@ func (w *watch) gather() (due time.Time) {
 	return w.until
 }
 
-// lag returns how long after a change of that time the watch shows it.
+// lag returns the delay until the watch shows a change that was written at that time.
 func (w *watch) lag(written time.Time) time.Duration {
 	if w.server.options.Lag == nil {
 		return 0
@@ -151,7 +152,7 @@ func (w *watch) lag(written time.Time) time.Duration {
 	return w.server.options.Lag(w.user, w.kind.Plural, written)
 }
 
-// tell shows one event as it looks through the watch's selectors.
+// tell appends one event as the watch's selectors show it.
 func (w *watch) tell(e store.Event) {
 	is := !e.Gone && w.match(e.Record.Object)
 	was := e.Previous != nil && w.match(e.Previous.Object)
@@ -170,7 +171,7 @@ func (w *watch) tell(e store.Event) {
 	}
 }
 
-// wait blocks until there may be an event; it returns false when the watch has ended.
+// wait blocks until there may be an event. It returns false when the watch has ended.
 func (w *watch) wait(due time.Time) bool {
 	select {
 	case <-w.closed:
@@ -216,7 +217,7 @@ func (w *watch) Ring() {
 // Cut ends the watch.
 func (w *watch) Cut() { w.once.Do(func() { close(w.closed) }) }
 
-// Close is the client's end of the watch.
+// Close ends the watch from the client's side.
 func (w *watch) Close() error {
 	w.Cut()
 	w.server.store.Do(func() { w.server.store.Unfollow(w) })

@@ -1,5 +1,5 @@
-// Command prepare builds the control plane that the integration tests start, so that its minutes are seen as such and
-// not as a silent first test.
+// Command prepare builds the control plane that the integration tests start. Otherwise the first test would take
+// minutes without an explanation.
 package main
 
 import (

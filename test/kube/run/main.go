@@ -1,7 +1,7 @@
-// Command run starts a control plane for tests, prints the path of its
-// administrator's kubeconfig, and ends it on Ctrl-C:
+// Command run starts a control plane for tests, prints the path of its administrator's kubeconfig,
+// and stops the control plane on Ctrl-C:
 //
-//	go run ./test/kube/run [-dir folder] [-with component,…]
+// 	go run ./test/kube/run [-dir folder] [-with component,…]
 package main
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// watchEvery is how soon a component that has ended is noticed.
+// watchEvery is the interval at which the command checks whether a component has ended.
 const watchEvery = time.Second
 
 func main() {
@@ -52,7 +52,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return watch(ctx, cluster)
 }
 
-// watch returns when ctx ends, or with the reason why a component did.
+// watch returns when ctx ends, or with the reason why a component ended.
 func watch(ctx context.Context, cluster *kube.Cluster) error {
 	ticker := time.NewTicker(watchEvery)
 	defer ticker.Stop()

@@ -24,17 +24,17 @@ import (
 type group struct {
 	name            string
 	least, size, at int
-	// flavor and zone of its servers; empty: the demo's.
+	// flavor and zone are those of the group's servers. Empty means the demo's.
 	flavor, zone string
-	// alone is true when its servers are in no server group.
+	// alone is true when the group's servers are in no server group.
 	alone  bool
 	labels map[string]string
 	taints []corev1.Taint
-	// annotations of the MachineDeployment, beside its bounds.
+	// annotations are added to the MachineDeployment, besides its bounds.
 	annotations map[string]string
 }
 
-// make applies a group made from the demo's.
+// make applies a group that is derived from the demo's.
 func (d *Demo) make(ctx context.Context, g group) error {
 	md := d.Group.DeepCopy()
 	own := map[string]string{"group": g.name}
@@ -81,7 +81,8 @@ func ChangedSpec(raw []byte, change func(cloud map[string]any)) ([]byte, error) 
 	return json.Marshal(spec)
 }
 
-// load is pods of a trial: of a name, so many, of that many milli-CPUs, for nodes with these labels.
+// load describes pods of a trial: their name, their number, their CPU requests in milli-CPUs, and the
+// labels of the nodes on which they run.
 type load struct {
 	name      string
 	pods      int
@@ -90,7 +91,7 @@ type load struct {
 	tolerates []corev1.Toleration
 }
 
-// put makes a load, or changes the number of its pods.
+// put creates a load, or changes the number of its pods.
 func (d *Demo) put(ctx context.Context, l load) error {
 	labels := map[string]string{"load": l.name}
 	work := &appsv1.Deployment{
@@ -141,7 +142,7 @@ func (d *Demo) runs(l load) check {
 	}
 }
 
-// sizes are what the groups are to be.
+// sizes holds a size per group.
 type sizes map[string]int
 
 func (s sizes) String() string {
@@ -190,7 +191,7 @@ func (d *Demo) are(want sizes) check {
 	}
 }
 
-// standing counts the groups' Machines and usable nodes.
+// standing returns the numbers of the groups' Machines and usable nodes.
 func (d *Demo) standing(ctx context.Context) (machines, usable sizes, err error) {
 	var list v1alpha1.MachineList
 	var nodes corev1.NodeList
@@ -215,7 +216,7 @@ func (d *Demo) standing(ctx context.Context) (machines, usable sizes, err error)
 	return machines, usable, nil
 }
 
-// clear takes everything of a trial away, and waits until it is gone.
+// clear deletes everything of a trial, and waits until it is gone.
 func (d *Demo) clear(ctx context.Context) error {
 	if err := d.kubectl(ctx, "delete", "deployments", "--all", "--namespace=default", "--wait=false"); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// serversOf returns the servers of a group, in the order of their names.
+// serversOf returns the servers of a group, sorted by name.
 func (d *Demo) serversOf(group string) []openstack.Server {
 	servers := slices.DeleteFunc(d.Cloud.Servers(), func(s openstack.Server) bool { return !strings.HasPrefix(s.Name, group+"-") })
 	slices.SortFunc(servers, func(a, b openstack.Server) int { return strings.Compare(a.Name, b.Name) })
@@ -31,7 +31,7 @@ func idsOf(servers []openstack.Server) []string {
 	return ids
 }
 
-// settled makes a group and waits until it has its size.
+// settled creates a group and waits until it has its size.
 func (d *Demo) settled(ctx context.Context, g group) error {
 	if err := d.make(ctx, g); err != nil {
 		return err
@@ -39,8 +39,8 @@ func (d *Demo) settled(ctx context.Context, g group) error {
 	return d.until(ctx, d.are(sizes{g.name: g.size}))
 }
 
-// replaced waits until the group has its size without the servers that were lost, and reports an error when a server that was
-// not lost went too.
+// replaced waits until the group has its size without the servers in lost, and returns an error when another server was
+// deleted, too.
 func (d *Demo) replaced(ctx context.Context, g group, lost []string) error {
 	kept := slices.DeleteFunc(idsOf(d.serversOf(g.name)), func(id string) bool { return slices.Contains(lost, id) })
 	err := d.until(ctx, func(ctx context.Context) (string, error) {
@@ -63,8 +63,9 @@ func (d *Demo) replaced(ctx context.Context, g group, lost []string) error {
 	return nil
 }
 
-// nodeDies cuts one of three busy nodes off for good. The autoscaler may order a node for its pod: from release 1.36 on it does
-// not count upcoming nodes that it has not ordered itself. It removes the excess later.
+// nodeDies cuts off one of three busy nodes for good. The autoscaler may request a node for the pod of that node,
+// because from release 1.36 on it does not count upcoming nodes that it has not requested itself. It removes the excess
+// later.
 func nodeDies(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "dying", least: 3, size: 3, at: 5, labels: both("dying")}
 	if err := d.settled(ctx, g); err != nil {
@@ -126,8 +127,8 @@ func hostDies(ctx context.Context, d *Demo) (string, error) {
 	return "", fmt.Errorf("no host has two of the six servers (%v): this shows nothing", on)
 }
 
-// zoneCutOff cuts all nodes of one of two zones off, and connects them again after the time at which they would usually have been
-// replaced.
+// zoneCutOff cuts off all nodes of one of two zones, and reconnects them after the time at which they would usually
+// have been replaced.
 func zoneCutOff(ctx context.Context, d *Demo) (string, error) {
 	labels := both("zone")
 	well, cut := group{name: "well", least: 3, size: 3, at: 3, labels: labels}, group{name: "cut", least: 3, size: 3, at: 3, zone: otherZone, labels: labels}
@@ -161,7 +162,7 @@ func zoneCutOff(ctx context.Context, d *Demo) (string, error) {
 	return "30 s not Ready, with a health timeout of 10 s; all six servers are the same", nil
 }
 
-// notReady waits until so many Nodes of a group are not Ready.
+// notReady waits until want Nodes of a group are not Ready.
 func (d *Demo) notReady(group string, want int) check {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList
@@ -184,8 +185,8 @@ func (d *Demo) notReady(group string, want int) check {
 	}
 }
 
-// knownToCollector waits until the collector of orphans has seen that nothing of the cluster ID lacks a Machine: before, it only
-// reports.
+// knownToCollector waits until the collector of orphans has once seen that every resource with the cluster ID has a
+// Machine. Until then the collector only reports orphans.
 func (d *Demo) knownToCollector(ctx context.Context) (string, error) {
 	var memory corev1.ConfigMap
 	err := d.Client.Get(ctx, client.ObjectKey{Namespace: sandbox.Namespace, Name: "drover-orphans"}, &memory)

@@ -15,20 +15,21 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// initializedLate asks for pods of one node each, while the cloud-controller-manager initializes new Nodes late. Nodes
-// that are Ready and do not take pods yet must not make the autoscaler order others.
+// initializedLate creates pods that need one node each, while the cloud-controller-manager initializes new Nodes late.
+// Nodes that are Ready and do not take pods yet must not make the autoscaler request more nodes.
 func initializedLate(ctx context.Context, d *Demo) (string, error) {
 	return orderedOnce(ctx, d, group{name: "late", at: 10, labels: both("late")})
 }
 
-// initializedLateWithOptions does the same with a group that has an option of its own, for which the autoscaler does not
-// know how long a Node may take to start.
+// initializedLateWithOptions does the same as initializedLate, with a group that has its own autoscaling option. For
+// such a group the autoscaler does not know how long a Node may take to start.
 func initializedLateWithOptions(ctx context.Context, d *Demo) (string, error) {
 	option := map[string]string{v1alpha1.AnnotationOptions + "scaledownunneededtime": "5s"}
 	return orderedOnce(ctx, d, group{name: "optional", at: 10, labels: both("optional"), annotations: option})
 }
 
-// orderedOnce asks for pods of one node each in an empty group, and fails when more nodes are ordered than pods.
+// orderedOnce creates pods that need one node each in an empty group, and fails when more nodes are requested than pods
+// exist.
 func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 	const pods = 5
 	if err := d.make(ctx, g); err != nil {
@@ -45,7 +46,8 @@ func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 	if err := d.until(ctx, d.ordered(g.name, pods)); err != nil {
 		return "", err
 	}
-	// It looks when it starts, and then after its whole interval, while the servers need a few seconds to become nodes.
+	// The revived controller reads the Nodes when it starts, and then only after a whole interval. The servers become
+	// nodes a few seconds after its start.
 	d.KillCloudController()
 	d.ReviveCloudController()
 	if err := d.until(ctx, d.runs(l)); err != nil {
@@ -63,7 +65,7 @@ func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 	return note, nil
 }
 
-// standstill is how long a rollout must stand still while the cloud-controller-manager is dead.
+// standstill is how long a rollout must stand still while the cloud-controller-manager is stopped.
 const standstill = 12 * time.Second
 
 // initializerDies rolls three nodes with a surge of 1 and none unavailable, and kills the cloud-controller-manager once
@@ -112,8 +114,8 @@ func initializerDies(ctx context.Context, d *Demo) (string, error) {
 	return note, nil
 }
 
-// dieAndRevive kills the cloud-controller-manager, waits until a Machine says that its Node waits for it, checks that no
-// Machine comes or goes then, and starts the cloud-controller-manager again.
+// dieAndRevive kills the cloud-controller-manager, and waits until a Machine says that its Node waits for it. It then
+// checks that no Machine is created or deleted, and starts the cloud-controller-manager again.
 func (d *Demo) dieAndRevive(ctx context.Context) error {
 	d.KillCloudController()
 	defer d.ReviveCloudController()
@@ -137,7 +139,8 @@ func (d *Demo) dieAndRevive(ctx context.Context) error {
 	return nil
 }
 
-// stands waits until every Machine but one is Ready, none goes, and the one says what it waits for.
+// stands waits until every Machine but one is Ready, none is being deleted, and the remaining one says what it waits
+// for.
 func (d *Demo) stands(ctx context.Context) (string, error) {
 	var machines v1alpha1.MachineList
 	if err := d.Client.List(ctx, &machines); err != nil {
@@ -179,7 +182,7 @@ func (d *Demo) living(ctx context.Context) ([]types.UID, error) {
 	return out, nil
 }
 
-// renewed waits until that many nodes of the changed template take pods.
+// renewed waits until want nodes of the changed template take pods.
 func (d *Demo) renewed(want int) check {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList

@@ -14,8 +14,8 @@ import (
 //go:embed nodes.yaml
 var nodesManifest []byte
 
-// Deployment is the manifest of the scenario's node group, for a control plane of that version (a kubelet may not be
-// much older).
+// Deployment returns the manifest of the scenario's node group, for a control plane of that version. A kubelet may
+// not be much older than the control plane.
 func Deployment(version string) (*v1alpha1.MachineDeployment, error) {
 	d := &v1alpha1.MachineDeployment{}
 	if err := yaml.UnmarshalStrict(nodesManifest, d); err != nil {
@@ -25,7 +25,7 @@ func Deployment(version string) (*v1alpha1.MachineDeployment, error) {
 	return d, nil
 }
 
-// Single is a Machine of a deployment's template that belongs to nobody.
+// Single returns a Machine from a deployment's template that has no owner.
 func Single(d *v1alpha1.MachineDeployment, name string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Machine"},
@@ -34,7 +34,7 @@ func Single(d *v1alpha1.MachineDeployment, name string) *v1alpha1.Machine {
 	}
 }
 
-// Manifest writes an object for kubectl, without a status.
+// Manifest encodes an object for kubectl, without a status.
 func Manifest(object any) ([]byte, error) {
 	raw, err := yaml.Marshal(object)
 	if err != nil {

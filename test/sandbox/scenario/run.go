@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Result is how a stage went.
+// Result is the outcome of a stage.
 type Result struct {
 	Stage Stage
 	Took  time.Duration
-	// Calls is how many calls the cloud answered meanwhile.
+	// Calls is the number of calls that the cloud answered during the stage.
 	Calls int
 	Note  string
 	Err   error
 }
 
-// Run runs the stages in order and stops at the first that fails. It calls began at the start of each stage, and ended at its
-// end.
+// Run runs the stages in order and stops at the first that fails. It calls began at the start of each stage, and ended
+// at the end.
 func Run(ctx context.Context, d *Demo, began func(Stage), ended func(Result)) error {
 	for _, stage := range Stages() {
 		began(stage)

@@ -17,19 +17,20 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// Stage is one thing that the demo shows.
+// Stage is one feature that the demo shows.
 type Stage struct {
 	Name string
-	// Limit is how long it may take.
+	// Limit is how long the stage may take.
 	Limit time.Duration
-	// Run does it, and returns nil only when what the name says has come true. The note is what it measured.
+	// Run runs the stage. It returns nil only when what the stage's name says is true. The note is what the stage
+	// measured.
 	Run func(ctx context.Context, d *Demo) (note string, err error)
 }
 
 // JoinLimit is how long the first pending pod may wait for its node, with servers that boot in 3 s.
 const JoinLimit = 15 * time.Second
 
-// The sizes of the scenario; the bounds are the manifest's.
+// The sizes in the scenario. The bounds are in the manifest.
 const (
 	smallest, largest = 1, 5
 	byHand            = 3
@@ -37,7 +38,7 @@ const (
 	singleName        = "single"
 )
 
-// Stages are the scenario, in order.
+// Stages returns the stages of the scenario, in order.
 func Stages() []Stage {
 	return []Stage{
 		{"apply a MachineDeployment: its nodes join", time.Minute, applyGroup},
@@ -131,7 +132,8 @@ const (
 	newLabel, newValue = "drover-demo", "rolled"
 )
 
-// roll changes the template under a workload that needs two nodes: each old node goes only after a new one has come.
+// roll changes the template under a workload that needs two nodes. Each old node may be removed only after a new one
+// has joined.
 func roll(ctx context.Context, d *Demo) (string, error) {
 	if err := d.workload(ctx, rolled); err != nil {
 		return "", err
@@ -228,7 +230,7 @@ func single(ctx context.Context, d *Demo) (string, error) {
 	return "", d.until(ctx, func(ctx context.Context) (string, error) { return d.remains(ctx, machine) })
 }
 
-// remains returns what is left of a deleted Machine.
+// remains returns what still exists of a deleted Machine.
 func (d *Demo) remains(ctx context.Context, m *v1alpha1.Machine) (string, error) {
 	var left []string
 	for what, object := range map[string]client.Object{"its Machine": m.DeepCopy(), "its Node": &corev1.Node{}} {
@@ -256,8 +258,8 @@ func (d *Demo) remains(ctx context.Context, m *v1alpha1.Machine) (string, error)
 	return m.Name + " to be gone; there is still " + strings.Join(left, ", "), nil
 }
 
-// clean waits for the minimum, and holds the cloud against the Machines: each has its server, and nothing has no
-// Machine.
+// clean waits until the group has its minimum size, and compares the cloud with the Machines: each Machine has its
+// server, and every resource has a Machine.
 func clean(ctx context.Context, d *Demo) (string, error) {
 	if err := d.until(ctx, d.size(smallest)); err != nil {
 		return "", err

@@ -26,7 +26,7 @@ func TestTheManifestIsTheExampleThatIsShipped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The demo's group is smaller, so that its maximum is reached.
+	// The demo's group has a smaller maximum, so that the demo reaches it.
 	example.Annotations = ours.Annotations
 	want, err := Manifest(example)
 	if err != nil {

@@ -11,30 +11,31 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// Trial is trouble that is made while an autoscaler works, and what must be true in the end. Each begins in an empty
-// cluster.
+// Trial causes trouble while an autoscaler works, and checks what must be true at the end. Each trial begins in an
+// empty cluster.
 type Trial struct {
 	Name    string
 	Setting Setting
 	Limit   time.Duration
-	// Run makes the trouble and returns nil only when what must be true is. The note is what it saw.
+	// Run causes the trouble, and returns nil only when the required outcome is reached. The note is what Run saw.
 	Run func(ctx context.Context, d *Demo) (note string, err error)
 }
 
-// Setting is what a trial's sandbox is made with; those of one setting share it.
+// Setting is the configuration of a trial's sandbox. Trials with the same setting share a sandbox.
 type Setting string
 
 // The settings.
 const (
-	// Plain has two replicas of drover, and an autoscaler that gives a server up after 45 s.
+	// Plain has two replicas of drover, and an autoscaler that gives up a server after 45 s.
 	Plain Setting = "plain"
-	// Priced has prices, and an autoscaler that goes by them.
+	// Priced has prices, and an autoscaler that chooses groups by price.
 	Priced Setting = "price expander"
-	// SlowCloud has a cloud-controller-manager that looks at new Nodes every 10 s.
+	// SlowCloud has a cloud-controller-manager that checks for new Nodes every 10 s.
 	SlowCloud Setting = "slow cloud-controller-manager"
 	// Guarded starts drover with the guard against restarts of the autoscaler.
 	Guarded Setting = "restart guard"
-	// Healing has short times for health and orphans, and an autoscaler that leaves Nodes which are not Ready to drover.
+	// Healing has short times for health checks and orphans, and an autoscaler that leaves Nodes that are not Ready to
+	// drover.
 	Healing Setting = "healing"
 )
 
@@ -44,7 +45,7 @@ const (
 	pricesName = "prices"
 )
 
-// Apply puts a setting into a sandbox's options.
+// Apply applies a setting to a sandbox's options.
 func (s Setting) Apply(o *sandbox.Options) {
 	o.Replicas, o.DroverFlags, o.AutoscalerFlags = 2, slices.Clip(o.DroverFlags), slices.Clip(o.AutoscalerFlags)
 	o.Boots = func(s openstack.Server) bool { return !strings.HasPrefix(s.Name, silent+"-") }
@@ -66,7 +67,7 @@ func (s Setting) Apply(o *sandbox.Options) {
 	}
 }
 
-// Trials are all trials, those of one setting together.
+// Trials returns all trials, sorted by setting.
 func Trials() []Trial {
 	const limit = 3 * time.Minute
 	return []Trial{
@@ -92,7 +93,7 @@ func Trials() []Trial {
 	}
 }
 
-// Try runs one trial and takes everything of it away.
+// Try runs one trial and deletes everything that the trial created.
 func Try(ctx context.Context, d *Demo, t Trial) Result {
 	r := runStage(ctx, d, Stage{Name: t.Name, Limit: t.Limit, Run: t.Run})
 	if r.Err != nil {
@@ -104,13 +105,13 @@ func Try(ctx context.Context, d *Demo, t Trial) Result {
 	return r
 }
 
-// peak watches the groups' sizes and the cloud's servers until it is asked.
+// peak watches the groups' sizes and the cloud's servers until highest is called.
 type peak struct {
 	stop func()
 	high highs
 }
 
-// highs are the largest sizes that were seen: of each group, and all together; and the most servers.
+// highs are the largest size of each group, the largest sum of sizes, and the largest number of servers.
 type highs struct {
 	each         sizes
 	sum, servers int
@@ -136,7 +137,7 @@ func (h *highs) see(now sizes) {
 	h.sum = max(h.sum, sum)
 }
 
-// highest ends the watch.
+// highest ends the watch and returns the highs.
 func (p *peak) highest() highs {
 	p.stop()
 	return p.high

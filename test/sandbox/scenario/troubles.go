@@ -12,13 +12,14 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// onePerNode is the request of a pod so large that no two fit on a node of the demo's flavor.
+// onePerNode is the CPU request of a pod so large that no two fit on a node of the demo's flavor.
 const onePerNode = 1100
 
-// both are the labels of groups that may stand in for one another.
+// both returns the labels of groups whose pods may run on either group.
 func both(trial string) map[string]string { return map[string]string{"trial": trial} }
 
-// instead makes a group that has trouble and one that has none, asks for pods that either could run, and waits for them.
+// instead creates a group that has trouble and one that has none, creates pods that either group could run, and waits
+// until the pods run.
 func (d *Demo) instead(ctx context.Context, troubled, other group, pods int, within time.Duration) (string, error) {
 	for _, g := range []group{troubled, other} {
 		if err := d.make(ctx, g); err != nil {
@@ -59,7 +60,7 @@ func fullServerGroup(ctx context.Context, d *Demo) (string, error) {
 	return d.instead(ctx, group{name: "full", at: 5, labels: labels}, group{name: "free", at: 5, alone: true, labels: labels}, 3, 40*time.Second)
 }
 
-// noRoom leaves the hosts of one zone no room for a server.
+// noRoom leaves no room for a server on the hosts of one zone.
 func noRoom(ctx context.Context, d *Demo) (string, error) {
 	for _, h := range d.Cloud.Hosts() {
 		if h.Zone == openstack.MetaKubeZone {
@@ -73,7 +74,7 @@ func noRoom(ctx context.Context, d *Demo) (string, error) {
 	return d.instead(ctx, group{name: "roomless", at: 5, labels: labels}, group{name: "free", at: 5, zone: otherZone, labels: labels}, 3, 40*time.Second)
 }
 
-// otherZone is the simulated cloud's second.
+// otherZone is the second zone of the simulated cloud.
 const otherZone = "dbl2"
 
 // neverJoins boots the servers of one group without a kubelet.
@@ -82,8 +83,8 @@ func neverJoins(ctx context.Context, d *Demo) (string, error) {
 	return d.instead(ctx, group{name: silent, at: 5, labels: labels}, group{name: "free", at: 5, flavor: newFlavor, labels: labels}, 1, 2*time.Minute)
 }
 
-// grows makes a group of one node, asks for pods for that many, and calls trouble once they are ordered. In the end there
-// must be exactly as many nodes.
+// grows creates a group of one node, creates this many pods that need a node each, and calls trouble once the nodes are
+// requested. At the end there must be exactly as many nodes as pods.
 func (d *Demo) grows(ctx context.Context, pods, most int, trouble func() error) (string, error) {
 	g := group{name: "growing", least: 1, size: 1, at: 10, labels: both("growth")}
 	if err := d.make(ctx, g); err != nil {
@@ -161,7 +162,8 @@ func failedOver(ctx context.Context, d *Demo) (string, error) {
 	return note, d.FailOver(0)
 }
 
-// autoscalerKilled restarts the autoscaler. It has forgotten its scale-ups and may order again; it removes the excess later.
+// autoscalerKilled restarts the autoscaler. It has forgotten its scale-ups and may request nodes again; it removes the
+// excess later.
 func autoscalerKilled(ctx context.Context, d *Demo) (string, error) {
 	return d.grows(ctx, 4, 7, d.RestartAutoscaler)
 }
@@ -181,8 +183,8 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// changedMeanwhile has a user raise the size and change the template while nodes start. At the end there are as many nodes as the
-// pods need, all of the new template.
+// changedMeanwhile raises the size and changes the template as a user, while nodes start. At the end there are as many
+// nodes as the pods need, all from the new template.
 func changedMeanwhile(ctx context.Context, d *Demo) (string, error) {
 	const name = "growing"
 	note, err := d.grows(ctx, 3, 7, func() error {
@@ -241,7 +243,8 @@ func fromZero(ctx context.Context, d *Demo) (string, error) {
 	return "0 to 2 to 0", d.until(ctx, d.are(sizes{special.name: 0, "common": 0}))
 }
 
-// evenly starts with two empty groups that differ only in their zone. They share the nodes for the pods.
+// evenly starts with two empty groups that differ only in their zone. The nodes for the pods are divided between both
+// groups.
 func evenly(ctx context.Context, d *Demo) (string, error) {
 	labels := both("zones")
 	for _, g := range []group{{name: "one", at: 5, labels: labels}, {name: "two", at: 5, zone: otherZone, labels: labels}} {

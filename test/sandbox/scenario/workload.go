@@ -53,7 +53,7 @@ func (d *Demo) workload(ctx context.Context, pods int) error {
 	return nil
 }
 
-// noWorkload takes the pods away.
+// noWorkload deletes the pods.
 func (d *Demo) noWorkload(ctx context.Context) error {
 	return d.kubectl(ctx, "delete", "deployment", workloadName, "--wait=false")
 }
@@ -66,7 +66,7 @@ func (d *Demo) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, nil
 }
 
-// running waits until that many pods run, and none besides is left.
+// running waits until want pods run, and no other pods are left.
 func (d *Demo) running(want int) check {
 	return func(ctx context.Context) (string, error) {
 		pods, err := d.pods(ctx)
@@ -86,15 +86,15 @@ func (d *Demo) running(want int) check {
 	}
 }
 
-// firstJoin watches the pods that are unschedulable until one of them is bound to a usable node that is newer than the pods. A
-// pod that is unschedulable for a moment and then fits on an old node, because the scheduler noticed that node late, is not
-// measured.
+// firstJoin watches the unschedulable pods until one of them is bound to a usable node that is newer than the pods. It
+// ignores a pod that is unschedulable for a moment and then fits on an old node because the scheduler noticed that node
+// late.
 type firstJoin struct {
-	// old are the nodes that are older than the pods.
+	// old holds the nodes that are older than the pods.
 	old map[string]bool
-	// waiting holds since when each pod has been unschedulable.
+	// waiting holds the time since which each pod has been unschedulable.
 	waiting map[string]time.Time
-	// took is how long the measured pod waited; joined: there is one.
+	// took is how long the measured pod waited. joined reports whether there is such a pod.
 	took   time.Duration
 	joined bool
 }

@@ -1,4 +1,4 @@
-// Package screen shows a running demo: as a live table in a terminal, as plain lines elsewhere.
+// Package screen shows a running demo: as a live table in a terminal, and as plain lines elsewhere.
 package screen
 
 import (
@@ -16,28 +16,28 @@ type StageView struct {
 	Started bool
 	Done    bool
 	Err     error
-	// Took is the stage's time so far, or in all.
+	// Took is the stage's time so far, or its total time when it has ended.
 	Took  time.Duration
 	Calls int
 	// Note is what the stage measured.
 	Note string
 }
 
-// Frame is one picture.
+// Frame is one picture of the running demo.
 type Frame struct {
 	Title  string
 	Stages []StageView
 	State  sandbox.State
-	// Footer is what a person may want to copy.
+	// Footer holds text that a user may want to copy.
 	Footer []string
 }
 
-// phases in the order in which a Machine goes through them.
+// phases are the phases in the order in which a Machine passes through them.
 var phases = []v1alpha1.MachinePhase{
 	v1alpha1.PhasePending, v1alpha1.PhaseProvisioning, v1alpha1.PhaseJoined, v1alpha1.PhaseRunning, v1alpha1.PhaseDeleting, v1alpha1.PhaseFailed,
 }
 
-// Lines draws the frame for a terminal of that width; 0 means that width does not matter.
+// Lines draws the frame for a terminal of that width. 0 means an unlimited width.
 func (f Frame) Lines(width int) []string {
 	out := []string{f.Title, ""}
 	for _, s := range f.Stages {
@@ -98,7 +98,7 @@ func machineCounts(s sandbox.State) string {
 	return strings.Join(parts, ", ")
 }
 
-// Line is the state in one plain line.
+// Line returns the state as one plain line.
 func Line(s sandbox.State) string {
 	return fmt.Sprintf("pods %d pending %d running | target %d | machines %s | nodes %d/%d ready | %s",
 		s.PodsPending, s.PodsRunning, s.Target, machineCounts(s), s.NodesReady, s.Nodes, plural(s.Calls, "call"))
@@ -111,7 +111,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// cut shortens a line to what a terminal shows in one row.
+// cut shortens a line to what fits into one row of a terminal.
 func cut(line string, width int) string {
 	runes := []rune(line)
 	if width <= 0 || len(runes) <= width {

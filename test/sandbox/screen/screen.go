@@ -13,10 +13,10 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// plainEvery is how often, at most, a changed state is a line when there is no terminal.
+// plainEvery is the minimum interval between lines about a changed state when there is no terminal.
 const plainEvery = 2 * time.Second
 
-// Screen writes frames to a terminal in place, or lines to anything else.
+// Screen draws frames in place in a terminal, and writes lines to any other output.
 type Screen struct {
 	out  io.Writer
 	live bool
@@ -28,7 +28,7 @@ type Screen struct {
 	when  time.Time
 }
 
-// watched calls gone when nobody takes what is written any more.
+// watched is a writer that calls gone when a write fails because nobody reads the output any more.
 type watched struct {
 	io.Writer
 	gone func()
@@ -42,8 +42,8 @@ func (w watched) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// New makes the screen for a file; it is live when that is a terminal that can move its cursor. gone is called when the
-// file takes nothing any more, such as a pipe that was closed.
+// New returns a screen for a file. The screen is live when the file is a terminal that can move its cursor. gone is
+// called when the file no longer accepts writes, such as a closed pipe.
 func New(out *os.File, gone func()) *Screen {
 	fd := int(out.Fd())
 	s := &Screen{out: watched{out, gone}, live: term.IsTerminal(fd) && os.Getenv("TERM") != "dumb"}
@@ -73,7 +73,7 @@ func (s *Screen) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s, format+"\n", args...)
 }
 
-// Show draws a frame in place of the last one; without a terminal, a changed state is a line now and then.
+// Show replaces the last frame. Without a terminal it writes a changed state as a line from time to time.
 func (s *Screen) Show(f Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Screen) showPlain(state sandbox.State) {
 	_, _ = io.WriteString(s.out, "  "+line+"\n")
 }
 
-// erase takes the last frame away: cursor up by its lines, then clear to the end.
+// erase removes the last frame: it moves the cursor up by the frame's lines, and clears to the end.
 func (s *Screen) erase() {
 	if s.drawn > 0 {
 		_, _ = fmt.Fprintf(s.out, "\x1b[%dA\x1b[J", s.drawn)

@@ -1,5 +1,5 @@
-// Package catalog holds the kinds that the in-memory API server serves: their paths, how an object of each is read and
-// stored, and which of its fields a writer owns. It stores nothing and knows no request.
+// Package catalog holds the kinds that the in-memory API server serves: their paths, how an object of each kind is read
+// and stored, and which of its fields a writer owns. The package stores no objects and knows nothing about requests.
 package catalog
 
 import (
@@ -18,31 +18,31 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// The subresources that are known.
+// The names of the known subresources.
 const (
 	SubStatus   = "status"
 	SubApproval = "approval"
 	SubEviction = "eviction"
 )
 
-// Kind is one resource and how it is treated.
+// Kind is one resource and its properties.
 type Kind struct {
 	schema.GroupVersionKind
 	Plural     string
 	short      []string
 	Namespaced bool
-	// subresources that are served.
+	// subresources are the subresources that are served.
 	subresources []string
-	// Custom kinds come from a CustomResourceDefinition; structure is its schema.
+	// Custom is true for a kind from a CustomResourceDefinition. structure is the kind's schema.
 	Custom    bool
 	structure *structuralschema.Structural
-	// Counts is true when metadata.generation is maintained.
+	// Counts reports whether metadata.generation is maintained.
 	Counts bool
-	// BornWithStatus is true when a create keeps the status of its object.
+	// BornWithStatus reports whether a create keeps the status of its object.
 	BornWithStatus bool
-	// Conditional is true when an update must name the resource version that it is based on.
+	// Conditional reports whether an update must name the resource version that it is based on.
 	Conditional bool
-	// selectable fields, as dotted paths, besides name and namespace.
+	// selectable are the selectable fields besides name and namespace, as dotted paths.
 	selectable []string
 	Managers   map[string]*managers
 }
@@ -55,15 +55,15 @@ func (k *Kind) Resource() schema.GroupResource {
 	return schema.GroupResource{Group: k.Group, Resource: k.Plural}
 }
 
-// Catalog is a set of kinds. It does not change once made, and many servers may share one.
+// Catalog is a set of kinds. It is immutable, and several servers may share it.
 type Catalog struct {
 	Kinds  []*Kind
 	ByPath map[schema.GroupVersionResource]*Kind
-	// ByKind finds by group and kind, as owner references name things.
+	// ByKind holds the kinds by group and kind, as owner references name them.
 	ByKind map[schema.GroupKind]*Kind
 }
 
-// builtin are the kinds of Kubernetes itself that are served.
+// builtin are Kubernetes' own kinds that are served.
 var builtin = []Kind{
 	{GroupVersionKind: Core("Namespace"), Plural: "namespaces", short: []string{"ns"}, subresources: []string{SubStatus}},
 	{GroupVersionKind: Core("Node"), Plural: "nodes", short: []string{"no"}, subresources: []string{SubStatus}, BornWithStatus: true, selectable: []string{"spec.unschedulable"}},
@@ -89,16 +89,16 @@ var builtin = []Kind{
 	{GroupVersionKind: V1("storage.k8s.io", "StorageClass"), Plural: "storageclasses", short: []string{"sc"}},
 }
 
-// Core returns a kind of the core group.
+// Core returns the GroupVersionKind of a kind in the core group.
 func Core(name string) schema.GroupVersionKind { return V1("", name) }
 
-// V1 returns a kind of a group in version v1.
+// V1 returns the GroupVersionKind of a kind in version v1 of a group.
 func V1(group, name string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: group, Version: "v1", Kind: name}
 }
 
-// New returns the built-in kinds and those that the CustomResourceDefinitions among the objects define. Error: one
-// of them cannot be read.
+// New returns a catalog of the built-in kinds and of the kinds that the CustomResourceDefinitions among the objects
+// define. It returns an error if it cannot read one of these.
 func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
 	c := &Catalog{ByPath: map[schema.GroupVersionResource]*Kind{}, ByKind: map[schema.GroupKind]*Kind{}}
 	types := applyconfigurations.NewTypeConverter(scheme.Scheme)
@@ -126,8 +126,8 @@ func New(objects ...*unstructured.Unstructured) (*Catalog, error) {
 	return c, nil
 }
 
-// definitions returns the kind of CustomResourceDefinitions as if it were a custom one. They are stored as they are sent. The
-// served kinds do not depend on them, but on those with which the catalog was created.
+// definitions returns the kind CustomResourceDefinition as if it were a custom kind. CRDs are stored as they are sent.
+// The served kinds do not depend on them, but on the CRDs with which the catalog was created.
 func definitions() *apiextensionsv1.CustomResourceDefinition {
 	anything := apiextensionsv1.JSONSchemaProps{Type: "object", XPreserveUnknownFields: new(true)}
 	schema := &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
@@ -140,7 +140,7 @@ func definitions() *apiextensionsv1.CustomResourceDefinition {
 	}}
 }
 
-// addCustom adds the version of a custom kind that is stored.
+// addCustom adds the storage version of a custom kind.
 func (c *Catalog) addCustom(crd *apiextensionsv1.CustomResourceDefinition) error {
 	at := slices.IndexFunc(crd.Spec.Versions, func(v apiextensionsv1.CustomResourceDefinitionVersion) bool { return v.Storage })
 	if at < 0 {
@@ -185,7 +185,7 @@ func (c *Catalog) add(k *Kind, types typeConverter) error {
 	return nil
 }
 
-// GroupVersions returns those that are served, in order, the core's first.
+// GroupVersions returns the served group versions in order, with the core group's first.
 func (c *Catalog) GroupVersions() []schema.GroupVersion {
 	var out []schema.GroupVersion
 	for _, k := range c.Kinds {
@@ -196,7 +196,7 @@ func (c *Catalog) GroupVersions() []schema.GroupVersion {
 	return out
 }
 
-// Resources lists what a group version holds, as discovery tells it.
+// Resources lists the resources of a group version in the form of discovery.
 func (c *Catalog) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
 	list := &metav1.APIResourceList{TypeMeta: metav1.TypeMeta{Kind: "APIResourceList", APIVersion: "v1"}, GroupVersion: gv.String()}
 	verbs := metav1.Verbs{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
@@ -216,7 +216,7 @@ func (c *Catalog) Resources(gv schema.GroupVersion) *metav1.APIResourceList {
 	return list
 }
 
-// eventFields are what both kinds of events may be selected by.
+// eventFields are the fields by which both kinds of events may be selected.
 var eventFields = []string{"involvedObject.", "regarding.", "reason", "reportingController", "source", "type"}
 
 // Selects reports whether objects of the kind may be selected by a field.

@@ -12,11 +12,11 @@ import (
 
 type typeConverter = managedfields.TypeConverter
 
-// managers keep track of who owns which field, on one path of a kind. They are the API server's own.
+// managers track which manager owns which field, for one path of a kind. They are the API server's own implementation.
 type managers = managedfields.FieldManager
 
-// newManagers makes one for the kind itself (key "") and one per subresource. Each leaves alone what its path cannot
-// change.
+// newManagers returns one managers for the kind itself (key "") and one per subresource. Each ignores the fields that
+// its path cannot change.
 func newManagers(k *Kind, types typeConverter) (map[string]*managers, error) {
 	construct := managedfields.NewDefaultFieldManager
 	if k.Custom {
@@ -33,7 +33,7 @@ func newManagers(k *Kind, types typeConverter) (map[string]*managers, error) {
 	return out, nil
 }
 
-// untouched are the fields that a write on that path never owns.
+// untouched returns the fields that a write on that path never owns.
 func untouched(k *Kind, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	var paths []string
 	switch {
@@ -52,8 +52,8 @@ func untouched(k *Kind, subresource string) map[fieldpath.APIVersion]fieldpath.F
 	return fieldpath.NewExcludeFilterSetMap(map[fieldpath.APIVersion]*fieldpath.Set{version: set})
 }
 
-// asIs converts between versions, sets defaults and makes objects for the managers: there is one version and there are
-// no defaults.
+// asIs implements what the managers need for conversion, defaulting and creation of objects. There is only one version
+// and there are no defaults.
 type asIs struct{}
 
 func (asIs) Convert(_, _, _ any) error { return nil }
@@ -79,7 +79,7 @@ const (
 	rootModel = "root"
 )
 
-// customTypes makes the schema by which a custom kind is merged.
+// customTypes returns the schema by which a custom kind is merged.
 func customTypes(k *Kind, structure *structuralschema.Structural) (typeConverter, error) {
 	root := structure.ToKubeOpenAPI()
 	root.Properties["metadata"] = *spec.RefSchema("#/definitions/" + metaModel)
@@ -91,7 +91,7 @@ func customTypes(k *Kind, structure *structuralschema.Structural) (typeConverter
 	return managedfields.NewTypeConverter(map[string]*spec.Schema{rootModel: root, metaModel: objectMeta()}, false)
 }
 
-// objectMeta is how metadata is merged: labels and annotations by key, finalizers as a set, owners by UID.
+// objectMeta describes how metadata is merged: labels and annotations by key, finalizers as a set, owners by UID.
 func objectMeta() *spec.Schema {
 	text, number := spec.StringProperty(), spec.Int64Property()
 	finalizers := spec.ArrayProperty(text)
@@ -126,7 +126,7 @@ func objectOf(properties map[string]*spec.Schema) *spec.Schema {
 	return s
 }
 
-// untyped is anything.
+// untyped is the schema of any value.
 func untyped() *spec.Schema {
 	s := &spec.Schema{}
 	s.Typed("object", "")

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Object is an API object as it travels.
+// Object is an API object in the form in which it is transferred.
 type Object = unstructured.Unstructured
 
-// Read makes an object out of what a client sent. Built-in kinds go through their Go types, as in the real server;
-// custom ones are pruned by their schema.
+// Read decodes an object that a client sent. Built-in kinds are converted through their Go types, as in the real
+// server; custom kinds are pruned by their schema.
 func (k *Kind) Read(body []byte) (*Object, error) {
 	if len(bytes.TrimSpace(body)) > 0 && bytes.TrimSpace(body)[0] != '{' {
 		converted, err := yaml.YAMLToJSON(body)
@@ -34,7 +34,7 @@ func (k *Kind) Read(body []byte) (*Object, error) {
 	return k.Take(content)
 }
 
-// Take makes an object out of its content.
+// Take returns an object with this content.
 func (k *Kind) Take(content map[string]any) (*Object, error) {
 	o := &Object{Object: content}
 	if got := o.GroupVersionKind(); got.Kind != "" && got != k.GroupVersionKind {
@@ -44,7 +44,7 @@ func (k *Kind) Take(content map[string]any) (*Object, error) {
 	return o, nil
 }
 
-// Blank is an object of the kind that says nothing yet.
+// Blank returns an empty object of the kind.
 func (k *Kind) Blank() (*Object, error) {
 	o := &Object{}
 	o.SetGroupVersionKind(k.GroupVersionKind)
@@ -54,7 +54,7 @@ func (k *Kind) Blank() (*Object, error) {
 	return k.Settle(o)
 }
 
-// Settle brings an object into the form in which its kind is stored.
+// Settle converts an object into the form in which its kind is stored.
 func (k *Kind) Settle(o *Object) (*Object, error) {
 	if k.Custom {
 		structuralpruning.Prune(o.Object, k.structure, true)

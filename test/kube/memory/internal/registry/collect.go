@@ -21,7 +21,7 @@ type owned struct {
 	record *store.Record
 }
 
-// dependents returns the living objects that name an owner.
+// dependents returns the existing objects that name an owner.
 func (s *Registry) dependents(owner types.UID) []owned {
 	named := func(r *store.Record) bool {
 		return slices.ContainsFunc(r.Object.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.UID == owner })
@@ -35,7 +35,7 @@ func (s *Registry) dependents(owner types.UID) []owned {
 	return out
 }
 
-// exists reports whether the object of a reference exists, with that UID.
+// exists reports whether the object of a reference exists and has the reference's UID.
 func (s *Registry) exists(ref metav1.OwnerReference, namespace string) bool {
 	gv, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *Registry) exists(ref metav1.OwnerReference, namespace string) bool {
 	return there && r.Object.GetUID() == ref.UID
 }
 
-// drop deletes an object, and has the collector look at what it leaves behind.
+// drop deletes an object, and makes the collector check its dependents and owners.
 func (s *Registry) drop(k *catalog.Kind, o *catalog.Object) error {
 	if err := s.store.Drop(k, o); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Registry) drop(k *catalog.Kind, o *catalog.Object) error {
 	return nil
 }
 
-// orphaned has the collector look at what an owner that is gone leaves.
+// orphaned makes the collector check the dependents of an owner that is gone.
 func (s *Registry) orphaned(owner types.UID) {
 	s.soon(func() {
 		for _, d := range s.dependents(owner) {
@@ -73,8 +73,8 @@ func (s *Registry) orphaned(owner types.UID) {
 	})
 }
 
-// collectLater has the collector look at an object whose owners may be gone already, and at an owner in deletion that
-// waits for it.
+// collectLater makes the collector check an object whose owners may be gone already, and an owner in deletion that
+// waits for the object.
 func (s *Registry) collectLater(o *catalog.Object) {
 	refs := o.GetOwnerReferences()
 	if len(refs) == 0 {
@@ -90,7 +90,8 @@ func (s *Registry) collectLater(o *catalog.Object) {
 	})
 }
 
-// soon does something as the collector, at once or after the time it takes. The lock is held, then too.
+// soon calls do as the collector, immediately or after the collector's delay. The lock is held during the call in both
+// cases.
 func (s *Registry) soon(do func()) {
 	if s.rules.CollectAfter == 0 {
 		do()
@@ -99,7 +100,8 @@ func (s *Registry) soon(do func()) {
 	time.AfterFunc(s.rules.CollectAfter, func() { s.store.Do(do) })
 }
 
-// collect deletes an object none of whose owners is left, and takes the owners that are gone off one that has others.
+// collect deletes an object whose owners are all gone. If only some owners are gone, it removes the references to
+// these.
 func (s *Registry) collect(d owned) {
 	o := d.record.Object
 	refs := o.GetOwnerReferences()
@@ -124,7 +126,7 @@ func collector(d owned) *Request {
 	}
 }
 
-// endDependentsFirst follows a deletion that asked for its dependents to go first, or to be let go.
+// endDependentsFirst continues a deletion that asked for its dependents to be deleted first, or to be orphaned.
 func (s *Registry) endDependentsFirst(k *catalog.Kind, r *store.Record) {
 	finalizers, uid := r.Object.GetFinalizers(), r.Object.GetUID()
 	switch {
@@ -177,7 +179,7 @@ func (s *Registry) blocking(owner types.UID) []owned {
 	})
 }
 
-// deletingDependents finds an owner that is in foreground deletion; nil when it is not.
+// deletingDependents returns an owner that is in foreground deletion, or nil when it is not.
 func (s *Registry) deletingDependents(owner types.UID) (*catalog.Kind, *store.Record) {
 	inDeletion := func(r *store.Record) bool {
 		o := r.Object
@@ -191,7 +193,7 @@ func (s *Registry) deletingDependents(owner types.UID) (*catalog.Kind, *store.Re
 	return nil, nil
 }
 
-// withoutFinalizer takes one of the collector's own finalizers off an object.
+// withoutFinalizer removes one of the collector's own finalizers from an object.
 func (s *Registry) withoutFinalizer(k *catalog.Kind, r *store.Record, name string) {
 	current, there := s.store.At(k, r.Object.GetNamespace(), r.Object.GetName())
 	if !there || !slices.Contains(current.Object.GetFinalizers(), name) {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// create makes an object from a request's body.
+// create creates an object from a request's body.
 func (s *Registry) create(q *Request) (*store.Record, error) {
 	o, err := q.Kind.Read(q.Body)
 	if err != nil {
@@ -22,7 +22,7 @@ func (s *Registry) create(q *Request) (*store.Record, error) {
 	return s.born(q, o, false)
 }
 
-// born stores a new object; owned: its fields' owners are on it already.
+// born stores a new object. owned reports whether the owners of its fields are already set.
 func (s *Registry) born(q *Request, o *catalog.Object, owned bool) (*store.Record, error) {
 	if err := s.mayBeBorn(q, o); err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func (s *Registry) born(q *Request, o *catalog.Object, owned bool) (*store.Recor
 	if err := s.startKind(q, o); err != nil {
 		return nil, err
 	}
-	// Names come last, as in the real server: a refusal uses none up.
+	// The name is generated last, as in the real server, so that a refused request uses up no name.
 	if o.GetName() == "" {
 		o.SetName(s.freeName(q, o.GetGenerateName()))
 	}
@@ -53,7 +53,7 @@ func (s *Registry) born(q *Request, o *catalog.Object, owned bool) (*store.Recor
 		o = k.Managers[q.Subresource].UpdateNoErrors(blank, o, q.Manager).(*catalog.Object)
 	}
 	if k.GroupKind() == catalog.Core("Node").GroupKind() {
-		// This is admission's work, which owns nothing.
+		// This is done by admission, which owns no fields.
 		if err := s.startNode(o); err != nil {
 			return nil, err
 		}
@@ -122,7 +122,8 @@ func (s *Registry) startKind(q *Request, o *catalog.Object) error {
 	return nil
 }
 
-// startNode taints a Node as not ready, which a controller takes back, and lets all of it be allocated.
+// startNode adds the taint not-ready to a Node, which a controller removes later, and makes all of its
+// capacity allocatable.
 func (s *Registry) startNode(o *catalog.Object) error {
 	if !s.rules.NodesUntainted {
 		if err := taintNode(o); err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// evict deletes a pod when the one budget that covers it allows that, and counts it there.
+// evict deletes a pod if its only budget allows the disruption, and records the disruption in the budget.
 func (s *Registry) evict(q *Request) (any, error) {
 	var eviction policyv1.Eviction
 	if err := decode(q, &eviction); err != nil {
@@ -36,7 +36,7 @@ func (s *Registry) evict(q *Request) (any, error) {
 	}
 	ends := pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning
 	if !ends {
-		// As in the real server the budget is spent before anybody asks whether it is the right pod.
+		// As in the real server, the budget is spent before the preconditions of the deletion are checked.
 		if err := s.spend(&pod); err != nil {
 			return nil, err
 		}
@@ -47,7 +47,8 @@ func (s *Registry) evict(q *Request) (any, error) {
 	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: 201}, nil
 }
 
-// stillProcessed is how many seconds later an eviction may be tried again whose budget nobody has counted yet.
+// stillProcessed is the number of seconds after which an eviction may be retried when the controller has not processed
+// the budget yet.
 const stillProcessed = 10
 
 // tooMany is the answer to an eviction that a budget forbids.
@@ -59,7 +60,8 @@ func tooMany(message, budget string, retryAfter int) error {
 	return err
 }
 
-// twoBudgets is the answer to an eviction of a pod that several budgets select. As the real server's it has no reason.
+// twoBudgets is the answer to an eviction of a pod that several budgets select. It has no reason, like the real
+// server's answer.
 func twoBudgets() error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError,
 		Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}

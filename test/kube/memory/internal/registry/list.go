@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// list returns the living objects, or a page of them.
+// list returns a list of the existing objects, or a page of the list.
 func (s *Registry) list(q *Request) ([]byte, error) {
 	match, err := q.Selection()
 	if err != nil {

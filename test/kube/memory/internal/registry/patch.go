@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// patch changes an object, or for an apply makes it.
+// patch changes an object. An apply may also create the object.
 func (s *Registry) patch(q *Request) (*store.Record, error) {
 	kind, _, _ := strings.Cut(q.PatchType, ";")
 	old, err := s.find(q)
@@ -41,7 +41,7 @@ func (s *Registry) patch(q *Request) (*store.Record, error) {
 	return s.change(q, old, o, false)
 }
 
-// merged returns an object with a patch laid over it.
+// merged returns an object after the merge patch in a request.
 func merged(q *Request, kind types.PatchType, old *store.Record) (*catalog.Object, error) {
 	if kind == types.MergePatchType {
 		var patch any
@@ -63,8 +63,8 @@ func merged(q *Request, kind types.PatchType, old *store.Record) (*catalog.Objec
 	return q.Kind.Read(raw)
 }
 
-// overlay is RFC 7386's merge: null takes a field away, an object is merged, anything else takes the place of what was.
-// As in the real server objects in a new list lose their nulls too.
+// overlay merges by RFC 7386: null removes a field, an object is merged, and any other value replaces the old one. As
+// in the real server, objects in a new list lose their nulls, too.
 func overlay(onto, patch map[string]any) {
 	for name, value := range patch {
 		switch v := value.(type) {
@@ -98,7 +98,7 @@ func withoutNulls(value any) any {
 	return value
 }
 
-// patched returns the bytes of an object with one of the other patches laid over it.
+// patched returns the bytes of an object after one of the other patches.
 func patched(q *Request, kind types.PatchType, old *store.Record) ([]byte, error) {
 	switch {
 	case kind == types.JSONPatchType:
@@ -126,7 +126,7 @@ func patched(q *Request, kind types.PatchType, old *store.Record) ([]byte, error
 		fmt.Sprintf("the body of the request was in an unknown format: %s", kind), 0, false)
 }
 
-// apply merges what a manager wants with what others own; old is nil when there is nothing yet.
+// apply merges the fields that a manager wants with the fields that others own. old is nil when there is no object yet.
 func (s *Registry) apply(q *Request, old *store.Record) (*store.Record, error) {
 	wanted, err := q.wanted(old)
 	if err != nil {
@@ -159,7 +159,7 @@ func (s *Registry) apply(q *Request, old *store.Record) (*store.Record, error) {
 	return s.change(q, old, o, true)
 }
 
-// wanted reads what is to be applied.
+// wanted reads the object to be applied.
 func (q *Request) wanted(old *store.Record) (*catalog.Object, error) {
 	if q.Query.Get("fieldManager") == "" {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{
@@ -179,7 +179,7 @@ func (q *Request) wanted(old *store.Record) (*catalog.Object, error) {
 	return o, nil
 }
 
-// applyNew makes what an apply did not find.
+// applyNew creates the object when an apply did not find it.
 func (s *Registry) applyNew(q *Request, wanted *catalog.Object, out any) (*store.Record, error) {
 	o, ok := out.(*catalog.Object)
 	if !ok || o == nil {

@@ -1,5 +1,6 @@
 // Package registry carries out requests on objects by the rules of the Kubernetes API: creation, updates, patches,
-// deletion with finalizers and dependents, evictions, lists. It knows no HTTP and no watch; its caller holds the store.
+// deletion with finalizers and dependents, evictions, lists. It knows nothing about HTTP and watches; its caller locks
+// the store.
 package registry
 
 import (
@@ -11,7 +12,8 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// Registry carries out requests on objects by the rules of the API. Its methods are called inside of the [store.Store.Do] of its store.
+// Registry carries out requests on objects by the rules of the API. Its methods must be called inside of its store's
+// [store.Store.Do].
 type Registry struct {
 	catalog *catalog.Catalog
 	store   *store.Store

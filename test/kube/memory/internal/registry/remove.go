@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// remove deletes one object. The answer is the object while something still holds it, else that it is gone.
+// remove deletes one object. It returns the object while something still holds it, and otherwise a success status.
 func (s *Registry) remove(q *Request) (any, error) {
 	var options metav1.DeleteOptions
 	if err := decode(q, &options); err != nil {
@@ -36,7 +36,7 @@ func (s *Registry) remove(q *Request) (any, error) {
 	return r, nil
 }
 
-// removeAll deletes what a list with the same selectors shows.
+// removeAll deletes the objects that a list with the same selectors returns.
 func (s *Registry) removeAll(q *Request) (any, error) {
 	var options metav1.DeleteOptions
 	if err := decode(q, &options); err != nil {
@@ -60,7 +60,8 @@ func (s *Registry) removeAll(q *Request) (any, error) {
 	return success(q, &catalog.Object{Object: map[string]any{}}), nil
 }
 
-// end deletes an object, or marks it when finalizers, a grace period or its dependents hold it.
+// end deletes an object, or only marks it as being deleted when finalizers, a grace period or its dependents hold
+// it.
 func (s *Registry) end(q *Request, old *store.Record, options *metav1.DeleteOptions) (r *store.Record, gone bool, err error) {
 	if err := preconditions(q, old, options.Preconditions); err != nil {
 		return nil, false, err
@@ -104,7 +105,7 @@ func preconditions(q *Request, old *store.Record, p *metav1.Preconditions) error
 	return nil
 }
 
-// propagation returns the finalizers that an object has once its deletion says what becomes of its dependents.
+// propagation returns the finalizers of an object after its deletion has said what happens to its dependents.
 func propagation(finalizers []string, options *metav1.DeleteOptions) []string {
 	policy := ptr.Deref(options.PropagationPolicy, "")
 	if policy == "" {
@@ -122,10 +123,10 @@ func propagation(finalizers []string, options *metav1.DeleteOptions) []string {
 	return out
 }
 
-// defaultGrace is how many seconds a pod on a node has to end.
+// defaultGrace is the number of seconds that a pod on a node has to end.
 const defaultGrace = 30
 
-// graceOf returns the seconds that an object still has: pods that run on a node have some, everything else has none.
+// graceOf returns the grace period of an object in seconds. Only pods that run on a node have one.
 func graceOf(k *catalog.Kind, o *catalog.Object, options *metav1.DeleteOptions) int64 {
 	node, _, _ := unstructured.NestedString(o.Object, "spec", "nodeName")
 	phase, _, _ := unstructured.NestedString(o.Object, "status", "phase")

@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// Request is one call, understood.
+// Request is one parsed request.
 type Request struct {
 	Ctx  context.Context
 	User User
@@ -35,20 +35,20 @@ type Request struct {
 	Partial bool
 	// PatchType is the content type of a patch.
 	PatchType string
-	// Manager is in whose name fields are owned.
+	// Manager is the field manager of the request.
 	Manager string
 }
 
-// User is who makes a request.
+// User is the user who makes a request.
 type User struct {
 	Name   string
 	Groups []string
 }
 
-// partialKind is what an object is called when only its metadata is asked for.
+// partialKind is the kind of an object in an answer when only its metadata is requested.
 const partialKind = "PartialObjectMetadata"
 
-// shown is a record as the request wants to have it.
+// shown returns a record in the form that the request asks for.
 func (q *Request) shown(r *store.Record) ([]byte, error) {
 	if !q.Partial {
 		return r.Raw, nil
@@ -63,7 +63,7 @@ func (q *Request) shown(r *store.Record) ([]byte, error) {
 	return r.Partial, nil
 }
 
-// listed holds the kind and API version of a list of objects.
+// listed returns the kind and API version of a list of objects.
 func (q *Request) listed() (kind, apiVersion string) {
 	if q.Partial {
 		return partialKind + "List", metav1.SchemeGroupVersion.String()
@@ -76,7 +76,7 @@ func immutable(q *Request, name string, value any) error {
 	})
 }
 
-// success is the answer to a deletion that is done.
+// success is the answer to a completed deletion.
 func success(q *Request, o *catalog.Object) metav1.Status {
 	return metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess, Code: http.StatusOK,
@@ -84,7 +84,7 @@ func success(q *Request, o *catalog.Object) metav1.Status {
 	}
 }
 
-// decode reads a request's body into a Go type; an empty body is none.
+// decode decodes a request's body into a Go type. It accepts an empty body.
 func decode(q *Request, into any) error {
 	if len(q.Body) == 0 {
 		return nil
@@ -95,7 +95,7 @@ func decode(q *Request, into any) error {
 	return nil
 }
 
-// Selection returns the test that a request's namespace and selectors make.
+// Selection returns a function that reports whether an object matches a request's namespace and selectors.
 func (q *Request) Selection() (func(*catalog.Object) bool, error) {
 	byLabel, err := labels.Parse(q.Query.Get("labelSelector"))
 	if err != nil {
@@ -118,7 +118,7 @@ func (q *Request) Selection() (func(*catalog.Object) bool, error) {
 	}, nil
 }
 
-// fieldsOf shows an object's fields to a selector by dotted path.
+// fieldsOf gives a selector access to an object's fields by dotted path.
 type fieldsOf struct{ o *catalog.Object }
 
 func (f fieldsOf) Has(name string) bool { return f.Get(name) != "" }
@@ -134,7 +134,7 @@ func (f fieldsOf) Get(name string) string {
 	return fmt.Sprint(value)
 }
 
-// AsksForMetadata reports whether a client wants objects without anything but their metadata. (A watch shows whole ones.)
+// AsksForMetadata reports whether a client requests only the metadata of objects. (A watch shows whole objects.)
 func AsksForMetadata(r *http.Request) bool {
 	return strings.Contains(r.Header.Get("Accept"), "as="+partialKind)
 }

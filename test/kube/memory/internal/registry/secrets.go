@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
 )
 
-// signedBy writes into a certificate request who makes it.
+// signedBy writes the requesting user into a certificate request.
 func signedBy(who User, o *catalog.Object) error {
 	var groups []any
 	for _, group := range who.Groups {
@@ -24,7 +24,7 @@ func signedBy(who User, o *catalog.Object) error {
 	return set(o, groups, "spec", "groups")
 }
 
-// startSecret returns a Secret its type, and puts what came as plain text among the data.
+// startSecret sets the default type of a Secret, and moves its stringData into data.
 func startSecret(o *catalog.Object) error {
 	if kind, _ := o.Object["type"].(string); kind == "" {
 		o.Object["type"] = string(corev1.SecretTypeOpaque)

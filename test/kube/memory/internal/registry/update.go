@@ -38,8 +38,8 @@ func (s *Registry) update(q *Request) (*store.Record, error) {
 	return s.change(q, old, o, false)
 }
 
-// change puts a new state in the place of an old one, as far as the path that it came by may. owned: the owners of its
-// fields are on it already.
+// change replaces the state of an object, as far as the path of the request may. owned reports whether the owners of
+// the fields are already set.
 func (s *Registry) change(q *Request, old *store.Record, o *catalog.Object, owned bool) (*store.Record, error) {
 	k := q.Kind
 	if rv := o.GetResourceVersion(); rv != "" && rv != strconv.FormatUint(old.Revision, 10) {
@@ -71,8 +71,8 @@ func (s *Registry) change(q *Request, old *store.Record, o *catalog.Object, owne
 	return s.finish(k, old, o)
 }
 
-// written returns what a client sent in the form in which it is stored, with who owns which field of it. Owners are worked
-// out before it is cut down to what the path may change.
+// written returns the object that a client sent in its stored form, with the owner of each field. The owners are
+// computed before the object is restricted to what the path may change.
 func written(q *Request, old *store.Record, o *catalog.Object) (*catalog.Object, error) {
 	if q.Kind.GroupKind() == catalog.Core("Secret").GroupKind() {
 		if err := plainData(o); err != nil {
@@ -86,7 +86,7 @@ func written(q *Request, old *store.Record, o *catalog.Object) (*catalog.Object,
 	return q.Kind.Managers[q.Subresource].UpdateNoErrors(old.Object, settled, q.Manager).(*catalog.Object), nil
 }
 
-// whenSplit names the field that a kind's generation does not count: status, when it has a path of its own.
+// whenSplit returns the name of the field that a kind's generation ignores: status, when it is a subresource.
 func whenSplit(k *catalog.Kind) string {
 	if k.Has(catalog.SubStatus) {
 		return "status"
@@ -94,7 +94,7 @@ func whenSplit(k *catalog.Kind) string {
 	return "metadata"
 }
 
-// differs compares two objects apart from some top-level fields.
+// differs compares two objects without some top-level fields.
 func differs(a, b *catalog.Object, but ...string) bool {
 	rest := func(o *catalog.Object) map[string]any {
 		out := map[string]any{}
@@ -108,7 +108,8 @@ func differs(a, b *catalog.Object, but ...string) bool {
 	return !equality.Semantic.DeepEqual(rest(a), rest(b))
 }
 
-// finish stores a changed object, unless nothing changed; one whose deletion was only waiting for finalizers goes.
+// finish stores a changed object, unless nothing changed. It deletes an object whose deletion was only waiting for
+// finalizers.
 func (s *Registry) finish(k *catalog.Kind, old *store.Record, o *catalog.Object) (*store.Record, error) {
 	if same(old.Object, o) {
 		return old, nil
@@ -133,7 +134,7 @@ func graceOver(o *catalog.Object) bool {
 	return grace == nil || *grace == 0
 }
 
-// restrict takes back what a path may not change.
+// restrict restores the fields that a path may not change.
 func restrict(k *catalog.Kind, subresource string, old, o *catalog.Object) *catalog.Object {
 	switch {
 	case subresource == "" && k.Has(catalog.SubStatus):
@@ -158,7 +159,7 @@ func restrict(k *catalog.Kind, subresource string, old, o *catalog.Object) *cata
 	return o
 }
 
-// retain keeps what no client may change.
+// retain restores the fields that no client may change.
 func retain(old, o *catalog.Object) {
 	o.SetName(old.GetName())
 	o.SetNamespace(old.GetNamespace())
@@ -171,7 +172,7 @@ func retain(old, o *catalog.Object) {
 	o.SetGeneration(old.GetGeneration())
 }
 
-// mayChange holds the rules between an object and its successor.
+// mayChange checks the rules for the change of an object.
 func mayChange(k *catalog.Kind, old, o *catalog.Object) error {
 	if old.GetDeletionTimestamp() != nil {
 		var added []string

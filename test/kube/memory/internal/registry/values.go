@@ -31,12 +31,13 @@ func set(o *catalog.Object, value any, path ...string) error {
 	return nil
 }
 
-// same reports whether two states differ in nothing but the times at which fields were written.
+// same reports whether two states differ only in the times at which fields were written.
 func same(a, b *catalog.Object) bool {
 	return equality.Semantic.DeepEqual(timeless(a), timeless(b))
 }
 
-// timeless is what an object says apart from its version and those times. Most of it is shared with the object.
+// timeless returns the content of an object without its version and the times at which fields were written. It
+// shares most of the content with the object.
 func timeless(o *catalog.Object) map[string]any {
 	out := maps.Clone(o.Object)
 	metadata, _ := out["metadata"].(map[string]any)
@@ -57,7 +58,7 @@ func timeless(o *catalog.Object) map[string]any {
 	return out
 }
 
-// take copies one top-level field, or its absence.
+// take copies one top-level field, or removes it if it is absent.
 func take(to, from *catalog.Object, name string) {
 	if value, ok := from.Object[name]; ok {
 		to.Object[name] = value

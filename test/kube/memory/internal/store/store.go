@@ -1,5 +1,5 @@
-// Package store holds the objects of the in-memory API server, their revisions and what happened to them, and tells
-// watchers of new events. It has the server's only lock. It knows no rule of the API.
+// Package store holds the objects of the in-memory API server, their revisions and their events, and notifies watchers
+// of new events. It has the server's only lock. It knows none of the API's rules.
 package store
 
 import (
@@ -18,16 +18,16 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/catalog"
 )
 
-// Record is one stored state of an object. It does not change.
+// Record is one stored state of an object. It is immutable, except for Partial.
 type Record struct {
 	Object *catalog.Object
 	Raw    []byte
-	// Partial is its metadata alone, once somebody has asked for that. The server's lock guards it.
+	// Partial is the encoded metadata, once a client has requested it. The server's lock guards it.
 	Partial  []byte
 	Revision uint64
 }
 
-// Event is one thing that happened to an object. object is its last state when it is gone.
+// Event is one thing that happened to an object. When the object is gone, Record is its last state.
 type Event struct {
 	Record   *Record
 	Previous *Record
@@ -35,7 +35,7 @@ type Event struct {
 	At       time.Time
 }
 
-// Store holds the objects of all kinds and their history. Its methods are called inside of [Store.Do].
+// Store holds the objects of all kinds and their history. Its methods must be called inside of [Store.Do].
 type Store struct {
 	mu       sync.Mutex
 	revision uint64
@@ -47,17 +47,17 @@ type Store struct {
 
 // table holds the objects of one kind.
 type table struct {
-	// records are the living objects by namespace/name.
+	// records are the existing objects by namespace/name.
 	records map[string]*Record
-	// events are what has happened since the floor, in order.
+	// events are the events since the floor, in order.
 	events []Event
-	// floor is the newest revision that is forgotten: a watch cannot begin there or before.
+	// floor is the newest revision that is forgotten. A watch cannot begin at this revision or an earlier one.
 	floor uint64
 }
 
 // Watcher follows the events of one kind.
 type Watcher interface {
-	// Watched returns the kind.
+	// Watched returns the kind that the watcher follows.
 	Watched() *catalog.Kind
 	// Ring announces a new event. It does not block.
 	Ring()
@@ -75,7 +75,7 @@ func New(kinds []*catalog.Kind, changed func(resource string, revision uint64)) 
 	return s
 }
 
-// Do runs a function that reads or changes the store. Only one runs at a time.
+// Do calls a function that reads or changes the store. Only one such function runs at a time.
 func (s *Store) Do(what func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +96,7 @@ func (s *Store) All(k *catalog.Kind) []*Record {
 	return s.Select(k, func(*Record) bool { return true })
 }
 
-// Select returns the records of a kind that fit, in the order of a list.
+// Select returns the records of a kind for which fits returns true, in the order of a list.
 func (s *Store) Select(k *catalog.Kind, fits func(*Record) bool) []*Record {
 	t := s.tables[k]
 	var ids []string
@@ -122,13 +122,13 @@ func (s *Store) Since(k *catalog.Kind, revision uint64) []Event {
 // Floor returns the newest revision of a kind that is forgotten.
 func (s *Store) Floor(k *catalog.Kind) uint64 { return s.tables[k].floor }
 
-// Follow has a Watcher told of new events.
+// Follow registers a Watcher, which is notified of new events.
 func (s *Store) Follow(w Watcher) { s.watchers[w] = true }
 
-// Unfollow ends that.
+// Unfollow removes a Watcher.
 func (s *Store) Unfollow(w Watcher) { delete(s.watchers, w) }
 
-// CutWatches ends the watches of these resources (plural names); none named: of all.
+// CutWatches ends the watches of these resources (plural names), or all watches when resources is empty.
 func (s *Store) CutWatches(resources []string) {
 	for w := range s.watchers {
 		if among(resources, w.Watched()) {
@@ -137,7 +137,8 @@ func (s *Store) CutWatches(resources []string) {
 	}
 }
 
-// Forget drops the history of these resources (plural names) and ends their watches; none named: of all.
+// Forget drops the history of these resources (plural names) and ends their watches. Empty resources means all
+// resources.
 func (s *Store) Forget(resources []string) {
 	for k, t := range s.tables {
 		if among(resources, k) {
@@ -147,7 +148,7 @@ func (s *Store) Forget(resources []string) {
 	s.CutWatches(resources)
 }
 
-// among reports whether a kind is one of these resources; none named: every kind is.
+// among reports whether resources contains the kind. Empty resources means all kinds.
 func among(resources []string, k *catalog.Kind) bool {
 	return len(resources) == 0 || slices.Contains(resources, k.Plural)
 }
@@ -160,7 +161,7 @@ func (s *Store) Put(k *catalog.Kind, o *catalog.Object) (*Record, error) {
 	return s.happen(k, o, false)
 }
 
-// Drop deletes an object. Watchers see its last state under a revision of its own.
+// Drop deletes an object. Watchers see its last state under a new revision.
 func (s *Store) Drop(k *catalog.Kind, o *catalog.Object) error {
 	_, err := s.happen(k, o, true)
 	return err
@@ -201,7 +202,7 @@ func (s *Store) NextUID() types.UID {
 
 const suffixLetters = "bcdfghjklmnpqrstvwxz2456789"
 
-// NextName completes metadata.generateName, also the same in every run.
+// NextName completes metadata.generateName. The names are the same in every run.
 func (s *Store) NextName(prefix string) string {
 	s.serial++
 	n := s.serial*7919 + 104729*len(suffixLetters)
