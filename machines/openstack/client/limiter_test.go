@@ -182,7 +182,7 @@ func TestLimiterSharesBetweenGroups(t *testing.T) {
 
 func TestRequestWithoutAMachine(t *testing.T) {
 	nobody := caller{group: "g"}
-	t.Run("waits for its turn", func(t *testing.T) {
+	t.Run("a request waits for its turn", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
@@ -192,7 +192,7 @@ func TestRequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("fails when its turn does not come", func(t *testing.T) {
+	t.Run("a request fails when its turn does not come", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			f.fill(t)
@@ -202,7 +202,7 @@ func TestRequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("leaves the queue when it is cancelled", func(t *testing.T) {
+	t.Run("a request leaves the queue when it is cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
