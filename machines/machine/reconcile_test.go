@@ -123,7 +123,7 @@ func TestExistingServersAreFound(t *testing.T) {
 			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
 		}
 	})
-	t.Run("records the other server when the named one is gone, in one reconcile (MCM-40)", func(t *testing.T) {
+	t.Run("records the other server in one reconcile when the named server is gone (MCM-40)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		made := *b.read().Spec.ProviderID
@@ -150,7 +150,7 @@ func TestALostServerGivesItsMachineUp(t *testing.T) {
 		change func(*v1alpha1.Machine)
 		gone   bool
 	}{
-		{"deletes the Machine of a set, which replaces it (MC-66, CAPI-33)", owned, true},
+		{"deletes the Machine of a set, and the set replaces the Machine (MC-66, CAPI-33)", owned, true},
 		{"keeps a Machine without an owner as Failed", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestJoinTimeoutGivesTheMachineUp(t *testing.T) {
 }
 
 func TestForcedDeletionWithoutCredentials(t *testing.T) {
-	t.Run("ends only when forced, and an Event names what may be left (MC-65, CAPI-45)", func(t *testing.T) {
+	t.Run("the deletion ends only when it is forced, and an Event names what may be left (MC-65, CAPI-45)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there")

@@ -50,7 +50,7 @@ func (b *bench) untouched(was *v1alpha1.Machine) {
 }
 
 func TestABlockedDeletionDoesNothing(t *testing.T) {
-	t.Run("cordons, drains and deletes nothing, and reports it once (F-42)", func(t *testing.T) {
+	t.Run("cordons, drains and deletes nothing, and reports the block once (F-42)", func(t *testing.T) {
 		b, _ := withheld(t)
 		was := b.read()
 		b.end()
@@ -88,7 +88,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("the deletion does not continue: %+v", b.deleting())
 		}
 	})
-	t.Run("begins only after a fresh answer (F-42)", func(t *testing.T) {
+	t.Run("begins a deletion only after a fresh answer (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
@@ -99,7 +99,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("does not take a restored condition for a deletion that has begun (F-42)", func(t *testing.T) {
+	t.Run("does not take a restored condition for the beginning of a deletion (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		m := b.read()

@@ -153,10 +153,10 @@ func TestTheConsoleIsReadWhileANodeIsAwaited(t *testing.T) {
 	})
 }
 
-func TestTheMessageOfAWaitForANode(t *testing.T) {
+func TestTheMessageOfAWaitForANodeIsComplete(t *testing.T) {
 	for name, tc := range map[string]struct{ timeout, until string }{
-		"names the Node, the start and the deadline of the wait, and where to look (F-54)": {"10m", "until 2026-01-02T03:14:05Z"},
-		"names no deadline when there is none (F-54)":                                      {"0", "without a deadline"},
+		"the message names the Node, the start and the deadline of the wait, and where to look (F-54)": {"10m", "until 2026-01-02T03:14:05Z"},
+		"the message has no deadline when the wait has none (F-54)":                                    {"0", "without a deadline"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(m *v1alpha1.Machine) {

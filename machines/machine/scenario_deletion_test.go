@@ -104,7 +104,7 @@ func (b *bench) events() string {
 }
 
 func TestDrainTimeoutEndsADrain(t *testing.T) {
-	t.Run("counts from the deletion, and an Event reports that it is over (MCM-58, MCM-66)", func(t *testing.T) {
+	t.Run("the timeout counts from the deletion, and an Event reports its end (MCM-58, MCM-66)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -121,7 +121,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("after: %+v, %d deletions", b.deleting(), b.cloud.count("DeleteServer"))
 		}
 	})
-	t.Run("is shortened by an annotation during a drain (CAPI-42)", func(t *testing.T) {
+	t.Run("an annotation shortens the timeout during a drain (CAPI-42)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -133,7 +133,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("evicts no pod when it is 0", func(t *testing.T) {
+	t.Run("no pod is evicted when the timeout is 0", func(t *testing.T) {
 		b := joined(t, func(m *v1alpha1.Machine) {
 			m.Annotations = map[string]string{v1alpha1.AnnotationDrainTimeout: "0s"}
 		})
@@ -144,7 +144,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("ignores an annotation that is not a duration, with a warning", func(t *testing.T) {
+	t.Run("an annotation that is not a duration is ignored, with a warning", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) {
 			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "soon"}
 		})
@@ -153,7 +153,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	})
-	t.Run("evicts no pod when there is no other Node (MC-60)", func(t *testing.T) {
+	t.Run("no pod is evicted when there is no other Node (MC-60)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.remove(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 		b.create(stubborn("p"))
@@ -163,7 +163,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("ends at once when the deletion is forced during a drain (MCM-57)", func(t *testing.T) {
+	t.Run("a drain ends at once when the deletion is forced (MCM-57)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -200,7 +200,7 @@ func TestDeletionWaitsForVolumes(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("for five minutes at most, also across restarts (MC-61)", func(t *testing.T) {
+	t.Run("keeps the server for five minutes at most, even when drover restarts (MC-61)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.attach("pv-1")
 		b.end()
@@ -220,7 +220,7 @@ func TestDeletionWaitsForVolumes(t *testing.T) {
 }
 
 func TestPodsOfADeadNodeAreNotWaitedFor(t *testing.T) {
-	t.Run("puts the Node out of service once its server is gone (CAPI-39, MCM-56)", func(t *testing.T) {
+	t.Run("the Node is put out of service once its server is gone (CAPI-39, MCM-56)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		a := b.attach("pv-1")
@@ -278,7 +278,7 @@ func TestOtherServersAreNotDeleted(t *testing.T) {
 			t.Errorf("%d deletions, Machine %q, node %q", b.cloud.count("DeleteServer"), b.read().Name, b.node().Name)
 		}
 	})
-	t.Run("a Machine stays, and shows why, while too many servers are gone at once", func(t *testing.T) {
+	t.Run("a Machine stays, and shows the reason, while too many servers are gone at once", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
 		b.cloud.held = "12 of 20 servers of the project are gone"
@@ -295,7 +295,7 @@ func TestOtherServersAreNotDeleted(t *testing.T) {
 }
 
 func TestForcedDeletionInAWorkingCloudAndARefusingOne(t *testing.T) {
-	t.Run("leaves nothing behind in a cloud that works (MC-65)", func(t *testing.T) {
+	t.Run("nothing is left behind in a cloud that works (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
 		b.end()
@@ -305,7 +305,7 @@ func TestForcedDeletionInAWorkingCloudAndARefusingOne(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("names server and volumes when the cloud refuses (MC-65)", func(t *testing.T) {
+	t.Run("server and volumes are named when the cloud refuses (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.refusal = fault.New(fault.Auth, fault.CodeForbidden, "you may not")
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")

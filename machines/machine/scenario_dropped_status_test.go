@@ -104,7 +104,7 @@ func (b *bench) endsCleanly(t *testing.T) {
 
 func TestADroppedStatusIsRestored(t *testing.T) {
 	for _, phase := range phases {
-		t.Run("is restored "+phase.name+", and the deletion leaves nothing behind (F-5)", func(t *testing.T) {
+		t.Run("drover restores the status "+phase.name+", and the deletion leaves nothing behind (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
 			b.pass()
@@ -114,7 +114,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			b.isWhole(t, before, node)
 			b.endsCleanly(t)
 		})
-		t.Run("is derived again as far as possible "+phase.name+" when drover restarts meanwhile (F-5)", func(t *testing.T) {
+		t.Run("drover derives the status again as far as possible "+phase.name+" when drover restarts meanwhile (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
 			o := b.options
@@ -127,7 +127,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			b.endsCleanly(t)
 		})
 	}
-	t.Run("costs one write, and none when nothing changes again (F-5)", func(t *testing.T) {
+	t.Run("restoring the status costs one write, and none when nothing changes again (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.reachesReady()
 		b.replaced()
@@ -135,7 +135,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 		b.passes(3)
 		b.took(1)
 	})
-	t.Run("is restored in a paused Machine only when the pause ends (F-5)", func(t *testing.T) {
+	t.Run("the status of a paused Machine is restored only when the pause ends (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.reachesReady()
 		b.annotate("cluster.k8s.io/paused", "true")
@@ -154,7 +154,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			t.Errorf("the status is\n%+v\nand was\n%+v", m.Status, before.Status)
 		}
 	})
-	t.Run("is not restored when drover itself removed it (F-5)", func(t *testing.T) {
+	t.Run("a status that drover itself removed is not restored (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.cloud.full = fault.New(fault.Transient, fault.CodeUnknown, "no answer")
 		b.shown()
@@ -237,7 +237,7 @@ func TestAStatusDroppedDuringAReconcileIsRestored(t *testing.T) {
 	b.pass()
 	b.patches.before = nil
 	b.shown()
-	t.Run("is restored, with the data that no list of the cloud shows (F-5)", func(t *testing.T) {
+	t.Run("restores the data that no list of the cloud shows (F-5)", func(t *testing.T) {
 		after := b.read()
 		if !dropped || !strings.Contains(string(after.Status.ProviderStatus.Raw), "11111111-1111-4111-8111-111111111111") {
 			t.Errorf("dropped %v; the record is %s, and was %s", dropped, after.Status.ProviderStatus.Raw, before.Status.ProviderStatus.Raw)

@@ -49,7 +49,7 @@ func TestOneOfSeveralServersIsChosen(t *testing.T) {
 }
 
 func TestCloudResourcesAreRecorded(t *testing.T) {
-	t.Run("records server, ports, floating IP and host in one write, and a forced deletion names them", func(t *testing.T) {
+	t.Run("server, ports, floating IP and host are recorded in one write, and a forced deletion names them", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		if got := string(b.read().Status.ProviderStatus.Raw); !strings.Contains(got, `"portIDs":["port-m"]`) || !strings.Contains(got, `"floatingIPID":"address-m"`) || b.patches.count["*v1alpha1.Machine"] != 2 {

@@ -196,7 +196,7 @@ func TestTheMessageOfAYoungNodeIsWrittenRarely(t *testing.T) {
 
 func TestANodeStartsOnce(t *testing.T) {
 	for name, key := range map[string]string{"": startup, ", without a startup taint": ""} {
-		t.Run("a Node that becomes unreachable does not start again"+name+" (F-47)", func(t *testing.T) {
+		t.Run("a Node that becomes unreachable is not started again"+name+" (F-47)", func(t *testing.T) {
 			b := starting(t, key)
 			b.registers(corev1.ConditionTrue)
 			b.pass()
@@ -211,7 +211,7 @@ func TestANodeStartsOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a Node that was deleted and has registered again starts again (F-47)", func(t *testing.T) {
+	t.Run("a Node that was deleted and has registered again is started again (F-47)", func(t *testing.T) {
 		b := starting(t, "")
 		b.registers(corev1.ConditionTrue)
 		b.pass()
@@ -240,7 +240,7 @@ func TestANodeStartedByAnotherVersionIsNotStarting(t *testing.T) {
 			s.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionUnknown, Reason: "NodeNotReady"}}
 		}},
 	} {
-		t.Run("when an unreachable Node of "+tt.name+" is adopted (F-47)", func(t *testing.T) {
+		t.Run("an adopted Node is not starting when it is unreachable and was started by "+tt.name+" is adopted (F-47)", func(t *testing.T) {
 			b := starting(t, "")
 			b.registers(corev1.ConditionUnknown, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule))
 			m := b.read()
@@ -261,7 +261,7 @@ func TestANodeStartedByAnotherVersionIsNotStarting(t *testing.T) {
 }
 
 func TestAStartupTaintOfAnotherProgramIsNotSetAgain(t *testing.T) {
-	t.Run("when spec.taints names it and that program has removed it (F-47)", func(t *testing.T) {
+	t.Run("the taint is not set again when spec.taints names it and the other program has removed it (F-47)", func(t *testing.T) {
 		b := starting(t, "", cilium)
 		m := b.read()
 		m.Spec.Taints = []corev1.Taint{taint(cilium, corev1.TaintEffectNoExecute), taint("gpu", corev1.TaintEffectNoSchedule)}
@@ -279,7 +279,7 @@ func TestAStartupTaintOfAnotherProgramIsNotSetAgain(t *testing.T) {
 }
 
 func TestTheStartupTaintHasAKeyAndAnEffect(t *testing.T) {
-	t.Run("keeps a taint with the startup taint's key and another effect (F-47)", func(t *testing.T) {
+	t.Run("drover keeps a taint with the startup taint's key and another effect (F-47)", func(t *testing.T) {
 		b := starting(t, startup)
 		n := b.nodeOf()
 		other := taint(startup, corev1.TaintEffectPreferNoSchedule)

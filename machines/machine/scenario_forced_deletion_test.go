@@ -325,7 +325,7 @@ func TestTheNodeOfAGoneServerIsDeleted(t *testing.T) {
 		},
 	} {
 		for node, dead := range both {
-			t.Run("without waiting for "+name+node+", for which the Machine waits (F-25)", func(t *testing.T) {
+			t.Run("deletes the Node without waiting for "+name+node+", for which the Machine waits (F-25)", func(t *testing.T) {
 				b := joined(t, nil)
 				if dead {
 					b = toForce(t, dead)

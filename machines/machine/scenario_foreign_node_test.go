@@ -94,7 +94,7 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 			b.neverTouches(n)
 		})
 	}
-	t.Run("that a forged status records (F-4)", func(t *testing.T) {
+	t.Run("a Node that a forged status records is left alone (F-4)", func(t *testing.T) {
 		b := aiming(t)
 		n := b.nodeOf()
 		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
@@ -127,11 +127,11 @@ func TestANodeThatTwoMachinesMatch(t *testing.T) {
 		change func(*bench)
 		taken  bool
 	}{
-		{"belongs to the younger Machine when the older one only names the server", func(b *bench) { delete(b.cloud.servers, "victim") }, false},
-		{"belongs to neither while the older Machine's cloud cannot be asked (F-4)", func(b *bench) {
+		{"the Node belongs to the younger Machine when the older one only names the server", func(b *bench) { delete(b.cloud.servers, "victim") }, false},
+		{"the Node belongs to no Machine while the older Machine's cloud cannot be asked (F-4)", func(b *bench) {
 			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
 		}, true},
-		{"belongs to the younger Machine when the older one's server has another name (F-4)", func(b *bench) {
+		{"the Node belongs to the younger Machine when the older Machine's server has another name (F-4)", func(b *bench) {
 			var v v1alpha1.Machine
 			if err := b.memory.client.Get(b.t.Context(), types.NamespacedName{Namespace: "ns", Name: "victim"}, &v); err != nil {
 				b.t.Fatal(err)
@@ -140,7 +140,7 @@ func TestANodeThatTwoMachinesMatch(t *testing.T) {
 			b.update(&v)
 			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
 		}, false},
-		{"belongs to the younger Machine when the older one is gone", func(b *bench) {
+		{"the Node belongs to the younger Machine when the older Machine is gone", func(b *bench) {
 			b.remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim"}})
 		}, false},
 	} {
@@ -160,7 +160,7 @@ func TestANodeThatTwoMachinesMatch(t *testing.T) {
 }
 
 func TestAnOlderNodeBelongsToItsMachine(t *testing.T) {
-	t.Run("when an operator lets the Machine adopt its server", func(t *testing.T) {
+	t.Run("the Machine gets the older Node when an operator lets the Machine adopt its server", func(t *testing.T) {
 		b := aiming(t)
 		b.cloud.change("u", func(s *fakeServer) { s.Adopted, s.Created = true, made.Add(-24*time.Hour) })
 		n := b.nodeOf()
@@ -175,7 +175,7 @@ func TestAnOlderNodeBelongsToItsMachine(t *testing.T) {
 			t.Errorf("%+v, labels %v", m.Status, b.node().Labels)
 		}
 	})
-	t.Run("when machine-controller has put the Machine's label on it", func(t *testing.T) {
+	t.Run("the Machine gets the older Node when machine-controller has put the Machine's label on it", func(t *testing.T) {
 		b := aiming(t)
 		n := b.nodeOf()
 		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
@@ -259,7 +259,7 @@ func TestAJoinedNodeKeepsItsMachineWithAControlPlaneRole(t *testing.T) {
 		b.restart()
 		return b
 	}
-	t.Run("stays Ready while the cloud refuses to answer (F-4)", func(t *testing.T) {
+	t.Run("the Machine stays Ready while the cloud refuses to answer (F-4)", func(t *testing.T) {
 		b := joins(t)
 		b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
 		b.pass()
@@ -267,7 +267,7 @@ func TestAJoinedNodeKeepsItsMachineWithAControlPlaneRole(t *testing.T) {
 			t.Errorf("%+v", find(b.read(), v1alpha1.ConditionReady))
 		}
 	})
-	t.Run("stays Ready before the first list of a new process (F-4)", func(t *testing.T) {
+	t.Run("the Machine stays Ready before the first list of a new process (F-4)", func(t *testing.T) {
 		b := joins(t)
 		b.cloud.unsynced = true
 		b.pass()

@@ -48,7 +48,7 @@ func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
 			}
 		}
 	})
-	t.Run("deletes its own Machine although the label was changed (MC-79)", func(t *testing.T) {
+	t.Run("deletes its own Machine although the Machine's label was changed (MC-79)", func(t *testing.T) {
 		b := joined(t, nil)
 		m := b.read()
 		label("theirs")(m)
@@ -60,7 +60,7 @@ func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("initializers delay the server, and do not delay a deletion (MC-79)", func(t *testing.T) {
+	t.Run("initializers delay the server and do not delay a deletion (MC-79)", func(t *testing.T) {
 		for _, end := range []func(*bench){
 			func(b *bench) { b.annotate(v1alpha1.AnnotationInitializers, ""); b.pass() },
 			func(b *bench) { b.end(); b.pass() },
@@ -81,7 +81,7 @@ func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
 }
 
 func TestAFailedDeleteOfAMachineIsRepeated(t *testing.T) {
-	t.Run("does not show the Machine as terminating, and is repeated (MCM-33)", func(t *testing.T) {
+	t.Run("the refused Delete is repeated, and the Machine is not shown as terminating (MCM-33)", func(t *testing.T) {
 		b := newBench(t, owned)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
@@ -135,7 +135,7 @@ func TestKeysRemovedFromTheTemplateLeaveTheNode(t *testing.T) {
 			t.Errorf("taints %+v", n.Spec.Taints)
 		}
 	})
-	t.Run("sets all of them before the Node is Ready (MC-55)", func(t *testing.T) {
+	t.Run("sets all labels, annotations and taints before the Node is Ready (MC-55)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) {
 			m.Spec.Metadata = v1alpha1.EmbeddedMetadata{Labels: map[string]string{"node-role.kubernetes.io/worker": ""}, Annotations: map[string]string{"note": "x"}}
 			m.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
@@ -186,7 +186,7 @@ func TestADeletionWaitsForItsCredentials(t *testing.T) {
 
 func TestADeleteDuringACreateLeavesNothing(t *testing.T) {
 	for _, call := range []string{"Prepare", "EnsureServer"} {
-		t.Run("during "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
+		t.Run("a Delete during "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.cloud.during = func(now string) {
 				if now == call {
@@ -218,7 +218,7 @@ func (b *bench) noTokens() {
 }
 
 func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
-	t.Run("by a new process after each: drain, volumes, server, Node, ports, finalizers, in that order (MCM-52)", func(t *testing.T) {
+	t.Run("a new process continues after each of drain, volumes, server, Node, ports and finalizers, in that order (MCM-52)", func(t *testing.T) {
 		b := joined(t, nil)
 		pod, volume := stubborn("p"), b.attach("pv-1")
 		b.create(pod)
@@ -346,7 +346,7 @@ func TestChangesOfAServerByOthersAreShown(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes the Machine of a deleted server once, whether the Node is deleted before or after (MC-66)", func(t *testing.T) {
+	t.Run("deletes the Machine of a deleted server once, even when the Node is deleted first (MC-66)", func(t *testing.T) {
 		for _, nodeFirst := range []bool{true, false} {
 			b := joined(t, owned)
 			b.cloud.change("u", func(s *fakeServer) { s.exists = false })

@@ -87,7 +87,7 @@ func TestFailedJoinsSlowABareSetDown(t *testing.T) {
 	if set.Status.RecentJoins != "f" {
 		t.Errorf("the status of the set holds %q (F-52)", set.Status.RecentJoins)
 	}
-	t.Run("one Machine at a time is tried, also by a new process (F-52)", func(t *testing.T) {
+	t.Run("drover tries one Machine at a time, even after it restarts (F-52)", func(t *testing.T) {
 		made := b.cloud.made
 		for _, m := range []*v1alpha1.Machine{second, third} {
 			b.restart()
@@ -193,7 +193,7 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 }
 
 func TestAFullServerGroupBacksOff(t *testing.T) {
-	t.Run("shows the code in the status, and tries once per back-off step (CAPI-28)", func(t *testing.T) {
+	t.Run("shows the code in the status, and tries to create a server once per back-off step (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.full = fault.New(fault.NoCapacity, fault.CodeServerGroupFull, "Quota exceeded, too many servers in group")
 		for range 50 {

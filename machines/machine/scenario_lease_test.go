@@ -25,7 +25,7 @@ func (b *bench) under(l *term) {
 }
 
 func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
-	t.Run("an old lease stops all creates and writes, and the reconcile is repeated soon", func(t *testing.T) {
+	t.Run("an old lease stops all creates and writes, and the reconcile is soon repeated", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		b.under(&term{})
 		b.wait(9 * time.Second)
@@ -45,7 +45,7 @@ func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
 	}{
 		{"Prepare", map[string]int{"Prepare": 1}},
 	} {
-		t.Run("a lease that gets old during a reconcile ends it after "+tt.call, func(t *testing.T) {
+		t.Run("a lease that becomes old during a reconcile ends the reconcile after "+tt.call, func(t *testing.T) {
 			b := newBench(t, nil)
 			lease := &term{}
 			b.under(lease)
@@ -68,7 +68,7 @@ func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an old lease stops writes of the status, which would alternate with the new leader's", func(t *testing.T) {
+	t.Run("an old lease stops writes of the status, which would alternate with the new leader's writes", func(t *testing.T) {
 		b := newBench(t, nil)
 		lease := &term{}
 		b.under(lease)
@@ -84,7 +84,7 @@ func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
 			t.Error("not written under a fresh lease either")
 		}
 	})
-	t.Run("an old lease stops deletions until it is renewed", func(t *testing.T) {
+	t.Run("an old lease stops deletions until drover renews the lease", func(t *testing.T) {
 		b := newBench(t, nil)
 		lease := &term{}
 		b.under(lease)

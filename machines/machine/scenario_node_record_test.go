@@ -39,7 +39,7 @@ func (b *bench) relabel(labels map[string]string) {
 
 func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 	forged := `{"labels":{"` + restricted + `":"secret"},"annotations":{"theirs":"1"},"taints":{"quarantine:NoExecute":""},"started":true}`
-	t.Run("removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
+	t.Run("the record removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Labels[restricted] = "secret"
@@ -53,7 +53,7 @@ func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 			t.Errorf("labels %v, annotations %v, taints %v", n.Labels, n.Annotations, n.Spec.Taints)
 		}
 	})
-	t.Run("does not complete the first start (F-6)", func(t *testing.T) {
+	t.Run("the record does not complete the first start (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		n := b.nodeOf()
 		n.Annotations = map[string]string{v1alpha1.AnnotationNodeSynced: forged}
@@ -63,7 +63,7 @@ func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 		b.pass()
 		b.isStarting("the Node is not Ready")
 	})
-	t.Run("is removed with the next patch when an older version wrote it (F-6)", func(t *testing.T) {
+	t.Run("the next patch removes a record that an older version wrote (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Annotations[v1alpha1.AnnotationNodeSynced] = forged
@@ -82,7 +82,7 @@ func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 }
 
 func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
-	t.Run("is written with the provider ID, before the Node registers (F-6)", func(t *testing.T) {
+	t.Run("the record is written with the provider ID, before the Node registers (F-6)", func(t *testing.T) {
 		b := newBench(t, templated)
 		b.pass()
 		m := b.read()
@@ -94,13 +94,13 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("%d writes of the Machine, want 2: finalizers and provider ID", machines)
 		}
 	})
-	t.Run("names the first start, and no key that drover always sets (F-6)", func(t *testing.T) {
+	t.Run("the record names the first start, and no key that drover always sets (F-6)", func(t *testing.T) {
 		r := joined(t, templated).read().Status.NodeMarks
 		if !r.Started || r.Labels[v1alpha1.LabelOwnedBy] != "" || r.Annotations[v1alpha1.AnnotationNodeMachine] != "" {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("has a new key before the Node, so that the key is removed later even after a crash (F-6)", func(t *testing.T) {
+	t.Run("the record has a new key before the Node, so that the key is removed later even after a crash (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		b.relabel(map[string]string{"team": "blue", "new": "1"})
 		recorded := ""
@@ -116,7 +116,7 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("recorded %q, labels %v; %d writes of the Machine and %d of the Node", recorded, b.node().Labels, m-machines, n-nodes)
 		}
 	})
-	t.Run("keeps an old key until the Node has lost it, also when a write of the Node fails (F-6)", func(t *testing.T) {
+	t.Run("the record keeps an old key until the Node has lost it, even when a write of the Node fails (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		b.relabel(map[string]string{"other": "1"})
 		b.patches.before = func(o client.Object) error {
@@ -139,7 +139,7 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("labels %v, record %+v", n.Labels, r)
 		}
 	})
-	t.Run("costs one write when another client drops it before a restart, and nothing is removed from the Node (F-6)", func(t *testing.T) {
+	t.Run("restoring a dropped record costs one write, and nothing is removed from the Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		machines, nodes := b.counts()
 		m := b.read()
@@ -153,7 +153,7 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("labels %v, %+v; %d writes of the Machine and %d of the Node", n.Labels, b.read().Status, m-machines, nn-nodes)
 		}
 	})
-	t.Run("does not mark a Node that registers again as started (F-6)", func(t *testing.T) {
+	t.Run("the record does not mark a Node that registers again as started (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		b.registers(corev1.ConditionTrue)
 		b.pass()
@@ -167,7 +167,7 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Error("the first start counts as complete")
 		}
 	})
-	t.Run("is made for a Machine of an older version without a write of its Node (F-6)", func(t *testing.T) {
+	t.Run("the record of a Machine of an older version is made without a write of its Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		m := b.read()
 		m.Status.NodeMarks, m.Status.Phase = nil, ptr.To(v1alpha1.PhaseRunning)

@@ -100,7 +100,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			t.Errorf("Events: %s", events)
 		}
 	})
-	t.Run("does not start it again before the Node has been Ready for an hour", func(t *testing.T) {
+	t.Run("does not start the server again before the Node has been Ready for an hour", func(t *testing.T) {
 		b := joined(t, owned)
 		b.shutDown()
 		b.pass()
@@ -119,7 +119,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerStarting", 2)
 	})
-	t.Run("gives up a server that is shut down again within the hour, also under a later leader", func(t *testing.T) {
+	t.Run("gives up a server that is shut down again within the hour, even under a later leader", func(t *testing.T) {
 		b := joined(t, owned)
 		b.shutDown()
 		b.pass()
@@ -139,7 +139,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			t.Errorf("the Machine is being deleted, which only the health controller may do: %+v", m)
 		}
 	})
-	t.Run("gives up when the previous process was killed between the record and the call", func(t *testing.T) {
+	t.Run("gives up when the previous process was killed between the record and the start request", func(t *testing.T) {
 		b := joined(t, owned)
 		m := b.read()
 		m.Status.ServerStart = &v1alpha1.ServerStart{Server: b.cloud.servers["u"].ID, Time: metav1.NewTime(b.clock.Now())}
@@ -152,7 +152,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 0)
 	})
-	t.Run("waits for the start when the previous process was killed after the call", func(t *testing.T) {
+	t.Run("waits for the start when the previous process was killed after the start request", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
 		b.shutDown()
@@ -198,7 +198,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			t.Errorf("the join deadline does not hold: %+v", m.Status)
 		}
 	})
-	t.Run("does not start it under an old lease", func(t *testing.T) {
+	t.Run("does not start the server under an old lease", func(t *testing.T) {
 		b := joined(t, owned)
 		lease := &term{}
 		b.under(lease)
@@ -236,21 +236,21 @@ func TestAServerShutDownOnPurposeIsNotStarted(t *testing.T) {
 		}
 	}
 	for name, mark := range map[string]func(*bench){
-		"the annotation's value may be in capitals":                    onPool(v1alpha1.AnnotationSkipHealth, "True"),
-		"Cluster API's annotation of the deployment forbids it":        onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
-		"a paused deployment forbids it":                               onPool(v1alpha1.AnnotationPaused, ""),
-		"a deployment with Cluster API's paused annotation forbids it": onPool(v1alpha1.AnnotationPausedCAPI, ""),
-		"the flag forbids it": func(b *bench) {
+		"an annotation with a value in capitals forbids the start":            onPool(v1alpha1.AnnotationSkipHealth, "True"),
+		"Cluster API's annotation of the deployment forbids the start":        onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
+		"a paused deployment forbids the start":                               onPool(v1alpha1.AnnotationPaused, ""),
+		"a deployment with Cluster API's paused annotation forbids the start": onPool(v1alpha1.AnnotationPausedCAPI, ""),
+		"the flag forbids the start": func(b *bench) {
 			b.options.LeaveStopped = true
 			b.start(b.options)
 		},
-		"an annotation that the cache does not show yet forbids it": func(b *bench) {
+		"an annotation that the cache does not show yet forbids the start": func(b *bench) {
 			onPool(v1alpha1.AnnotationSkipHealth, "true")(b)
 			b.options.Control = late{b.memory}
 			b.start(b.options)
 		},
-		"an annotation of the Machine forbids it":    func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
-		"an annotation of the deployment forbids it": onPool(v1alpha1.AnnotationSkipHealth, "true"),
+		"an annotation of the Machine forbids the start":    func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
+		"an annotation of the deployment forbids the start": onPool(v1alpha1.AnnotationSkipHealth, "true"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, deployed)
@@ -445,7 +445,7 @@ func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
 			t.Errorf("out of service: %v, %+v", outOfService(b.node()), b.deleting())
 		}
 	})
-	t.Run("does not put the Node out of service while it is Ready (MCM-56)", func(t *testing.T) {
+	t.Run("does not put the Node out of service while the Node is Ready (MCM-56)", func(t *testing.T) {
 		b := wontStart(t)
 		b.nodeReady(corev1.ConditionTrue)
 		dies(b)
@@ -524,7 +524,7 @@ func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
 }
 
 func TestAServerWithATaskOfAnotherUserIsLeftAlone(t *testing.T) {
-	t.Run("keeps the reason ServerBusy for half an hour, also across restarts", func(t *testing.T) {
+	t.Run("keeps the reason ServerBusy for half an hour, even when drover restarts", func(t *testing.T) {
 		b := joined(t, owned)
 		b.becomes("RESIZE", "RESIZE")
 		result := b.pass()

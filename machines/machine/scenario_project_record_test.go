@@ -26,7 +26,7 @@ func (b *bench) recorded() string {
 }
 
 func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
-	t.Run("is written with the finalizers, in one write before the first create (F-17)", func(t *testing.T) {
+	t.Run("the project is written with the finalizers, in one write before the first create (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		first := ""
 		b.cloud.during = func(string) {
@@ -42,7 +42,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 			t.Errorf("before the first create the record is %q", first)
 		}
 	})
-	t.Run("is awaited before the finalizers are written (F-17)", func(t *testing.T) {
+	t.Run("drover waits for the project before it writes the finalizers (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.unsynced = true
 		b.pass()
@@ -50,7 +50,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 			t.Errorf("finalizers %v, writes %v", m.Finalizers, b.written.made)
 		}
 	})
-	t.Run("costs no write when a set has recorded it with the finalizers (F-17)", func(t *testing.T) {
+	t.Run("the project costs no write when a set has recorded it with the finalizers (F-17)", func(t *testing.T) {
 		b := inProject(t, func(m *v1alpha1.Machine) {
 			owned(m)
 			m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
@@ -63,7 +63,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 		}
 		b.pass()
 	})
-	t.Run("is written before the first create when it became known after the finalizers (F-17)", func(t *testing.T) {
+	t.Run("the project is written before the first create when it became known after the finalizers (F-17)", func(t *testing.T) {
 		b := inProject(t, func(m *v1alpha1.Machine) {
 			m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
 		})
@@ -74,7 +74,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 		}
 		b.pass()
 	})
-	t.Run("does not count as a server: such a Machine is deleted when its spec cannot be read (F-17)", func(t *testing.T) {
+	t.Run("a project alone does not count as a server, so a Machine whose spec cannot be read is deleted (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no room")
 		b.pass()
@@ -85,7 +85,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 			t.Errorf("the Machine still exists: %+v", m.Status)
 		}
 	})
-	t.Run("keeps a Machine while resources may exist in the project, which a forced deletion names (F-17)", func(t *testing.T) {
+	t.Run("a Machine is kept while resources may exist in its project, and a forced deletion names them (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.full = fault.New(fault.Transient, fault.CodeUnsettled, "no answer")
 		b.pass()

@@ -237,7 +237,7 @@ func TestACacheOlderThanTheLastWrite(t *testing.T) {
 }
 
 func TestACacheWithADeletedMachine(t *testing.T) {
-	t.Run("causes no write (F-57)", func(t *testing.T) {
+	t.Run("a cache with a deleted Machine causes no write (F-57)", func(t *testing.T) {
 		b := born(t)
 		b.pass()
 		b.end()

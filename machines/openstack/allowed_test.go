@@ -59,7 +59,7 @@ func TestEndpointsThatAreNotAllowed(t *testing.T) {
 			}
 		}
 	}
-	t.Run("get no request when a spec names them (F-4, F-9)", func(t *testing.T) {
+	t.Run("endpoints that a spec names get no request (F-4, F-9)", func(t *testing.T) {
 		b, thief := newBench(t), newCounter(t)
 		b.options.AllowedEndpoints = nil
 		b.restart()
@@ -71,7 +71,7 @@ func TestEndpointsThatAreNotAllowed(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("get no request without a configured cloud, and the log has the flag for those of Machines with a server (F-4)", func(t *testing.T) {
+	t.Run("endpoints get no request without a configured cloud, and the log shows the flag for endpoints of Machines with a server (F-4)", func(t *testing.T) {
 		b := newBench(t)
 		var lines []string
 		ctx := log.IntoContext(b.ctx, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
@@ -133,7 +133,7 @@ func TestEndpointsThatAreNotAllowed(t *testing.T) {
 }
 
 func TestResolvedAddressOfAnEndpoint(t *testing.T) {
-	t.Run("is refused when an allowed name resolves to loopback (F-9)", func(t *testing.T) {
+	t.Run("the address is refused when an allowed name resolves to loopback (F-9)", func(t *testing.T) {
 		b, thief := newBench(t), newCounter(t)
 		b.options.Configured = client.Credentials{}
 		b.options.AllowedEndpoints = []string{"localhost"}
@@ -147,7 +147,7 @@ func TestResolvedAddressOfAnEndpoint(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("may be loopback for the configured cloud (F-9)", func(t *testing.T) {
+	t.Run("the configured cloud's address may be loopback (F-9)", func(t *testing.T) {
 		b := newBench(t)
 		b.options.AllowedEndpoints = nil
 		b.restart()
@@ -168,7 +168,7 @@ func TestSecretOfAnotherNamespace(t *testing.T) {
 	}
 	password := map[string]string{"password": sim.MetaKubePassword}
 	from := func(key string) map[string]any { return inSecret(namespace, "admin", key) }
-	t.Run("is not sent to the endpoint in the spec that references it (F-11)", func(t *testing.T) {
+	t.Run("the secret is not sent to the endpoint in the spec that references it (F-11)", func(t *testing.T) {
 		b, other := newBench(t), newCounter(t)
 		admin(t, b, password)
 		_, err := b.cloud.Instance(b.ctx, newMachine(t, "a", complete(other.URL).with("password", from("password"))))
@@ -180,12 +180,12 @@ func TestSecretOfAnotherNamespace(t *testing.T) {
 			t.Errorf("%d requests were sent", n)
 		}
 	})
-	t.Run("is sent to the configured cloud (F-11)", func(t *testing.T) {
+	t.Run("the secret is sent to the configured cloud (F-11)", func(t *testing.T) {
 		b := newBench(t)
 		admin(t, b, password)
 		b.active(newMachine(t, "a", complete(b.sim.AuthURL()).with("password", from("password"))))
 	})
-	t.Run("is sent to the endpoint in the same Secret (F-11)", func(t *testing.T) {
+	t.Run("the secret is sent to the endpoint in the same Secret (F-11)", func(t *testing.T) {
 		b := newBench(t)
 		b.options.Configured = client.Credentials{}
 		admin(t, b, map[string]string{"password": sim.MetaKubePassword, "endpoint": b.sim.AuthURL()})

@@ -105,7 +105,7 @@ func TestCABundleIsCheckedAndUsed(t *testing.T) {
 }
 
 func TestResourcesAreFoundByID(t *testing.T) {
-	t.Run("as they are by name (MC-42)", func(t *testing.T) {
+	t.Run("resources are found by ID as they are found by name (MC-42)", func(t *testing.T) {
 		b := newBench(t)
 		first := seedFields()
 		_, s := b.active(newMachine(t, "a", first))
@@ -128,7 +128,7 @@ func TestResourcesAreFoundByID(t *testing.T) {
 }
 
 func TestServiceCatalogWithoutAVersion(t *testing.T) {
-	t.Run("gets v2.1 added to its compute URL (F-27)", func(t *testing.T) {
+	t.Run("drover adds v2.1 to a compute URL without a version (F-27)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.UnversionedCompute = true })
 		b.active(newMachine(t, "a", seedFields()))
 	})

@@ -78,7 +78,7 @@ func TestTaggedResources(t *testing.T) {
 			t.Errorf("it is %+v, want one on server %s", r, server.ID)
 		}
 	}
-	t.Run("do not include those of others (MCM-85)", func(t *testing.T) {
+	t.Run("returns no resource of another owner (MCM-85)", func(t *testing.T) {
 		p := b.plan(newMachine(t, "x", seedFields()))
 		foreign := []string{
 			b.server("without-marks", nil, p),
@@ -93,7 +93,7 @@ func TestTaggedResources(t *testing.T) {
 			}
 		}
 	})
-	t.Run("cost no call (CAPI-59)", func(t *testing.T) {
+	t.Run("returns resources without a call (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		b.tagged()
 		if n := b.calls(); n != 0 {
@@ -116,11 +116,11 @@ func TestCollectDeletesOrphans(t *testing.T) {
 			t.Errorf("there were %+v, there are %+v", before, after)
 		}
 	}
-	t.Run("leaves what a living server uses (MCM-84)", func(t *testing.T) {
+	t.Run("leaves resources that a living server uses (MCM-84)", func(t *testing.T) {
 		refused(t, port, "exists")
 		refused(t, ip, "exists")
 	})
-	t.Run("leaves what has another tag now (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("leaves resources whose tag has changed (MCM-85, CAPI-59)", func(t *testing.T) {
 		for _, r := range all {
 			r.Machine = "uid-another"
 			refused(t, r, "does not name")
@@ -162,7 +162,7 @@ func TestCollectDeletesOrphans(t *testing.T) {
 }
 
 func TestCollectWhileTheMassDeletionGuardHolds(t *testing.T) {
-	t.Run("deletes nothing, whatever the collector decided (MCM-82)", func(t *testing.T) {
+	t.Run("deletes nothing while the guard holds a server, whatever the collector decided (MCM-82)", func(t *testing.T) {
 		b := newBench(t)
 		_, servers, machines := b.fleet(10)
 		for _, s := range servers[:5] {

@@ -111,11 +111,11 @@ func TestUnusableCredentialsChangeNothing(t *testing.T) {
 		creds client.Credentials
 		err   error
 	}{
-		"a file that cannot be read": {err: errors.New("reading --clouds-yaml: no such file")},
-		"another cloud":              {creds: elsewhere},
-		"another project":            {creds: otherProject},
-		"a refused secret":           {creds: refused},
-		"no user":                    {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
+		"a file that cannot be read changes nothing":    {err: errors.New("reading --clouds-yaml: no such file")},
+		"credentials of another cloud change nothing":   {creds: elsewhere},
+		"credentials of another project change nothing": {creds: otherProject},
+		"a refused secret changes nothing":              {creds: refused},
+		"credentials without a user change nothing":     {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t

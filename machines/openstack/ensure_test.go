@@ -10,7 +10,7 @@ import (
 )
 
 func TestReplacedImages(t *testing.T) {
-	t.Run("are looked up again when the cloud refuses the old image (F-49)", func(t *testing.T) {
+	t.Run("an image that was replaced is looked up again when the cloud refuses the old one (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.ensurePorts(b.ctx); err != nil {
@@ -33,7 +33,7 @@ func TestReplacedImages(t *testing.T) {
 }
 
 func TestPlanOfAMachine(t *testing.T) {
-	t.Run("is resolved once for its ports and its server", func(t *testing.T) {
+	t.Run("the plan is resolved once for the Machine's ports and server", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.ensurePorts(b.ctx); err != nil {
@@ -50,7 +50,7 @@ func TestPlanOfAMachine(t *testing.T) {
 	})
 }
 
-func TestPoolErrorChangesOnlyTheCodeOfAnExhaustedPool(t *testing.T) {
+func TestOnlyAnExhaustedPoolChangesTheCodeOfAFloatingIPError(t *testing.T) {
 	full := fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "no more addresses")
 	if e := fault.Of(poolError(full)); e.Class != fault.NoCapacity || e.Code != fault.CodeIPPoolExhausted || e.Message != full.Message {
 		t.Errorf("got %+v", e)

@@ -51,7 +51,7 @@ func (b *bench) onePort() string {
 }
 
 func TestServerCreateThatNeverArrived(t *testing.T) {
-	t.Run("is repeated on a new port, with the floating IP (F-21, F-27)", func(t *testing.T) {
+	t.Run("the create is repeated on a new port, with the floating IP (F-21, F-27)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", fullFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
@@ -73,7 +73,7 @@ func TestServerCreateThatNeverArrived(t *testing.T) {
 }
 
 func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
-	t.Run("is found by the port when no list shows its server (F-21)", func(t *testing.T) {
+	t.Run("the server is found by its port when no list shows the server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		road := b.leftOnItsWay(m)
@@ -143,7 +143,7 @@ func TestFailureWhileAPortIsReplaced(t *testing.T) {
 }
 
 func TestPortOfAnotherProcess(t *testing.T) {
-	t.Run("is replaced by three calls before a server is created, and only that port is (F-21)", func(t *testing.T) {
+	t.Run("only this port is replaced, by three calls before a server is created (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -166,7 +166,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 		}
 		b.hasItsPort(s.ID)
 	})
-	t.Run("stays while its server exists", func(t *testing.T) {
+	t.Run("the port stays while its server exists", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		b.active(m)
@@ -182,7 +182,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 }
 
 func TestRefusedServerCreate(t *testing.T) {
-	t.Run("is repeated on the same port", func(t *testing.T) {
+	t.Run("a refused create is repeated on the same port", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusForbidden, Times: 1})

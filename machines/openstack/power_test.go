@@ -95,7 +95,7 @@ func TestStartServer(t *testing.T) {
 }
 
 func TestObserveNow(t *testing.T) {
-	t.Run("shows the server's current state, not that of the list", func(t *testing.T) {
+	t.Run("shows the server's current state instead of the listed one", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.ChangeServer(id, "active", "")
 		if s := b.observe(i).Server; s.State != cloud.ServerStopped {
@@ -106,7 +106,7 @@ func TestObserveNow(t *testing.T) {
 			t.Errorf("got %+v, %v, after %d GETs", f.Server, err, b.calls("GET /servers/{id}"))
 		}
 	})
-	t.Run("shows nothing without an answer", func(t *testing.T) {
+	t.Run("shows nothing when the cloud does not answer", func(t *testing.T) {
 		b, i, _ := shutDown(t, 0)
 		b.sim.Inject(sim.Fault{Call: "GET /servers/{id}", Status: http.StatusBadGateway})
 		if f, err := i.ObserveNow(b.ctx); !fault.Is(err, fault.Transient) || f.Server != nil {

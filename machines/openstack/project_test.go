@@ -41,7 +41,7 @@ func (b *bench) vanishes(m *v1alpha1.Machine) {
 }
 
 func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
-	t.Run("releases it from its recorded project when its spec names another one now (F-17)", func(t *testing.T) {
+	t.Run("releases the Machine from its recorded project when its spec now names another one (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -51,13 +51,13 @@ func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("removes it when its spec never named the configured project and nothing was created (F-17)", func(t *testing.T) {
+	t.Run("removes the Machine when its spec never named the configured project and nothing was created (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("projectName", "other"))
 		leaves(m)
 		b.vanishes(m)
 	})
-	t.Run("releases it with other credentials for its project when its own are revoked (F-17)", func(t *testing.T) {
+	t.Run("releases the Machine with other credentials for its project when its own are revoked (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("application", map[string]string{
 			"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,
@@ -73,7 +73,7 @@ func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("removes it when its Secret never existed and no known project has a resource of it (F-17)", func(t *testing.T) {
+	t.Run("removes the Machine when its Secret never existed and no known project has a resource of the Machine (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t))
 		m := newMachine(t, "a", fromSecret("gone"))
@@ -91,7 +91,7 @@ func TestDeletionOfAMachineWhileKeystoneIsDown(t *testing.T) {
 	b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: 503})
 	b.start()
 	leaves(m)
-	t.Run("does not remove it before the configured cloud was listed (F-17)", func(t *testing.T) {
+	t.Run("does not remove the Machine before the configured cloud was listed (F-17)", func(t *testing.T) {
 		for range 4 {
 			if _, err := b.cloud.Instance(b.ctx, m); err == nil || fault.Is(err, fault.Invalid) {
 				t.Fatalf("got %v", err)

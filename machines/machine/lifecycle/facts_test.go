@@ -56,21 +56,21 @@ func TestReadMachineComparesTheMachineWithItsServerAndNode(t *testing.T) {
 		fact    func(*Observed) bool
 		want    bool
 	}{
-		{"is not Named without a provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
-		{"is Named with a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
-		{"had a server with a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"had a server with an invalid provider ID", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"had no server with a record of the project alone", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
-		{"had a server with a record of a server", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"is Placed with the cloud's place", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
-		{"is not Placed with another place", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
-		{"is Placed without a record in a cloud with a single place", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
-		{"is not Mismatched when it names its server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"is Mismatched when it names another server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
-		{"is not Mismatched any more once it names its server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"is not Reregistered with the Node that joined", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
-		{"is Reregistered when the Node was deleted and has registered again", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
-		{"is not Reregistered when the reference has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"does not set Named without a provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
+		{"sets Named for a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
+		{"records that the Machine had a server when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"records that the Machine had a server when its provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"records no server when only the project is recorded", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
+		{"records that the Machine had a server when a server is recorded", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"sets Placed for the cloud's place", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
+		{"does not set Placed for another place", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
+		{"sets Placed without a record in a cloud with a single place", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
+		{"does not set Mismatched for a Machine that names its server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"sets Mismatched for a Machine that names another server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
+		{"ends Mismatched once the Machine names its server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"does not set Reregistered for the Node that joined", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"sets Reregistered when the Node was deleted and has registered again", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
+		{"does not set Reregistered when the reference has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := tt.seen
@@ -80,7 +80,7 @@ func TestReadMachineComparesTheMachineWithItsServerAndNode(t *testing.T) {
 			}
 		})
 	}
-	t.Run("belongs to another controller when its label names that (MC-79)", func(t *testing.T) {
+	t.Run("a Machine belongs to another controller when its label names that controller (MC-79)", func(t *testing.T) {
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelController: "theirs"}}}
 		var o Observed
 		if o.ReadMachine(m, "ours", provider); !o.OtherController || !o.LeftAlone() {

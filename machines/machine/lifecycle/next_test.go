@@ -58,7 +58,7 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"rests when the label names another controller and the Node has joined (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
 		{"deletes a Machine whose label names another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"adds the finalizers before any other step (MC-39)", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
-		{"waits for the project, to record it together with the finalizers (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
+		{"waits for the project, which is recorded together with the finalizers (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
 		{"adds the finalizers at once when there is a server (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
 		{"adds the finalizers at once when the cloud cannot be asked (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
@@ -71,11 +71,11 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"creates nothing during the group's back-off (CAPI-22)", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, Decision{Wait, ReasonGroupBackoff}},
 		{"creates a server when the Machine is the group's probe", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
 		{"waits for the group's probe while joins keep failing (CAPI-26)", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
-		{"creates nothing with an old lease", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
-		{"creates no server with an old lease when its ports exist", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
-		{"awaits the Node of an existing server with an old lease", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
+		{"creates nothing while drover's lease is old", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
+		{"creates no server for existing ports while drover's lease is old", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
+		{"awaits the Node of an existing server although drover's lease is old", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
 		{"creates nothing while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen = true }, Decision{Wait, ReasonAPIUnreachable}},
-		{"creates no server while an API server cannot be reached and its ports exist (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"creates no server for existing ports while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"records an existing server while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen, f.Cloud.Server = true, &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
 		{"gives up no late server while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"continues a deletion while an API server cannot be reached (MCM-79)", going, func(f *Facts) { f.APIFrozen, f.Drained = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
@@ -87,10 +87,10 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"leaves a server in ERROR with a joined Node to the health controller", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
 		{"joins the Node of a server in ERROR", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
 		{"waits when the named server belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
-		{"waits when it names another Machine's server and has one of its own (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		{"waits when the Machine names another Machine's server and has a server of its own (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
 		{"waits while the server's state is not known (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"creates nothing while the server's state is not known (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
-		{"records the Machine's other server when the named one was gone before it joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
+		{"records the Machine's other server when the named server was gone before it joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
 		{"deletes the Machine for its set when the named server is gone after it joined (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
 		{"waits for a server that is being built", func() Facts { return booting(cloud.ServerBuilding) }, func(*Facts) {}, Decision{AwaitNode, ReasonServerBuilding}},
 		{"waits for the Node of an ACTIVE server", func() Facts { return booting(cloud.ServerActive) }, func(*Facts) {}, Decision{AwaitNode, ReasonWaitingForNode}},
@@ -102,7 +102,7 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"syncs a joined Node while the cloud cannot be asked", healthy, func(f *Facts) {
 			f.Synced, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{SyncNode, ReasonJoined}},
-		{"at rest", healthy, func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		{"rests when the Node has joined and needs no change", healthy, func(*Facts) {}, Decision{Rest, ReasonJoined}},
 		{"waits for the missing Node of an existing server", healthy, func(f *Facts) { f.Node = nil }, Decision{Wait, ReasonNodeMissing}},
 		{"joins a Node that was deleted and has registered again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
 		{"waits while the mass-deletion guard holds the server", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
@@ -131,7 +131,7 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"deletes the Node after the release (MC-62)", going, func(f *Facts) { f.DrainDue, f.Released = false, true }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"deletes the token after the Node", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone = false, true, true }, Decision{DeleteToken, ReasonDeletingNode}},
 		{"removes the finalizers after the token (MCM-52)", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone, f.TokenGone = false, true, true, true }, Decision{RemoveFinalizers, ReasonDone}},
-		{"then nothing", going, func(f *Facts) { f.AnyFinalizer = false }, Decision{Rest, ReasonDone}},
+		{"does nothing after the finalizers are removed", going, func(f *Facts) { f.AnyFinalizer = false }, Decision{Rest, ReasonDone}},
 		{"ends the deletion of an invalid spec without a server (MC-65)", fresh, func(f *Facts) {
 			f.Deleting, f.SpecUnreadable, f.CloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
 		}, Decision{LetGo, ReasonNothingWasMade}},
@@ -155,22 +155,22 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"releases nothing while the mass-deletion guard holds the server", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
 		}, Decision{Wait, ReasonHeld}},
-		{"requests the server's deletion first when forced (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"does not wait for the server's deletion when forced (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
+		{"requests the server's deletion first in a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"does not wait for the server's deletion in a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion when the cloud refuses (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion when the cloud cannot be asked (MC-65)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{LetGo, ReasonForced}},
-		{"waits for the first lists when forced (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
+		{"waits for the first lists in a forced deletion (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
 		{"ends a forced deletion when the first lists take too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
-		{"waits behind other calls of drover when forced (F-28)", going, func(f *Facts) {
+		{"waits behind other calls of drover in a forced deletion (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
 		{"ends a forced deletion when other calls of drover take too long (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion of a server that is not proven gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
-		{"releases the resources of a gone server when forced (CAPI-43)", going, func(f *Facts) {
+		{"releases the resources of a gone server in a forced deletion (CAPI-43)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{Release, ReasonReleasing}},
 		{"puts a dead Node out of service before deleting it (MCM-56)", going, func(f *Facts) {
@@ -192,7 +192,7 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"ends a forced deletion when resources are not released in time (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.CloudRefused, f.Force, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, true, nil, true
 		}, Decision{LetGo, ReasonForced}},
-		{"ends a forced deletion of a server that the mass-deletion guard holds, once its time is over (F-28)", going, func(f *Facts) {
+		{"ends a forced deletion in time although the mass-deletion guard holds the server (F-28)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.ForceOver, f.Named, f.Cloud.Server, f.Cloud.Held = false, true, true, false, nil, "5 of 9"
 		}, Decision{LetGo, ReasonForced}},
 		{"does not put a dead Node out of service once the time of a forced deletion is over (F-28)", going, func(f *Facts) {
@@ -200,7 +200,7 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		}, Decision{DeleteNode, ReasonDeletingNode}},
 		{"does not put a dead Node out of service while its server may run (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"leaves the server alone without its finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
-		{"deletes only the Node without any cloud finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"deletes only the Node when the Machine has no cloud finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"continues a deletion while there are initializers (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 	}
 	for _, tt := range tests {

@@ -78,7 +78,7 @@ func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps a value with which somebody replaced drover's", func(t *testing.T) {
+	t.Run("keeps a value that replaced drover's value", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}), false, true)
 		n.Labels["a"] = "theirs"
@@ -118,7 +118,7 @@ func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
 			}
 		}
 	})
-	t.Run("removes nothing without a record, and sets wanted keys (F-6)", func(t *testing.T) {
+	t.Run("removes no key and sets the wanted keys when there is no record (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.record = v1alpha1.NodeMarks{}

@@ -27,12 +27,12 @@ func TestMissingNamesWhatANodeLacks(t *testing.T) {
 		node  *corev1.Node
 		want  string
 	}{
-		"nothing for a Ready Node":              {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
-		"the condition Ready":                   {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
-		"readiness":                             {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
-		"a condition of the operator":           {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
-		"the end of a taint":                    {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
-		"nothing for a taint that only advises": {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
+		"names nothing for a Ready Node":               {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
+		"names the condition Ready":                    {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
+		"readiness":                                    {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
+		"names a condition that the operator requires": {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
+		"names a taint that has to be removed":         {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
+		"names no taint that only advises":             {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(tt.rules.Missing(tt.node), "; ")
@@ -43,15 +43,15 @@ func TestMissingNamesWhatANodeLacks(t *testing.T) {
 	}
 }
 
-func TestUnreachableAfterFiveMinutes(t *testing.T) {
+func TestANodeIsUnreachableAfterFiveMinutes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		node *corev1.Node
 		want bool
 	}{
-		"false for a Ready Node":                         {withReady(corev1.ConditionTrue, madeAt.Add(-time.Hour)), false},
-		"false for a Node that was Ready until recently": {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter+time.Second)), false},
-		"true after five minutes":                        {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter)), true},
-		"false for a Node that never reported":           {&corev1.Node{}, false},
+		"is false for a Ready Node":                          {withReady(corev1.ConditionTrue, madeAt.Add(-time.Hour)), false},
+		"is false for a Node that was Ready until recently":  {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter+time.Second)), false},
+		"is true five minutes after the Node was last Ready": {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter)), true},
+		"is false for a Node that never reported":            {&corev1.Node{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Unreachable(tt.node, madeAt); got != tt.want {

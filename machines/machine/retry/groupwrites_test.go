@@ -217,7 +217,7 @@ func TestANewProcessFindsLostBackoffs(t *testing.T) {
 }
 
 func TestAChangeDuringAWriteIsWritten(t *testing.T) {
-	t.Run("is written by the same goroutine, so that no older status is stored last (F-24)", func(t *testing.T) {
+	t.Run("the same goroutine writes the change, so that no older status is stored last (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.during = b.works

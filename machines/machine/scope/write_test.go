@@ -32,7 +32,7 @@ func TestFinishWritesOnlyUrgentChangesAtOnce(t *testing.T) {
 			}
 		}
 	})
-	t.Run("writes ahead at once, and not when nothing differs", func(t *testing.T) {
+	t.Run("writes ahead at once, and writes nothing when nothing differs", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 0 {

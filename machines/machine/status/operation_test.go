@@ -16,12 +16,12 @@ func TestOperationFollowsTheStep(t *testing.T) {
 		failure     *fault.Error
 		kind, state string
 	}{
-		"Create while there is no Node":         {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.AwaitNode}, nil, "Create", stateProcessing},
-		"Create fails when the cloud refuses":   {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.EnsureServer}, failure, "Create", v1alpha1.OperationFailed},
-		"Join is complete with a Node":          {lifecycle.Observed{Joined: true}, lifecycle.Decision{Step: lifecycle.Rest}, nil, "Join", stateSuccessful},
-		"Drain while pods are evicted":          {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DrainNode}, nil, "Drain", stateProcessing},
-		"Delete while volumes are detached":     {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.AwaitDetach, Reason: lifecycle.ReasonDetaching}, failure, "Delete", stateProcessing},
-		"Delete after the pods have terminated": {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
+		"shows Create while there is no Node":             {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.AwaitNode}, nil, "Create", stateProcessing},
+		"shows that Create failed when the cloud refuses": {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.EnsureServer}, failure, "Create", v1alpha1.OperationFailed},
+		"shows Join as complete when there is a Node":     {lifecycle.Observed{Joined: true}, lifecycle.Decision{Step: lifecycle.Rest}, nil, "Join", stateSuccessful},
+		"shows Drain while pods are evicted":              {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DrainNode}, nil, "Drain", stateProcessing},
+		"shows Delete while volumes are detached":         {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.AwaitDetach, Reason: lifecycle.ReasonDetaching}, failure, "Delete", stateProcessing},
+		"shows Delete after the pods have terminated":     {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &Input{Machine: &v1alpha1.Machine{}, Facts: &lifecycle.Facts{Observed: &tt.observed}, Result: Result{Last: tt.last, Failure: tt.failure}}

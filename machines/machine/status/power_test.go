@@ -41,16 +41,16 @@ func TestServerReadyShowsChangesOfTheServer(t *testing.T) {
 		record *v1alpha1.ServerStart
 		want   Verdict
 	}{
-		"shut down, and not started yet":                      {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
-		"shut down, and an operator does not want it started": {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers forbids it"}},
-		"started by drover":                                   {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
-		"started by somebody else":                            {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
-		"started without success":                             {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
-		"paused":                                              {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "server s is in state PAUSED in the cloud, which drover does not change"}},
-		"resized":                                             {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
-		"ACTIVE with a task and a Ready Node":                 {cloud.Server{State: cloud.ServerActive, Busy: "image_snapshot"}, "True", "", nil, Verdict{"True", "ServerActive", ""}},
-		"ACTIVE with a task and a Node that is not Ready":     {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
-		"ACTIVE without a task and a Node that is not Ready":  {cloud.Server{State: cloud.ServerActive}, "Unknown", "", nil, Verdict{"True", "ServerActive", ""}},
+		"shows a server that is shut down and not started yet":                        {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
+		"shows a server that is shut down and that an operator does not want started": {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers forbids it"}},
+		"shows a server that drover started":                                          {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
+		"shows a server that somebody else started":                                   {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
+		"shows a server that was started without success":                             {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
+		"paused":  {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "server s is in state PAUSED in the cloud, which drover does not change"}},
+		"resized": {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"shows an ACTIVE server with a task and a Ready Node":                     {cloud.Server{State: cloud.ServerActive, Busy: "image_snapshot"}, "True", "", nil, Verdict{"True", "ServerActive", ""}},
+		"shows an ACTIVE server with a task and a Node that is not Ready":         {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"shows an ACTIVE server without a task and with a Node that is not Ready": {cloud.Server{State: cloud.ServerActive}, "Unknown", "", nil, Verdict{"True", "ServerActive", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := shown(tt.server, tt.ready, time.Hour, noon)
@@ -86,13 +86,13 @@ func TestForgetStartRemovesTheRecord(t *testing.T) {
 		stays  bool
 		look   time.Duration
 	}{
-		"removes it when the Node has been Ready for an hour since":          {active, "True", time.Hour, record(2*time.Hour, "s", ""), false, 0},
-		"keeps it a second before that, and requeues the Machine":            {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
-		"keeps it when the Node has been Ready since before the start":       {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
-		"keeps it while the Node is not Ready":                               {active, "Unknown", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
-		"keeps it while the server is shut down, although the Node is Ready": {cloud.Server{State: cloud.ServerStopped}, "True", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
-		"keeps it when the start has failed":                                 {active, "True", 500 * time.Hour, record(600*time.Hour, "s", "refused"), true, 0},
-		"removes it when the Machine has another server":                     {active, "True", time.Second, record(time.Minute, "before", "refused"), false, 0},
+		"removes the record when the Node has been Ready for an hour since the start":   {active, "True", time.Hour, record(2*time.Hour, "s", ""), false, 0},
+		"keeps the record one second before the hour is over, and requeues the Machine": {active, "True", time.Hour - time.Second, record(2*time.Hour, "s", ""), true, time.Second},
+		"keeps the record when the Node has been Ready since before the start":          {active, "True", 5 * time.Hour, record(20*time.Minute, "s", ""), true, 40 * time.Minute},
+		"keeps the record while the Node is not Ready":                                  {active, "Unknown", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
+		"keeps the record while the server is shut down, although the Node is Ready":    {cloud.Server{State: cloud.ServerStopped}, "True", 5 * time.Hour, record(6*time.Hour, "s", ""), true, 0},
+		"keeps the record when the start has failed":                                    {active, "True", 500 * time.Hour, record(600*time.Hour, "s", "refused"), true, 0},
+		"removes the record when the Machine has another server":                        {active, "True", time.Second, record(time.Minute, "before", "refused"), false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := shown(tt.server, tt.ready, tt.since, noon)

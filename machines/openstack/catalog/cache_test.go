@@ -19,7 +19,7 @@ func TestLookupCachesAnswers(t *testing.T) {
 		"caches an answer for ten minutes (CAPI-15)":                           {nil, positiveTTL},
 		"caches for half a minute that no resource has the name (CAPI-15)":     {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
 		"does not cache a failure of the cloud (CAPI-15)":                      {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
-		"does not cache an error that is not an answer of the cloud (CAPI-15)": {errors.New("broken"), 0},
+		"does not cache an error that the cloud did not answer (CAPI-15)":      {errors.New("broken"), 0},
 		"does not cache a refused sign-in, since credentials can be corrected": {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -53,12 +53,12 @@ func TestDropOlderRemovesOnlyOlderAnswers(t *testing.T) {
 	if _, err := lookup(c, "key", func() (int, error) { return 1, nil }); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("keeps an answer from that time (F-49)", func(t *testing.T) {
+	t.Run("keeps an answer from the given time (F-49)", func(t *testing.T) {
 		if c.dropOlder("key", clock.Now()) {
 			t.Error("the answer was dropped")
 		}
 	})
-	t.Run("removes an older answer (F-49)", func(t *testing.T) {
+	t.Run("removes an answer from before the given time (F-49)", func(t *testing.T) {
 		if !c.dropOlder("key", clock.Now().Add(time.Second)) {
 			t.Error("the answer was kept")
 		}

@@ -9,7 +9,7 @@ import (
 )
 
 func TestSweepRemovesAnswers(t *testing.T) {
-	t.Run("after their time to live (F-12)", func(t *testing.T) {
+	t.Run("removes answers after their time to live (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakeClock(time.Now())
 		c := newCache(clock)
 		for n := range 10_000 {

@@ -14,10 +14,10 @@ func TestPickByNameOrID(t *testing.T) {
 		code      fault.Code
 		shows     string
 	}{
-		"returns the resource with that name":                                   {wants: "small", id: "1"},
-		"returns the resource with that ID, even when another has it as a name": {wants: "1", id: "1"},
-		"returns an error with the IDs for a name of several":                   {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
-		"returns an error with a suggestion for a name of none":                 {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
+		"returns the resource with that name":                                                  {wants: "small", id: "1"},
+		"returns the resource with that ID, even when another resource has the ID as its name": {wants: "1", id: "1"},
+		"returns an error with the IDs when several resources have the name":                   {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
+		"returns an error with a suggestion when no resource has the name":                     {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := pick(wanted{kind: networkKind, name: tc.wants, region: "r"}, all)

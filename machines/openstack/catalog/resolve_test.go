@@ -17,7 +17,7 @@ import (
 func TestResolveReturnsAPlan(t *testing.T) {
 	b := newBench(t)
 	want := b.plan(seedSpec())
-	t.Run("makes no call the second time", func(t *testing.T) {
+	t.Run("makes no call for the same spec a second time", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if diff := cmp.Diff(want, b.plan(seedSpec()), cmp.AllowUnexported(Flavor{}, Image{})); diff != "" {
 			t.Error(diff)
@@ -35,7 +35,7 @@ func TestResolveReturnsAPlan(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("returns the network of a subnet without a network (MC-42)", func(t *testing.T) {
+	t.Run("returns the network of a subnet when the spec names no network (MC-42)", func(t *testing.T) {
 		alone := seedSpec()
 		alone.Networks = nil
 		if got := b.plan(alone).Ports; !slices.Equal(got, want.Ports) {
@@ -141,7 +141,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 }
 
 func TestNetworkThatIsNamedTwice(t *testing.T) {
-	t.Run("by name and by ID gets one port (F-27)", func(t *testing.T) {
+	t.Run("a network that is named by name and by ID gets one port (F-27)", func(t *testing.T) {
 		b := newBench(t)
 		second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
 		s := seedSpec()
@@ -156,13 +156,13 @@ func TestImagesThatAreNotInLists(t *testing.T) {
 	b := newBench(t)
 	id := b.sim.AddImage(sim.Image{Name: "theirs", Community: true})
 	s := seedSpec()
-	t.Run("are found by ID (F-27)", func(t *testing.T) {
+	t.Run("images are found by ID (F-27)", func(t *testing.T) {
 		s.Image = id
 		if got := b.plan(s).Image.ID; got != id {
 			t.Errorf("got %s, want %s", got, id)
 		}
 	})
-	t.Run("are not found by name, because anyone can name an image (F-27)", func(t *testing.T) {
+	t.Run("images are not found by name, because anyone can name an image (F-27)", func(t *testing.T) {
 		s.Image = "theirs"
 		if _, err := b.Resolve(t.Context(), s); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeImageNotFound {
 			t.Errorf("got %v", err)

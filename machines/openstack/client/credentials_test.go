@@ -9,9 +9,9 @@ func TestAuthOptionsHaveOneDomainEach(t *testing.T) {
 		c                    Credentials
 		user, scope, scopeID string
 	}{
-		"one domain for both":        {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
-		"one each":                   {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
-		"none means the default one": {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
+		"uses one domain for user and project":                  {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
+		"uses a domain of the user and a domain of the project": {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
+		"uses the default domain when none is given":            {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := authOptions(&tc.c)

@@ -54,7 +54,7 @@ func TestProxyFromTheEnvironment(t *testing.T) {
 	for target, want := range map[string]bool{
 		"https://keystone.example/v3": true, "https://203.0.113.7/v3": true, "https://169.254.169.254/v3": false, "https://[::1]:5000/v3": false,
 	} {
-		t.Run("gets no request for a refused address: "+target+" (F-9)", func(t *testing.T) {
+		t.Run("the proxy gets no request for a refused address: "+target+" (F-9)", func(t *testing.T) {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, target, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
@@ -64,7 +64,7 @@ func TestProxyFromTheEnvironment(t *testing.T) {
 			}
 		})
 	}
-	t.Run("may itself have any address (F-9)", func(t *testing.T) {
+	t.Run("the proxy itself may have any address (F-9)", func(t *testing.T) {
 		if !d.proxies["proxy.example:80"] {
 			t.Errorf("trusted are %v", d.proxies)
 		}

@@ -183,7 +183,7 @@ func TestLimiterSharesBetweenGroups(t *testing.T) {
 
 func TestRequestWithoutAMachine(t *testing.T) {
 	nobody := caller{group: "g"}
-	t.Run("waits for its turn", func(t *testing.T) {
+	t.Run("a request waits for its turn", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
@@ -193,7 +193,7 @@ func TestRequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("fails when its turn does not come", func(t *testing.T) {
+	t.Run("a request fails when its turn does not come", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			f.fill(t)
@@ -203,7 +203,7 @@ func TestRequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("leaves the queue when it is cancelled", func(t *testing.T) {
+	t.Run("a request leaves the queue when it is cancelled", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)

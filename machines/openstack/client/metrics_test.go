@@ -20,7 +20,7 @@ func TestMetricsOfURLsWithInvalidText(t *testing.T) {
 		}
 		l.endpoint(Compute, u.Host).queue(requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
 	}
-	t.Run("are collected (F-8)", func(t *testing.T) {
+	t.Run("the metrics of URLs with invalid text are collected (F-8)", func(t *testing.T) {
 		if _, err := registry.Gather(); err != nil {
 			t.Error(err)
 		}

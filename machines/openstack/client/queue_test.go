@@ -10,7 +10,7 @@ import (
 )
 
 func TestMachineThatWaitsForItsTurn(t *testing.T) {
-	t.Run("occupies no worker and is woken when a place is free (F-56)", func(t *testing.T) {
+	t.Run("the Machine occupies no worker and is woken when a place is free (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, late := f.fill(t), member("g", "late")
@@ -32,7 +32,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("keeps its position in the queue however often it asks (F-56)", func(t *testing.T) {
+	t.Run("the Machine keeps its position in the queue however often it asks (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
@@ -50,7 +50,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("loses its place to the next one when it does not arrive, and is first when it arrives late (F-56)", func(t *testing.T) {
+	t.Run("the Machine loses its place when it does not arrive, and is first when it arrives late (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
@@ -78,7 +78,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("does not block the others when it never arrives (F-56)", func(t *testing.T) {
+	t.Run("a Machine that never arrives does not block the others (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, last := f.fill(t), member("other", "last")
@@ -103,7 +103,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("leaves the queue when the driver forgets it (F-56)", func(t *testing.T) {
+	t.Run("the Machine leaves the queue when the driver forgets the Machine (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, next := f.fill(t), member("g", "next")

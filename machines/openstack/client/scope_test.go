@@ -21,11 +21,11 @@ func TestChooseEndpoints(t *testing.T) {
 		compute, network, image string
 		fails                   bool
 	}{
-		"a region":              {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
-		"another region":        {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
-		"another interface":     {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
-		"an unknown region":     {Credentials{Region: "c"}, "", "", "", true},
-		"no region, of several": {Credentials{}, "", "", "", true},
+		"returns the endpoints of a region":                 {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
+		"returns the endpoints of another region":           {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
+		"returns the endpoints of another interface":        {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
+		"refuses an unknown region":                         {Credentials{Region: "c"}, "", "", "", true},
+		"refuses several endpoints when no region is given": {Credentials{}, "", "", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scope, err := chooseEndpoints(&tok, &tc.c)

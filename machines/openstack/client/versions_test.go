@@ -11,7 +11,7 @@ import (
 )
 
 func TestHiddenVersionDocument(t *testing.T) {
-	t.Run("is requested again after a minute, because a proxy may have answered", func(t *testing.T) {
+	t.Run("the document is requested again after a minute, because a proxy may have answered", func(t *testing.T) {
 		asked := 0
 		cloud := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/": func(w http.ResponseWriter, r *http.Request) {
 			if asked++; asked == 1 {
@@ -63,11 +63,11 @@ func TestVersionSettlesOnASupportedMicroversion(t *testing.T) {
 		want    string
 		fails   bool
 	}{
-		"returns the wanted version":                   {VersionFlavors, "2.93", "2.61", false},
-		"returns the least version below that":         {VersionServerGroups, "2.60", "2.15", false},
-		"returns the base version without a least one": {VersionFlavors, "2.1", "", false},
-		"returns an error below the least version":     {VersionTags, "2.51", "", true},
-		"returns an error below the raised version":    {CreateVersion(CreateFeatures{Raised: "2.99"}), "2.93", "", true},
+		"returns the wanted version":                                         {VersionFlavors, "2.93", "2.61", false},
+		"returns the least version when the wanted version is not supported": {VersionServerGroups, "2.60", "2.15", false},
+		"returns the base version when no least version is given":            {VersionFlavors, "2.1", "", false},
+		"returns an error when the cloud is below the least version":         {VersionTags, "2.51", "", true},
+		"returns an error when the cloud is below the raised version":        {CreateVersion(CreateFeatures{Raised: "2.99"}), "2.93", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.version.settle(tc.newest)

@@ -21,7 +21,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 		q.Push("few", 11)
 		return q
 	}
-	t.Run("serves a group with few items without delay behind one with many (CAPI-24)", func(t *testing.T) {
+	t.Run("serves a group with few items without delay after a group with many (CAPI-24)", func(t *testing.T) {
 		q := fill()
 		if !q.Remove("many", 1) || q.Remove("many", 99) || q.Len() != 5 {
 			t.Fatalf("got %+v", q)
@@ -33,7 +33,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("something is left: %+v", q)
 		}
 	})
-	t.Run("PushFront puts a popped item back at the head, and its group is served next", func(t *testing.T) {
+	t.Run("PushFront puts a popped item back at the head, and its group is next", func(t *testing.T) {
 		q := fill()
 		q.Pop()
 		q.Pop()

@@ -16,12 +16,12 @@ func TestKubeletIDPrefixHasTheFormOfTheNodes(t *testing.T) {
 		wantRegion bool
 		want       string
 	}{
-		{"no nodes yet", nil, "", false, "openstack:///"},
-		{"no nodes yet, with a wanted region", nil, "west", true, "openstack://west/"},
-		{"no nodes yet, with a wanted region that is not known", nil, "", true, ""},
-		{"nodes without a region, whatever is wanted", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
-		{"nodes with a region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
-		{"nodes of another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
+		{"has no region when there are no nodes yet", nil, "", false, "openstack:///"},
+		{"has the wanted region when there are no nodes yet", nil, "west", true, "openstack://west/"},
+		{"is empty when there are no nodes yet and the wanted region is not known", nil, "", true, ""},
+		{"has no region when the nodes have none, whatever region is wanted", []string{"openstack:///0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b"}, "west", true, "openstack:///"},
+		{"has the region of the nodes", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
+		{"has the wanted region when the nodes have another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
 		{"nodes of several regions", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack://west/0a1b2c3d-0000-4000-8000-00000000000b"}, "", false, ""},
 		{"most nodes have a region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
 	} {

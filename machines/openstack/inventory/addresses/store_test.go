@@ -24,10 +24,10 @@ func TestSetPortOfTwoWithOneTag(t *testing.T) {
 		doubt         bool
 		want          string
 	}{
-		"keeps the known one":                                {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
-		"keeps the known and bound one":                      {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
-		"takes the other one when only that is bound":        {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
-		"takes the other one when the known one may be gone": {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
+		"keeps the port that was known first":                  {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
+		"keeps the known port when that is bound":              {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
+		"takes the other port when only that is bound":         {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
+		"takes the other port when the known port may be gone": {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -85,11 +85,11 @@ func TestPlaceOfAnUntaggedFloatingIP(t *testing.T) {
 		lists []Lists
 		want  Place
 	}{
-		"is the server whose port it is on (F-3)":                             {[]Lists{on("a", "")}, Place{"a", "s1"}},
-		"stays when it is disassociated, as when the server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
-		"is unknown after it moved to a port without a server (F-3)":          {[]Lists{on("a", ""), on("free", "")}, Place{}},
-		"is not recorded for one with this cluster's tag":                     {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
-		"is recorded for one with another cluster's tag":                      {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
+		"is the server whose port the floating IP is on (F-3)":                             {[]Lists{on("a", "")}, Place{"a", "s1"}},
+		"stays when the floating IP is disassociated, as when the server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
+		"is unknown after the floating IP moved to a port without a server (F-3)":          {[]Lists{on("a", ""), on("free", "")}, Place{}},
+		"is not recorded for a floating IP with this cluster's tag":                        {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
+		"is recorded for a floating IP with another cluster's tag":                         {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()

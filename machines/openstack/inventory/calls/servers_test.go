@@ -103,7 +103,7 @@ func TestListServersReadsAllPages(t *testing.T) {
 }
 
 func TestListServersWithInvalidIDs(t *testing.T) {
-	t.Run("leaves them out, because they would be stored as losses (F-16)", func(t *testing.T) {
+	t.Run("leaves servers with invalid IDs out, because they would be stored as losses (F-16)", func(t *testing.T) {
 		c := &pagedCloud{ids: []string{idPrefix + "a", strings.Repeat("x", 1<<10), idPrefix + "c"}}
 		rows, _, err := ListServers(t.Context(), c.session(t), time.Time{}, true)
 		if err != nil || len(rows) != 2 || rows[0].ID != idPrefix+"a" || rows[1].ID != idPrefix+"c" {

@@ -45,22 +45,22 @@ func TestInheritedCreates(t *testing.T) {
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("do not replace a create of this process that is in doubt", func(t *testing.T) {
+	t.Run("inherited creates do not replace a create of this process that is in doubt", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}
 	})
-	t.Run("are not resolved by time", func(t *testing.T) {
+	t.Run("inherited creates are not resolved by time", func(t *testing.T) {
 		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover started at 12:00:00") {
 			t.Errorf("got %q", reason)
 		}
 	})
-	t.Run("wait for the second look", func(t *testing.T) {
+	t.Run("inherited creates wait for the second look", func(t *testing.T) {
 		if left, any := d.UntilSecondLook(noon.Add(time.Second)); left != SecondLookAfter-time.Second || !any {
 			t.Errorf("got %s, %v", left, any)
 		}
 	})
-	t.Run("are removed by the second look, and no other create is", func(t *testing.T) {
+	t.Run("the second look removes inherited creates, and no other create", func(t *testing.T) {
 		if got := d.CloseInherited(); !slices.Equal(got, []types.UID{"a", "b"}) {
 			t.Errorf("got %v, want a and b", got)
 		}
@@ -71,7 +71,7 @@ func TestInheritedCreates(t *testing.T) {
 }
 
 func TestCreatesOfDeletedMachines(t *testing.T) {
-	t.Run("are removed when they are resolved (F-12)", func(t *testing.T) {
+	t.Run("creates of deleted Machines are removed when they are resolved (F-12)", func(t *testing.T) {
 		d := New()
 		for n := range 10_000 {
 			d.Add(owner.Tag{Kind: owner.PortKind, Machine: types.UID(fmt.Sprint(n))}, noon, 0)

@@ -60,11 +60,11 @@ func TestInheritedCreates(t *testing.T) {
 		rows    []servers.Row
 		want    bool
 	}{
-		"are added for a port without a server":            {0, owner.Machine{UID: "u1"}, nil, true},
-		"are added when the Machine is not registered yet": {0, owner.Machine{UID: "u2"}, nil, true},
-		"are not added when the server is listed":          {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
-		"are not added when the Machine names its server":  {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
-		"are not added when the list was late enough":      {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
+		"creates are added for a port without a server":            {0, owner.Machine{UID: "u1"}, nil, true},
+		"creates are added when the Machine is not registered yet": {0, owner.Machine{UID: "u2"}, nil, true},
+		"creates are not added when the server is listed":          {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
+		"creates are not added when the Machine names its server":  {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
+		"creates are not added when the list was late enough":      {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -75,7 +75,7 @@ func TestInheritedCreates(t *testing.T) {
 			}
 		})
 	}
-	t.Run("are resolved by a second look at their ports", func(t *testing.T) {
+	t.Run("creates are resolved by a second look at their ports", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.list(noon, l)
 		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.MayMake(serverTag, noon) == nil {
@@ -121,14 +121,14 @@ func TestListsThatFailForLong(t *testing.T) {
 	p.list(noon, addresses.Lists{})
 	refused := fault.New(fault.Transient, fault.CodeCloudUnavailable, "listing servers: connection refused")
 	outdated := func() string { return p.Facts(&owner.Machine{UID: "u1"}).Outdated }
-	t.Run("are not shown at first", func(t *testing.T) {
+	t.Run("failures are not shown at first", func(t *testing.T) {
 		for _, after := range []time.Duration{0, time.Minute} {
 			if p.Failed(refused, noon.Add(after)).Outdated || outdated() != "" {
 				t.Errorf("after %s: %q", after, outdated())
 			}
 		}
 	})
-	t.Run("are shown after two minutes, and Machines are reconciled once for that (F-28)", func(t *testing.T) {
+	t.Run("failures are shown after two minutes, and Machines are reconciled once for that (F-28)", func(t *testing.T) {
 		p := newProject()
 		p.list(noon, addresses.Lists{})
 		p.Failed(refused, noon)

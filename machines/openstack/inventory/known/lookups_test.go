@@ -24,10 +24,10 @@ func TestInDoubtReturnsTheServerToLookUp(t *testing.T) {
 		want     string
 		required bool
 	}{
-		"is empty for a server that works":                             {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
-		"is a server that the Machine names and no list shows":         {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
-		"is a server that a port is bound to and no list shows":        {m, nil, "s9", "s9", true},
-		"is a server in ERROR without a reason, which is not required": {m, []servers.Row{failed}, "s1", "s1", false},
+		"returns nothing for a server that works":                                {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
+		"returns a server that the Machine names and no list shows":              {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
+		"returns a server that a port is bound to and no list shows":             {m, nil, "s9", "s9", true},
+		"returns a server in ERROR without a reason, as one that may be skipped": {m, []servers.Row{failed}, "s1", "s1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -38,7 +38,7 @@ func TestInDoubtReturnsTheServerToLookUp(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is empty before the first look is complete (F-16)", func(t *testing.T) {
+	t.Run("returns nothing before the first look is complete (F-16)", func(t *testing.T) {
 		named := owner.Machine{UID: "u1", ServerID: "s9"}
 		p := newProject(named)
 		p.list(noon, addresses.Lists{})
@@ -61,9 +61,9 @@ func TestUnlistedReturnsMissingServers(t *testing.T) {
 		want  int
 		held  int
 	}{
-		"are none when all are listed":                                  {1, 0, 0},
-		"are those that the list lacks (F-16)":                          {4, 3, 0},
-		"are none when too many are missing, and these are held (F-16)": {5, 0, 4},
+		"returns no server when all are listed":                               {1, 0, 0},
+		"returns the servers that the list lacks (F-16)":                      {4, 3, 0},
+		"returns no server when too many are missing, and holds these (F-16)": {5, 0, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()

@@ -18,7 +18,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 		p.SetPort(portTag, addresses.Port{ID: "port-1"}, noon)
 		return p, Retained{portTag, "port-1"}
 	}
-	t.Run("waits while a server is being created on the port (F-18)", func(t *testing.T) {
+	t.Run("the release waits while a server is being created on the port (F-18)", func(t *testing.T) {
 		p, port := idle(t)
 		err := p.BeginMaking("u1")
 		if err != nil || p.BeginRelease(port) {
@@ -29,7 +29,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 			t.Fatal("the port of an idle Machine is not released")
 		}
 	})
-	t.Run("blocks creates of servers on the port meanwhile (F-18)", func(t *testing.T) {
+	t.Run("the release blocks creates of servers on the port (F-18)", func(t *testing.T) {
 		p, port := idle(t)
 		if !p.BeginRelease(port) {
 			t.Fatal("the port of an idle Machine is not released")
@@ -38,7 +38,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 			t.Errorf("a server is created on a port that is being released: %v", err)
 		}
 	})
-	t.Run("keeps the port after a failed release, and removes it after a successful one (F-18)", func(t *testing.T) {
+	t.Run("the port is kept after a failed release and removed after a successful one (F-18)", func(t *testing.T) {
 		p, port := idle(t)
 		for _, released := range []bool{false, true} {
 			if !p.BeginRelease(port) {
@@ -62,13 +62,13 @@ func TestRetainedPortsAndFloatingIPs(t *testing.T) {
 		after   time.Duration
 		want    []Retained
 	}{
-		"are released after two steps of the back-off, the floating IP first (CAPI-22)": {owner.Machine{UID: "u1"}, nil, quota.RetainedFor, []Retained{{ipTag, "ip"}, {portTag, "port-1"}}},
-		"stay before that":                        {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
-		"stay while the Machine has a server":     {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
-		"stay while the Machine names a server":   {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
-		"stay while a create is in doubt":         {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
-		"stay while a call creates a resource":    {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
-		"stay when the Machine is not registered": {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
+		"ports and floating IPs are released after two steps of the back-off, the floating IP first (CAPI-22)": {owner.Machine{UID: "u1"}, nil, quota.RetainedFor, []Retained{{ipTag, "ip"}, {portTag, "port-1"}}},
+		"ports and floating IPs stay before two steps of the back-off":                                         {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
+		"ports and floating IPs stay while the Machine has a server":                                           {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
+		"ports and floating IPs stay while the Machine names a server":                                         {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
+		"ports and floating IPs stay while a create is in doubt":                                               {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
+		"ports and floating IPs stay while a call creates a resource":                                          {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
+		"ports and floating IPs stay when the Machine is not registered":                                       {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

@@ -37,13 +37,13 @@ func TestTaggedResources(t *testing.T) {
 		t.Error("the error before the first list is missing")
 	}
 	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
-	t.Run("prove nothing before the holds of the previous leader are loaded (MCM-82)", func(t *testing.T) {
+	t.Run("resources prove nothing before the holds of the previous leader are loaded (MCM-82)", func(t *testing.T) {
 		if !strings.Contains(p.Doubt(), "mass-deletion guard") {
 			t.Errorf("in doubt: %q", p.Doubt())
 		}
 	})
 	p.Guard.MakeReady()
-	t.Run("are the servers, ports and floating IPs of this cluster, even several with one tag (MCM-84, MCM-85)", func(t *testing.T) {
+	t.Run("returns the servers, ports and floating IPs of this cluster, even several with one tag (MCM-84, MCM-85)", func(t *testing.T) {
 		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
 		if got := ids(p.Tagged()); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
@@ -52,13 +52,13 @@ func TestTaggedResources(t *testing.T) {
 			t.Errorf("in doubt: %s", p.Doubt())
 		}
 	})
-	t.Run("are in doubt after a failed list (MCM-80)", func(t *testing.T) {
+	t.Run("resources are in doubt after a failed list (MCM-80)", func(t *testing.T) {
 		p.Failed(errors.New("no route"), noon)
 		if p.Doubt() == "" {
 			t.Error("there is none")
 		}
 	})
-	t.Run("have the time when they were first seen (MCM-81)", func(t *testing.T) {
+	t.Run("resources have the time when drover first saw them (MCM-81)", func(t *testing.T) {
 		p.list(noon.Add(AddressPeriod), lists, active("s1", "u1"), foreign, unmarked)
 		for _, r := range p.Tagged() {
 			if r.ID == "late" && !r.Seen.Equal(noon) {
@@ -66,14 +66,14 @@ func TestTaggedResources(t *testing.T) {
 			}
 		}
 	})
-	t.Run("have the cloud's creation time (MCM-82)", func(t *testing.T) {
+	t.Run("resources have the cloud's creation time (MCM-82)", func(t *testing.T) {
 		for _, r := range p.Tagged() {
 			if r.Kind != cloud.ResourceServer && !r.Created.Equal(noon.Add(-time.Hour)) {
 				t.Errorf("%s was created at %s", r.ID, r.Created)
 			}
 		}
 	})
-	t.Run("have no server once it is gone, and are removed once deleted (CAPI-59)", func(t *testing.T) {
+	t.Run("resources have no server once it is gone, and are removed once they are deleted (CAPI-59)", func(t *testing.T) {
 		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
 		for _, r := range p.Tagged() {
 			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {

@@ -16,11 +16,11 @@ func TestUnjoinedReturnsServersWithoutANode(t *testing.T) {
 		after   time.Duration
 		due     bool
 	}{
-		"a server that has been ACTIVE for two minutes is due (F-21)": {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
-		"a server that has been ACTIVE for less is not due":           {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
-		"a server with a node is not due":                             {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
-		"a server whose Machine is being deleted is not due":          {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
-		"a server whose Machine is not registered is not due":         {owner.Machine{UID: "u2"}, time.Hour, false},
+		"a server that has been ACTIVE for two minutes is due (F-21)":        {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
+		"a server that has been ACTIVE for less than two minutes is not due": {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
+		"a server with a node is not due":                                    {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
+		"a server whose Machine is being deleted is not due":                 {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
+		"a server whose Machine is not registered is not due":                {owner.Machine{UID: "u2"}, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -38,9 +38,9 @@ func TestDetachFindsServersWithoutTheirPorts(t *testing.T) {
 		device   string
 		detached bool
 	}{
-		"a server with its port works (F-21)":                              {"s1", false},
-		"a server without its port is replaced, with the port (F-21)":      {"", true},
-		"a server whose port is on another one is replaced as well (F-21)": {"s2", true},
+		"a server with its port works (F-21)":                                       {"s1", false},
+		"a server without its port is replaced, with the port (F-21)":               {"", true},
+		"a server whose port is on another server is replaced with its port (F-21)": {"s2", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(owner.Machine{UID: "u1"})
@@ -73,7 +73,7 @@ func TestDuplicatesReturnsSecondServers(t *testing.T) {
 		want    []string
 	}{
 		"a second server of a Machine is deleted after two minutes":                     {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
-		"a second server of a Machine stays before that":                                {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
+		"a second server of a Machine stays in the first two minutes":                   {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
 		"a server of another Machine stays":                                             {m, active("s2", "u2"), time.Hour, nil},
 		"a second server stays when the Machine names no server":                        {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
 		"a second server stays when the Machine names a server owned by another (F-1)":  {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},

@@ -35,12 +35,12 @@ func TestLossesAreUnrequestedDeletions(t *testing.T) {
 		lost   int
 		known  int
 	}{
-		"a living server is known":                        {&servers.Known{}, 0, 1},
-		"a gone server is lost":                           {gone(time.Minute), 1, 1},
-		"a missing server is lost":                        {&servers.Known{Missing: true}, 1, 1},
-		"a server that has been gone for long is neither": {gone(time.Hour), 0, 0},
-		"a server that drover deleted is neither":         {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
-		"a server whose loss was accepted is neither":     {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
+		"a living server is known": {&servers.Known{}, 0, 1},
+		"a gone server is lost":    {gone(time.Minute), 1, 1},
+		"a missing server is lost": {&servers.Known{Missing: true}, 1, 1},
+		"a server that has been gone for long is neither known nor lost": {gone(time.Hour), 0, 0},
+		"a server that drover deleted is neither known nor lost":         {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
+		"a server whose loss was accepted is neither known nor lost":     {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := slices.Values([]*servers.Known{tc.server})

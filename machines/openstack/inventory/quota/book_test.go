@@ -49,7 +49,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 		}
 		refused(t, b.Reserve("c", one, noon))
 	})
-	t.Run("reserves for a smaller Machine what is too little for a larger one", func(t *testing.T) {
+	t.Run("keeps for a smaller Machine the quota that is too little for a larger one", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{9, 1, 1 << 20}, noon)
 		refused(t, b.Reserve("a", one, noon))
@@ -78,7 +78,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("ends the watch when no Machine was turned away for a period", func(t *testing.T) {
+	t.Run("ends the watch when the quota refused no Machine for a period", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -98,7 +98,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 		b.Refused("odd", refusal, one, noon)
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("lets one create per period try when the limits cannot be read", func(t *testing.T) {
+	t.Run("lets one create per period go ahead when the limits cannot be read", func(t *testing.T) {
 		b := hit()
 		if !b.Unreadable(client.Compute, noon) {
 			t.Fatal("Unreadable() = false, want true")
@@ -129,7 +129,7 @@ func TestOwnerOfAQuota(t *testing.T) {
 }
 
 func TestReservationsExpire(t *testing.T) {
-	t.Run("when no quota is watched any more (F-12)", func(t *testing.T) {
+	t.Run("reservations expire when no quota is being watched (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 		one := Amounts{Instances: 1}
 		b := New(2 * time.Second)

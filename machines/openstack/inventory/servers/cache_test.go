@@ -33,7 +33,7 @@ func TestApplyMergesAList(t *testing.T) {
 		missing []string
 	}{
 		"reports a new server as changed":                                          {nil, []List{full(at("a", StatusBuild, 0))}, []string{"a"}, nil, nil},
-		"does not report the same row again":                                       {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
+		"does not report an unchanged row":                                         {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
 		"reports another status":                                                   {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
 		"ignores an older row":                                                     {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
 		"marks a server as gone when its row is DELETED":                           {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
@@ -44,7 +44,7 @@ func TestApplyMergesAList(t *testing.T) {
 		"reports a missing server that appears again":                              {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
 		"does not mark a server as missing that was created after the list began": {[]Row{at("a", StatusActive, 0)},
 			[]List{{Full: true, Started: noon.Add(-time.Minute), Now: noon.Add(time.Minute)}}, nil, nil, nil},
-		"corrects addresses from a row with an old time (CAPI-34)": {[]Row{at("a", StatusActive, 0)},
+		"takes new addresses even from a row with an old time (CAPI-34)": {[]Row{at("a", StatusActive, 0)},
 			[]List{full(func() Row {
 				r := at("a", StatusActive, 0)
 				r.Addresses = map[string][]Address{"n": {{Address: "10.0.0.1"}}}
@@ -84,10 +84,10 @@ func TestTombstoneIsUndone(t *testing.T) {
 		list List
 		gone bool
 	}{
-		"by a full list that began after the 404 and shows the server (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
-		"not by a full list that began before it (F-19)":                      {began(-time.Second, true, at("a", StatusActive, 0)), true},
-		"not by a list of changes (F-19)":                                     {began(time.Second, false, at("a", StatusActive, 0)), true},
-		"not by a full list that shows it as DELETED (F-19)":                  {began(time.Second, true, at("a", statusDeleted, 1)), true},
+		"a full list that began after the 404 and shows the server removes the tombstone (F-19)": {began(time.Second, true, at("a", StatusActive, 0)), false},
+		"a full list that began before the 404 does not remove the tombstone (F-19)":             {began(-time.Second, true, at("a", StatusActive, 0)), true},
+		"a list of changes does not remove the tombstone (F-19)":                                 {began(time.Second, false, at("a", StatusActive, 0)), true},
+		"a full list that shows the server as DELETED does not remove the tombstone (F-19)":      {began(time.Second, true, at("a", statusDeleted, 1)), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()
@@ -100,7 +100,7 @@ func TestTombstoneIsUndone(t *testing.T) {
 			}
 		})
 	}
-	t.Run("never after a row with the status DELETED, even when a list lags (F-19)", func(t *testing.T) {
+	t.Run("nothing removes a tombstone after a row with the status DELETED, even when a list lags (F-19)", func(t *testing.T) {
 		cache := newCache()
 		cache.Merge(at("a", statusDeleted, 9), noon)
 		cache.Apply(began(time.Minute, true, at("a", StatusActive, 0)))
@@ -134,12 +134,12 @@ func TestServersOfAMachine(t *testing.T) {
 		uid          types.UID
 		living, gone int
 	}{
-		"include a server with the Machine's UID":                            {"uid-a", 1, 0},
-		"include a gone server with the Machine's UID":                       {"uid-z", 0, 1},
-		"do not include a server that the Machine only names (F-1)":          {"uid-l", 0, 0},
-		"do not include a server of another cluster with the same UID (F-1)": {"uid-b", 0, 0},
-		"do not include a named server that no list has shown (F-1)":         {"uid-u", 0, 0},
-		"include as gone a named server that never existed (MC-66)":          {"uid-n", 0, 1},
+		"includes a server with the Machine's UID":                             {"uid-a", 1, 0},
+		"includes a gone server with the Machine's UID":                        {"uid-z", 0, 1},
+		"does not include a server that the Machine only names (F-1)":          {"uid-l", 0, 0},
+		"does not include a server of another cluster with the same UID (F-1)": {"uid-b", 0, 0},
+		"does not include a named server that no list has shown (F-1)":         {"uid-u", 0, 0},
+		"includes a named server that never existed as gone (MC-66)":           {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			living, gone := cache.OfMachine(tc.uid)
@@ -193,12 +193,12 @@ func TestMissingServers(t *testing.T) {
 	}
 	list(0, all...)
 	list(time.Minute)
-	t.Run("stay in the cache for half an hour", func(t *testing.T) {
+	t.Run("missing servers stay in the cache for half an hour", func(t *testing.T) {
 		if list(missingAge); len(c.byID) != many {
 			t.Errorf("%d servers are known, want all", len(c.byID))
 		}
 	})
-	t.Run("are removed after that, unless their Machine exists (F-12)", func(t *testing.T) {
+	t.Run("missing servers are removed after half an hour when their Machine does not exist (F-12)", func(t *testing.T) {
 		list(missingAge + 2*time.Minute)
 		if len(c.byID) != 1 || len(c.byMachine) != 1 || c.ByID("0") == nil {
 			t.Errorf("%d servers of %d Machines are known, want that of the living Machine", len(c.byID), len(c.byMachine))

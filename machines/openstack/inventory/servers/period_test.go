@@ -23,16 +23,16 @@ func TestPeriodDependsOnTheServers(t *testing.T) {
 		mine      bool
 		want      time.Duration
 	}{
-		"RestPeriod when nothing changes (CAPI-32)":                         {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
-		"FastPeriod while a server changes":                                 {flux(time.Second), false, true, FastPeriod},
-		"BuildPeriod while a server is built (F-56)":                        {building(nil), false, true, BuildPeriod},
-		"FastPeriod while a server is built and its deletion was requested": {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
-		"FastPeriod while a server is built and Nova deletes it":            {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
-		"RestPeriod when a server has changed for so long that it is stuck": {flux(20 * time.Minute), false, true, RestPeriod},
-		"RestPeriod for another owner's server":                             {flux(time.Second), false, false, RestPeriod},
-		"FastPeriod when a deletion was requested":                          {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
-		"RestPeriod when the server is gone after that":                     {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
-		"FastPeriod while a create is in doubt":                             {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
+		"RestPeriod when nothing changes (CAPI-32)":                           {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
+		"FastPeriod while a server changes":                                   {flux(time.Second), false, true, FastPeriod},
+		"BuildPeriod while a server is built (F-56)":                          {building(nil), false, true, BuildPeriod},
+		"FastPeriod while a server is built and its deletion was requested":   {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
+		"FastPeriod while a server is built and Nova deletes it":              {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
+		"RestPeriod when a server has changed for so long that it is stuck":   {flux(20 * time.Minute), false, true, RestPeriod},
+		"RestPeriod for another owner's server":                               {flux(time.Second), false, false, RestPeriod},
+		"FastPeriod when a deletion was requested":                            {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
+		"RestPeriod when the server is gone after its deletion was requested": {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
+		"FastPeriod while a create is in doubt":                               {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()
@@ -50,10 +50,10 @@ func TestCompleteListsAreDueEveryTenMinutes(t *testing.T) {
 		unsettled bool
 		want      bool
 	}{
-		"for the first list":                {time.Time{}, false, true},
-		"not shortly after one":             {noon.Add(-time.Minute), false, false},
-		"every ten minutes (CAPI-34)":       {noon.Add(-FullPeriod), false, true},
-		"sooner while a create is in doubt": {noon.Add(-time.Minute), true, true},
+		"the first list is complete":                               {time.Time{}, false, true},
+		"no complete list is due shortly after one":                {noon.Add(-time.Minute), false, false},
+		"a complete list is due every ten minutes (CAPI-34)":       {noon.Add(-FullPeriod), false, true},
+		"a complete list is due sooner while a create is in doubt": {noon.Add(-time.Minute), true, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := IsFullDue(noon, tc.last, tc.unsettled); got != tc.want {
