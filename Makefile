@@ -84,8 +84,9 @@ bench-scale: ## Machines made, deleted and rolled at a cloud as slow as a real o
 bench-openstack: ## the same at a real cloud (OS_CLIENT_CONFIG_FILE, OS_CLOUD)
 	go test -run '^$$' -tags openstack -bench '^BenchmarkScaleOnOpenStack$$$(BENCH)' -v -timeout 4h ./test/bench
 
-lint: ## golangci-lint, buf lint, and how tightly the files of each package are tied
+lint: ## golangci-lint, buf lint, how tightly the files of each package are tied, and the words of comments, tests and pages
 	go run ./hack/rooms
+	go run ./hack/words
 	$(TOOLS) golangci-lint run ./...
 	$(TOOLS) buf lint
 	$(TOOLS) buf breaking --against proto/wire.binpb

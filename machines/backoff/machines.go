@@ -72,7 +72,7 @@ func (s *Machines) Until(m *v1alpha1.Machine, now time.Time) time.Time {
 	return e.until
 }
 
-// Unwritten returns the failure because of which the Machine waits, if the Machine's status does not show that failure;
+// Unwritten returns the failure that caused the wait of the Machine, if the Machine's status does not show that failure;
 // otherwise nil. The status lacks it when the write met a Conflict, because no attempt writes it again before the wait ends.
 func (s *Machines) Unwritten(m *v1alpha1.Machine) *fault.Error {
 	s.mu.Lock()

@@ -80,7 +80,7 @@ type Options struct {
 	CloudProviders []string
 	// Lease is checked before each request that changes a resource. nil means that the lease is always fresh.
 	Lease cloud.Lease
-	// ProviderIDRegion gives nodes the provider ID openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
+	// ProviderIDRegion makes the provider ID of nodes openstack://<region>/<id> instead of openstack:///<id>, as some releases of the
 	// cloud-controller-manager do.
 	ProviderIDRegion bool
 }

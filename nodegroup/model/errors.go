@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Kind tells the caller what the refusal of a call means.
+// Kind is the kind of the refusal of a call, for the caller.
 type Kind string
 
 // The kinds. Package autoscale turns each into the status code of the same name.

@@ -124,7 +124,7 @@ func plansAreServed(t *testing.T, s *sandbox.Sandbox) {
 	}
 }
 
-// load creates pods of which no two fit on one node, or changes their number.
+// load creates pods that each need a node of their own, or changes their number.
 func load(t *testing.T, s *sandbox.Sandbox, pods int32) {
 	t.Helper()
 	labels := map[string]string{"app": "load"}

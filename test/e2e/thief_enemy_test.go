@@ -48,11 +48,11 @@ type lie struct {
 // has allowed.
 type enemy struct {
 	t *testing.T
-	// cloud gives the answers that the attacker does not falsify. Only the attacker's own user may sign in.
+	// cloud makes the answers that the attacker does not falsify. Only the attacker's own user may sign in.
 	cloud *openstack.Cloud
 	// inside is a service of the operator, such as one inside the cluster. No request from drover may arrive there.
 	inside *recorder
-	// gate is a server of which the operator has allowed only the URLs below allowed/. No attempt names such a URL, so
+	// gate is a server; the operator has allowed only its URLs below allowed/. No attempt names such a URL, so
 	// no request may arrive.
 	gate  *recorder
 	ended chan struct{}

@@ -180,7 +180,7 @@ func (h herd) stays(was kept) {
 	}
 }
 
-// differs says which part of the herd was drained or deleted. It is empty when nothing was. When no Machines are to be
+// differs returns which part of the herd was drained or deleted. It is empty when nothing was. When no Machines are to be
 // kept, their CRD may be gone.
 func (h herd) differs(was kept) string {
 	all, err := h.machines(h.Context())

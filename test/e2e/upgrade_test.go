@@ -30,8 +30,8 @@ const (
 	droverAccount    = "system:serviceaccount:drover:drover"
 )
 
-// older replaces today's CRDs with those of an older version, and removes what guards the CRDs. There must be no
-// objects.
+// older replaces today's CRDs with those of an older version, and removes what guards the CRDs. No objects may
+// exist.
 func (h herd) older() {
 	h.Helper()
 	h.s.StopDrover(0)

@@ -67,8 +67,8 @@ func own(dir string) (release func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// sweep removes the folders of processes that were killed. It leaves a folder that it cannot remove, because that is no
-// reason to refuse a new one.
+// sweep removes the folders of processes that were killed. It leaves a folder that it cannot remove, because that is not
+// a reason to refuse a new one.
 func sweep(temp, prefix string) {
 	owners, err := filepath.Glob(filepath.Join(temp, prefix+"*", ownerFile))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// advice tells an operator how to replace a Machine in spite of a brake.
+// advice explains to an operator how to replace a Machine in spite of a brake.
 const advice = "To replace one nevertheless, set the annotation " + v1alpha1.AnnotationReplace + `: "true" on the Machine`
 
 // show computes condition Healthy of a Machine that is unhealthy or whose replacement is requested. The message contains no

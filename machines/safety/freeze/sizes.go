@@ -62,7 +62,7 @@ func (s *sizes) forget(k key) {
 	delete(s.former, k)
 }
 
-// unknown stands for the former bound of a group whose size was lowered by an unknown number before this process started.
+// unknown is the former bound of a group whose size was lowered by an unknown number before this process started.
 const unknown = math.MaxInt32
 
 // first returns the former bound of an object at the object's first watch event. It returns unknown if the object's

@@ -59,7 +59,7 @@ func (c *Collector) say(ctx context.Context, o *verdict.Orphan, kind, reason, me
 }
 
 // record records one Event and writes one log line about an orphan. For a Node, the Event is about that Node. Other orphans
-// are no Kubernetes objects, so their Events are about the ConfigMap with the cluster ID.
+// are not Kubernetes objects, so their Events are about the ConfigMap with the cluster ID.
 func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason, message string) {
 	ctrl.LoggerFrom(ctx).Info("Orphan", "reason", reason, "kind", o.Kind, "id", o.ID, "name", o.Name, "machineUID", o.Machine, "message", message)
 	if o.Kind == verdict.KindNode {

@@ -156,7 +156,7 @@ func (w *world) start() {
 	w.eventually("the project is listed", func() bool { return w.projects()[0].Unknown == "" })
 }
 
-// watch lets the collector see Machines without running it.
+// watch shows Machines to the collector without running it.
 func (w *world) watch() {
 	w.Helper()
 	informer, err := w.mgr.GetCache().GetInformer(w.Context(), &v1alpha1.Machine{})

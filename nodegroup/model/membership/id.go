@@ -8,7 +8,7 @@ import (
 const (
 	deploymentKind = "MachineDeployment"
 	setKind        = "MachineSet"
-	// machinePart stands before a Machine's name in a placeholder's name. The placeholder of a replica without a Machine has
+	// machinePart precedes a Machine's name in a placeholder's name. The placeholder of a replica without a Machine has
 	// numbers instead.
 	machinePart = "machine"
 	// templatePart is the last part of the provider ID of a template node.

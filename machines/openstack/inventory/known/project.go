@@ -111,7 +111,7 @@ func (p *Project) isOurs(k *servers.Known) bool {
 // CountLosses counts the losses. It reports whether the mass-deletion guard has a new state to store.
 func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
 
-// failedQuotas records the exhausted quotas because of which servers of this cluster, among ids, are in ERROR.
+// failedQuotas records the exhausted quotas that caused the ERROR of servers of this cluster, among ids.
 func (p *Project) failedQuotas(ids []string, now time.Time) {
 	for _, id := range ids {
 		k := p.Servers.ByID(id)

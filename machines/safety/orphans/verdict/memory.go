@@ -87,7 +87,7 @@ func (s Stored) WithUnled(span Span) Stored {
 	return s
 }
 
-// next returns a copy that the round may change. The fields that each round computes anew are empty.
+// next returns a copy that the round may change. The fields that each round computes again are empty.
 func (m Memory) next() Memory {
 	m.Lost, m.Tried, m.Asked, m.Servers = copyOf(m.Lost), copyOf(m.Tried), copyOf(m.Asked), copyOf(m.Servers)
 	m.Orphans, m.Drains = map[string]time.Time{}, map[string]time.Time{}

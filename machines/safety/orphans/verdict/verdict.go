@@ -76,7 +76,7 @@ type Orphan struct {
 	// deleted.
 	Delete bool
 	Why    string
-	// Stopped is the Reason of the [Stop] because of which the orphan is not deleted; empty when no Stop applies.
+	// Stopped is the Reason of the [Stop] that prevents the deletion of the orphan; empty when no Stop applies.
 	Stopped Reason
 	// Resource is the resource, unless the orphan is a Node. Node is the orphan if it is a Node, or the Node of a server,
 	// which is drained before the server is deleted. Node is nil when the orphan has none.

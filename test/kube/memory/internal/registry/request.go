@@ -118,7 +118,7 @@ func (q *Request) Selection() (func(*catalog.Object) bool, error) {
 	}, nil
 }
 
-// fieldsOf gives a selector access to an object's fields by dotted path.
+// fieldsOf provides a selector with an object's fields by dotted path.
 type fieldsOf struct{ o *catalog.Object }
 
 func (f fieldsOf) Has(name string) bool { return f.Get(name) != "" }
