@@ -17,8 +17,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// born returns a bench with a startup taint and with a Machine in the state in which a set creates it, plus its finalizers
-// and the record of its project.
+// born returns a bench with a startup taint. Its Machine is as a set creates it: it has its finalizers and the record of its
+// project.
 func born(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, func(m *v1alpha1.Machine) {
@@ -78,7 +78,7 @@ func (b *bench) reachesReady() {
 	b.hasStarted()
 }
 
-// took checks that there were at most most writes, and that none of them was refused or changed nothing.
+// took checks that there was at least one write and no more than most, and that no write was refused or changed nothing.
 func (b *bench) took(most int) {
 	b.t.Helper()
 	if n := b.written.all(); n == 0 || n > most || len(b.written.refused) > 0 || len(b.patches.idle) > 0 {
