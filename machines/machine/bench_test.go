@@ -19,10 +19,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// drains is how many nodes are drained at once.
+// drains is how many nodes are drained in parallel.
 const drains = 100
 
-// guarded creates a Machine with a Ready Node and one pod on it that a disruption budget keeps there.
+// guarded creates a Machine with a Ready Node. A disruption budget keeps one pod on the Node.
 func (w *world) guarded(name string) *v1alpha1.Machine {
 	w.t.Helper()
 	m := w.create(name, nil)
@@ -57,7 +57,7 @@ func processor(b *testing.B) time.Duration {
 }
 
 // BenchmarkBlockedDrains measures the CPU use of a hundred drains that a disruption budget blocks, in percent of a core, and
-// that of the same process without them. The target is below 5 %.
+// the CPU use of the same process without these drains. The target is below 5 %.
 func BenchmarkBlockedDrains(b *testing.B) {
 	w := newWorld(b)
 	w.must(w.client.Create(w.ctx, &policyv1.PodDisruptionBudget{

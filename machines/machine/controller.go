@@ -30,19 +30,19 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// name is the name of the controller, the reporter of its Events and its field manager.
+// name is the name of the controller, which is also its field manager and the reporter of its Events.
 const name = "drover-machine"
 
 const fieldOwner = client.FieldOwner(name)
 
-// A reconcile whose write conflicted with another client's is repeated after retryConflict, and after twice as long each time,
-// up to longestConflict: the watch event of the other write may be minutes late.
+// When a write conflicts with a write of another client, the reconcile is repeated after retryConflict. The wait doubles each
+// time, up to longestConflict, because the watch event of the other write may be minutes late.
 const (
 	retryConflict   = 200 * time.Millisecond
 	longestConflict = 10 * time.Second
 )
 
-// retryForced is how soon a forced deletion is reconciled again after an error.
+// retryForced is the interval after which a forced deletion is reconciled again after an error.
 const retryForced = 5 * time.Second
 
 // Options configure a [Reconciler].
@@ -52,47 +52,48 @@ type Options struct {
 	Cloud           cloud.Cloud
 	Bootstrap       *bootstrap.Source
 	Clock           clock.WithTicker
-	// Name is the value that the label machine.k8s.io/controller of a Machine must have. A Machine with another value is
-	// ignored until it is deleted.
+	// Name is the required value of the label machine.k8s.io/controller of a Machine. A Machine with another value is ignored
+	// until it is deleted.
 	Name string
-	// Lease is checked before each create call to the cloud. nil: the lease is always fresh.
+	// Lease is checked before each create call to the cloud. nil means that the lease is always fresh.
 	Lease cloud.Lease
-	// Reach reports whether the API servers answer. While they do not, the controller creates nothing in the cloud, and gives
-	// up no server because its Node has not registered. nil: they always answer.
+	// Reach reports whether the API servers answer. While they do not, the controller creates nothing in the cloud, and does
+	// not give up a server because its Node has not registered. nil means that they always answer.
 	Reach *reach.Watch
-	// Kinds is asked before a Machine that is being deleted is drained, and before each later step. nil: it always allows them.
+	// Kinds is asked before a Machine that is being deleted is drained, and before each later step. nil means that these
+	// steps are always allowed.
 	Kinds observe.Kinds
-	// StartupTaint is the key of the taint (NoSchedule) that a Node registers with, and that drover removes when the Node's
-	// first start is complete; empty: none. Until then the Machine is not Ready. The first start is complete when the Node is
-	// Ready, has no start-up taint of Kubernetes (uninitialized, not-ready, unreachable, network-unavailable), and meets the
-	// three conditions below.
+	// StartupTaint is the key of the taint (NoSchedule) with which a Node registers, and which drover removes when the Node's
+	// first start is complete. Empty means that there is no such taint. Until then the Machine is not Ready. The first start
+	// is complete when the Node is Ready, has no start-up taint of Kubernetes (uninitialized, not-ready, unreachable,
+	// network-unavailable), and meets the conditions of the three fields below.
 	StartupTaint string
-	// StartupConditions must be True on the Node.
+	// StartupConditions are the conditions that must be True on the Node.
 	StartupConditions []corev1.NodeConditionType
-	// StartupDaemonSets must have a Ready pod on the Node.
+	// StartupDaemonSets are the DaemonSets that must have a Ready pod on the Node.
 	StartupDaemonSets []types.NamespacedName
 	// OtherStartupTaints are keys of taints (NoSchedule or NoExecute) that other programs must have removed from the Node.
 	OtherStartupTaints []string
-	// DrainTimeout is how long after the Machine's deletion disruption budgets are respected. Default: 2 h. Negative: pods are
-	// not evicted at all.
+	// DrainTimeout is how long after the Machine's deletion disruption budgets are respected. Default: 2 h. A negative value
+	// means that pods are not evicted at all.
 	DrainTimeout time.Duration
-	// VolumeDetachTimeout is how long the controller waits until the volumes of evicted pods are detached. Default: 5 min.
-	// Negative: it does not wait.
+	// VolumeDetachTimeout is how long the controller waits until the volumes of evicted pods are detached. Default: 5 min. A
+	// negative value means that it does not wait.
 	VolumeDetachTimeout time.Duration
-	// JoinTimeout is how long a server may take, from its creation, to become a Node. 0: without limit.
+	// JoinTimeout is how long a server may take, from its creation, to become a Node. 0 means that there is no limit.
 	JoinTimeout time.Duration
-	// Workers is how many Machines are reconciled at a time. A worker is blocked during each call to the cloud, so there should
-	// be as many as the cloud accepts calls at a time. Default: 64.
+	// Workers is how many Machines are reconciled in parallel. A worker is blocked during each call to the cloud, so there
+	// should be as many workers as the cloud accepts parallel calls. Default: 64.
 	Workers int
-	// DrainWorkers is how many nodes are drained at a time. Default: 10.
+	// DrainWorkers is how many nodes are drained in parallel. Default: 10.
 	DrainWorkers int
 	// LeaveStopped keeps drover from starting servers that were shut down.
 	LeaveStopped bool
-	// Registry registers the controller's metrics. nil: they are not registered.
+	// Registry registers the controller's metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
 }
 
-// Reconciler reconciles Machines through their whole life.
+// Reconciler reconciles Machines from their creation to their deletion.
 type Reconciler struct {
 	control  cluster.Cluster
 	target   cluster.Cluster
@@ -107,7 +108,7 @@ type Reconciler struct {
 	actions  map[lifecycle.Step]action
 	drains   *drain.Pool
 	wake     waker
-	// conflicts holds the waits of Machines whose writes conflict.
+	// conflicts holds the waits of the Machines whose writes have conflicted.
 	conflicts workqueue.TypedRateLimiter[reconcile.Request]
 
 	powerDecisions *prometheus.CounterVec
@@ -143,7 +144,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// start returns the rules by which the first start of a Node is complete.
+// start returns the rules that decide when the first start of a Node is complete.
 func (o *Options) start() nodes.StartRules {
 	return nodes.StartRules{
 		Taint: o.StartupTaint, Conditions: o.StartupConditions, DaemonSets: o.StartupDaemonSets, OtherTaints: o.OtherStartupTaints,
@@ -169,9 +170,9 @@ func newObserving(o Options) *Reconciler {
 	return r
 }
 
-// Reconcile observes one Machine, takes the steps that can be taken at once, and writes the Machine when they changed it.
+// Reconcile observes one Machine, takes the steps that are possible now, and writes the Machine if the steps changed it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	// The object in the informer cache must not be changed: the scope works on a copy.
+	// The object in the informer cache must not be changed, so the scope works on a copy.
 	var cached v1alpha1.Machine
 	if err := r.control.GetClient().Get(ctx, req.NamespacedName, &cached, client.UnsafeDisableDeepCopy); err != nil {
 		if apierrors.IsNotFound(err) {
@@ -195,7 +196,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	case apierrors.IsConflict(err):
 		return ctrl.Result{RequeueAfter: r.conflicts.When(req)}, nil
 	case err != nil && s.Forced():
-		// The back-off of the work queue grows too long for the deadline of a forced deletion.
+		// The back-off of the work queue would become too long for the deadline of a forced deletion.
 		ctrl.LoggerFrom(ctx).Error(err, "A step of a forced deletion failed and is repeated")
 		return ctrl.Result{RequeueAfter: retryForced}, nil
 	case err != nil:
@@ -207,8 +208,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: s.RequeueAfter}, nil
 }
 
-// forget drops the state of a Machine whose deletion drover did not finish itself: its finalizers were removed by another
-// client.
+// forget drops the state of a Machine whose deletion drover did not finish itself, because another client removed the
+// Machine's finalizers.
 func (r *Reconciler) forget(machine types.UID) {
 	r.retries.Forget(machine)
 	if r.drains != nil {

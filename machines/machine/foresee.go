@@ -12,15 +12,16 @@ import (
 
 // Forecast is what the controller would do with a Machine.
 type Forecast struct {
-	// Step is the first step that changes a server or a Node, or that waits; Reason is its reason.
+	// Step is the first step that waits or that changes a server or a Node. Reason is the reason of that step.
 	Step   lifecycle.Step
 	Reason string
-	// Detail explains the step to people; may be empty.
+	// Detail explains the step to people; it may be empty.
 	Detail string
-	// Server is the Machine's server; nil when none is known. Node is the name of its Node; empty when it has none.
+	// Server is the Machine's server; nil when no server is known. Node is the name of the Machine's Node; empty when it has
+	// no Node.
 	Server *cloud.Server
 	Node   string
-	// Unsettled reports whether the lists of servers are not complete yet, so the forecast may change within seconds.
+	// Unsettled reports whether the lists of servers are still incomplete, so that the forecast may change within seconds.
 	Unsettled bool
 	// Warnings name the fields of the spec that have no effect.
 	Warnings []string
@@ -30,15 +31,16 @@ type Forecast struct {
 // does, takes no step and writes nothing.
 type Forecaster struct{ reconciler *Reconciler }
 
-// NewForecaster returns a Forecaster that reads the caches of the clusters in o, and adds the indexes that it needs. The caches
-// must not have been started. It ignores Bootstrap, Kinds, Lease, Reach and Registry of o. Errors: an index cannot be added.
+// NewForecaster returns a Forecaster that reads the caches of the clusters in o, and adds the indexes that the Forecaster
+// needs. The caches must not have been started yet. Bootstrap, Kinds, Lease, Reach and Registry of o are ignored.
+// NewForecaster returns an error if an index cannot be added.
 func NewForecaster(ctx context.Context, o Options) (*Forecaster, error) {
 	o.Kinds, o.Lease, o.Reach = nil, nil, nil
 	r := newObserving(o.withDefaults())
 	return &Forecaster{r}, r.index(ctx)
 }
 
-// Of returns what the controller would do with a Machine. Errors: the caches cannot be read.
+// Of returns what the controller would do with a Machine. It returns an error if the caches cannot be read.
 func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, error) {
 	s := f.reconciler.store.Open(m)
 	if err := f.reconciler.observer.Observe(ctx, s); err != nil {
@@ -57,7 +59,7 @@ func (f *Forecaster) Of(ctx context.Context, m *v1alpha1.Machine) (Forecast, err
 	return out, nil
 }
 
-// detailOf explains a decision by the observed facts.
+// detailOf explains a decision with the observed facts.
 func detailOf(d lifecycle.Decision, seen *lifecycle.Observed) string {
 	switch d.Reason {
 	case lifecycle.ReasonForeign:

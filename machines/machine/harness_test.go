@@ -58,7 +58,7 @@ type annotated struct{ *events.FakeRecorder }
 func (annotated) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {
 }
 
-// bench drives one Machine by hand, with a clock that only the test moves.
+// bench drives one Machine by hand. Only the test moves its clock.
 type bench struct {
 	t       *testing.T
 	memory  *memory
@@ -68,17 +68,19 @@ type bench struct {
 	machine *machine.Reconciler
 	key     client.ObjectKey
 	patches patches
-	// written counts the controller's writes; cached, unless nil, is the Machine as its cache shows it.
+	// written counts the controller's writes. cached is the Machine that the controller's cache shows; nil means the stored
+	// one.
 	written tally
 	cached  *v1alpha1.Machine
-	// kinds decides whether deletions are blocked; nil: they never are.
+	// kinds decides whether deletions are blocked. nil means that they never are.
 	kinds observe.Kinds
 	// undeletable is the API server's answer to every deletion.
 	undeletable error
-	// failing, unless nil, returns the error of a call of the controller. A call is LIST, PATCH or DELETE, a space and the Go
-	// type.
+	// failing returns the error of a call of the controller; a nil failing means that no call fails. A call is LIST, PATCH or
+	// DELETE, a space and the Go type.
 	failing func(call string) error
-	// evicting, unless nil, returns the API server's refusal of an eviction; an eviction without a refusal is stored.
+	// evicting returns the API server's refusal of an eviction; a nil evicting means that none is refused. An eviction that
+	// is not refused is stored.
 	evicting func(pod string) error
 }
 
@@ -123,11 +125,11 @@ func (b *bench) delete(ctx context.Context, c client.WithWatch, o client.Object,
 	return c.Delete(ctx, o, opts...)
 }
 
-// patches counts the patches of each kind, and those that changed nothing.
+// patches counts the patches of each kind, and the patches that changed nothing.
 type patches struct {
 	count map[string]int
 	idle  []string
-	// before, unless nil, is called before each patch and may refuse it.
+	// before is called before each patch and may refuse it, unless before is nil.
 	before func(o client.Object) error
 }
 
@@ -199,13 +201,13 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	return b
 }
 
-// restart replaces the process by a new one.
+// restart replaces the process by a new process.
 func (b *bench) restart() {
 	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
 	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
 }
 
-// start replaces the process by one with these options.
+// start replaces the process by a process with the given options.
 func (b *bench) start(o machine.Options) { b.options, b.machine = o, machine.New(o) }
 
 func (b *bench) pass() ctrl.Result {
@@ -219,7 +221,7 @@ func (b *bench) pass() ctrl.Result {
 	return result
 }
 
-// shown reconciles the Machine, and again when all changes of the first reconcile must have been written.
+// shown reconciles the Machine, and reconciles it again when all changes of the first reconcile must have been written.
 func (b *bench) shown() ctrl.Result {
 	b.t.Helper()
 	b.pass()
@@ -240,7 +242,7 @@ func ownedBy(kind string, o metav1.Object) metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "cluster.k8s.io/v1alpha1", Kind: kind, Name: o.GetName(), UID: o.GetUID(), Controller: ptr.To(true)}
 }
 
-// owned makes a bare set the owner of a Machine.
+// owned makes a set without a deployment the owner of a Machine.
 func owned(m *v1alpha1.Machine) {
 	m.OwnerReferences = []metav1.OwnerReference{ownedBy("MachineSet", &metav1.ObjectMeta{Name: "set", UID: "s"})}
 }

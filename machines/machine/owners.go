@@ -17,11 +17,11 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// inherited are the annotations of a deployment or set that apply to its Machines while these wait for something.
+// inherited are the annotations of a deployment or set that also apply to its Machines while the Machines wait for something.
 var inherited = []string{v1alpha1.AnnotationDrainTimeout, v1alpha1.AnnotationVolumeDetachTimeout, v1alpha1.AnnotationJoinTimeout, v1alpha1.AnnotationSkipHealth}
 
-// inheritedPredicate passes updates that change such an annotation, so that a Machine that waits for the old deadline follows
-// the new one at once.
+// inheritedPredicate passes updates that change an inherited annotation, so that a Machine that waits for the old deadline
+// follows the new deadline immediately.
 func inheritedPredicate[O client.Object]() predicate.TypedPredicate[O] {
 	return predicate.TypedFuncs[O]{
 		CreateFunc: func(event.TypedCreateEvent[O]) bool { return false },

@@ -14,19 +14,19 @@ import (
 	"github.com/drover-project/drover/machines/machine/steps"
 )
 
-// retryLease is how soon to check the lease again: it is renewed every few seconds.
+// retryLease is the interval at which the lease is checked again. The lease is renewed every few seconds.
 const retryLease = time.Second
 
-// retryReach is how soon a Machine is reconciled again that waits until an API server can be reached.
+// retryReach is the interval at which a Machine is reconciled while it waits for an unreachable API server.
 const retryReach = 5 * time.Second
 
-// maxSteps bounds the steps of a reconcile: no Machine takes more steps between two waits.
+// maxSteps bounds the steps of a reconcile. No Machine takes more steps than this between two waits.
 const maxSteps = 16
 
 // action takes a step. It returns true when the lifecycle table is to be consulted again.
 type action func(ctx context.Context, s *scope.Scope) (bool, error)
 
-// newActions returns the action of each step except Rest and Wait, which only end a reconcile.
+// newActions returns the action of each step except Rest and Wait, because these two only end a reconcile.
 func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
 	template := &steps.NodeTemplate{Provider: o.Cloud, Bootstrap: o.Bootstrap, OtherStartupTaints: o.OtherStartupTaints}
 	creation := &steps.Creation{Bootstrap: o.Bootstrap, Retries: r.retries, Template: template}
@@ -70,7 +70,8 @@ func (r *Reconciler) newActions(o *Options) map[lifecycle.Step]action {
 	}
 }
 
-// reconcile observes, takes steps, and writes the Machine once at the end. [scope.Ahead] lists the writes that come earlier.
+// reconcile observes the Machine, takes steps, and writes the Machine once at the end. [scope.Ahead] lists the writes that
+// must come earlier.
 func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 	if r.leaseOld() {
 		standBack(ctx, s)
@@ -101,11 +102,11 @@ func (r *Reconciler) reconcile(ctx context.Context, s *scope.Scope) error {
 		// Without facts from the cloud there is nothing new to write.
 		return err
 	}
-	// The results of the steps before the error are written nevertheless; the failed step is repeated.
+	// The results of the steps before the error are written nevertheless, and the failed step is repeated.
 	return errors.Join(err, s.Finish(ctx))
 }
 
-// takeSteps takes steps until one must wait.
+// takeSteps takes steps until a step must wait.
 func (r *Reconciler) takeSteps(ctx context.Context, s *scope.Scope) error {
 	for range maxSteps {
 		s.Policy.LeaseOld = r.leaseOld()
@@ -129,7 +130,7 @@ func (r *Reconciler) fail(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, nil
 }
 
-// requeue sets when to reconcile again after a wait that is not a back-off. Most waits end with an event that is watched.
+// requeue sets when to reconcile again after a wait that is not a back-off. Most waits end when a watched event arrives.
 func (r *Reconciler) requeue(s *scope.Scope) {
 	seen := &s.Observed.Cloud
 	switch s.Last.Reason {
@@ -146,17 +147,17 @@ func (r *Reconciler) requeue(s *scope.Scope) {
 		s.RequeueWithin(retryReach)
 	case lifecycle.ReasonForeign:
 		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; remove this Machine, and that server is left alone", seen.Foreign)
-		// Meanwhile an operator may allow the adoption, or the policies that protect it may come into force.
+		// An operator may allow the adoption meanwhile, or the policies that protect the adoption may come into force.
 		s.RequeueWithin(scope.PollCloud)
 	}
 }
 
 func (r *Reconciler) leaseOld() bool { return r.lease != nil && !r.lease.Fresh(r.clock.Now()) }
 
-// standBack ends a reconcile under a lease that another process may have by now. It does not write the Machine: the new leader
-// writes the status, and the two would overwrite each other.
+// standBack ends a reconcile when another process may hold the lease by now. It does not write the Machine: the new leader
+// writes the status, and the two processes would overwrite each other's writes.
 func standBack(ctx context.Context, s *scope.Scope) {
 	s.RequeueWithin(retryLease)
-	// Leader election logs it once; here it would be logged for each Machine once a second.
+	// Leader election logs the lost lease once; here it would be logged for each Machine once a second.
 	ctrl.LoggerFrom(ctx).V(1).Info("The Machine is not reconciled: the lease was not renewed in time")
 }

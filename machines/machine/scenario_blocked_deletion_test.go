@@ -23,7 +23,7 @@ func (g *kindsStub) Withheld(_ context.Context, _ *v1alpha1.Machine, begun bool)
 	return g.reason, g.message
 }
 
-// withheld returns a bench whose joined Machine is deleted while deletions are blocked, with a pod on its Node.
+// withheld returns a bench whose joined Machine, with a pod on its Node, is deleted while deletions are blocked.
 func withheld(t *testing.T) (*bench, *kindsStub) {
 	t.Helper()
 	b := joined(t, nil)
@@ -34,7 +34,7 @@ func withheld(t *testing.T) (*bench, *kindsStub) {
 	return b, g
 }
 
-// untouched fails the test when any step of the deletion was taken.
+// untouched fails the test if any step of the deletion was taken.
 func (b *bench) untouched(was *v1alpha1.Machine) {
 	b.t.Helper()
 	m, node := b.read(), b.node()

@@ -19,13 +19,13 @@ import (
 
 const (
 	volumeDriver = "volumes.drover.example"
-	// driverFinalizer is the finalizer by which a CSI driver's attacher keeps an attachment until its cloud has detached the
-	// volume.
+	// driverFinalizer is the finalizer with which a CSI driver's attacher keeps an attachment until the driver's cloud has
+	// detached the volume.
 	driverFinalizer = "external-attacher/volumes-drover-example"
 )
 
-// testAttachController makes the control plane's own attach-detach controller attach a pod's volume, and detach it once drover
-// has evicted the pod; the test acts as the CSI driver.
+// testAttachController lets the control plane's own attach-detach controller attach a pod's volume, and detach it once drover
+// has evicted the pod. The test acts as the CSI driver.
 func (w *world) testAttachController(t *testing.T) {
 	m := w.ready("attached")
 	w.useVolume("attached")
@@ -88,7 +88,7 @@ func (w *world) useVolume(node string) {
 	}
 }
 
-// eventually waits until the control plane has reached a state.
+// eventually waits until the control plane has reached a state, for which reached returns true.
 func (w *world) eventually(what string, reached func() bool) {
 	w.t.Helper()
 	if err := wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) { return reached(), nil }); err != nil {

@@ -70,7 +70,7 @@ func (w *world) testVolumes(t *testing.T) {
 		t.Errorf("%d deletions of its server", n)
 	}
 	w.must(w.client.Delete(w.ctx, a))
-	w.annotated(m, v1alpha1.AnnotationVolumeDetachTimeout, "1m") // any change requeues the Machine at once
+	w.annotated(m, v1alpha1.AnnotationVolumeDetachTimeout, "1m") // any change requeues the Machine immediately
 	w.until(m, "it is gone", gone)
 	if err := w.client.Get(w.ctx, types.NamespacedName{Name: "volumes"}, &corev1.Node{}); !apierrors.IsNotFound(err) {
 		t.Errorf("its node: %v", err)

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// replaces writes the whole Machine without its status, as kubectl replace does with a manifest. While the Machine has no Node
-// it also drops the provider ID; later the policy drover-machine-spec forbids that.
+// replaces writes the whole Machine without its status, as kubectl replace does with a manifest. While the Machine has no
+// Node, the write also drops the provider ID; later the policy drover-machine-spec forbids that.
 func (w *world) replaces(m *v1alpha1.Machine) {
 	w.t.Helper()
 	w.must(retry.RetryOnConflict(retry.DefaultBackoff, func() error {

@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// testShutDown makes the control plane's pod garbage collector delete the pod of a server that does not start: its kubelet is
-// off and would never confirm the pod's end.
+// testShutDown checks that the control plane's pod garbage collector deletes the pod of a server that does not start. The
+// server's kubelet is off and would never confirm the end of the pod.
 func (w *world) testShutDown(t *testing.T) {
 	m := w.ready("off")
 	pod := &corev1.Pod{
@@ -50,7 +50,7 @@ func (w *world) testShutDown(t *testing.T) {
 	w.until(m, "it is gone", gone)
 }
 
-// notReady sets a Node NotReady at once, without waiting for its lease to expire.
+// notReady sets a Node NotReady immediately, without waiting until the Node's lease expires.
 func (w *world) notReady(name string) {
 	w.t.Helper()
 	n := w.node(name)

@@ -200,7 +200,7 @@ func (w *world) testDrain(t *testing.T, m *v1alpha1.Machine) {
 		t.Errorf("unschedulable %v, %d calls of DeleteServer", n.Spec.Unschedulable, w.cloud.count("DeleteServer"))
 	}
 	w.must(w.client.Delete(w.ctx, budget))
-	// Any change of the Machine requeues it, so that the test need not wait for the next retry.
+	// Any change of the Machine requeues it, so the test need not wait for the next retry.
 	loosened := m.DeepCopy()
 	loosened.Annotations = map[string]string{v1alpha1.AnnotationVolumeDetachTimeout: "1m"}
 	w.must(w.client.Patch(w.ctx, loosened, client.MergeFrom(m)))

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// joined returns a bench whose Machine has a Ready Node, with another Node beside it.
+// joined returns a bench whose Machine has a Ready Node. The cluster also has another Node.
 func joined(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	t.Helper()
 	b := newBench(t, change)
@@ -61,7 +61,8 @@ func (b *bench) remove(o client.Object) {
 	}
 }
 
-// end deletes the Machine. It also sets the test's clock, because the API server sets the deletion timestamp by its own.
+// end deletes the Machine. It also sets the test's clock, because the API server takes the deletion timestamp from its own
+// clock.
 func (b *bench) end() {
 	b.t.Helper()
 	b.remove(b.read())
@@ -86,7 +87,7 @@ func (b *bench) annotate(key, value string) {
 	b.update(m)
 }
 
-// stubborn returns a pod that never terminates: its evictions are granted, and it stays.
+// stubborn returns a pod that never terminates: its evictions are granted, but the pod stays.
 func stubborn(name string) *corev1.Pod {
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Finalizers: []string{"example.com/stays"}}, Spec: corev1.PodSpec{NodeName: "m"}}
 }
@@ -110,7 +111,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 		b.end()
 		b.shown()
 		b.wait(2*time.Hour - longestUnwritten - time.Second)
-		b.restart() // a new process counts from the same time
+		b.restart() // a new process measures from the same start
 		b.pass()
 		if b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "DrainingNode" {
 			t.Fatalf("before: %+v", b.deleting())
@@ -394,8 +395,8 @@ func TestWritesOfAMachineStayFew(t *testing.T) {
 	})
 }
 
-// refusedByBudget returns the API server's answer to an eviction that a disruption budget forbids, with the given cause; nil
-// when the cause is empty.
+// refusedByBudget returns the API server's answer to an eviction that a disruption budget forbids, with words as the cause;
+// nil when words is empty.
 func refusedByBudget(words string) error {
 	if words == "" {
 		return nil

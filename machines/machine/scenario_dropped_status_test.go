@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// replaced writes the whole Machine without its status and its provider ID, as a client does that does not know them. It
-// returns the Machine as it was before.
+// replaced writes the whole Machine without its status and its provider ID, as a client does that does not know these fields.
+// It returns the Machine as it was before the write.
 func (b *bench) replaced() *v1alpha1.Machine {
 	b.t.Helper()
 	before := b.read()
@@ -25,7 +25,7 @@ func (b *bench) replaced() *v1alpha1.Machine {
 	return before
 }
 
-// phases bring a Machine of a set to a point of its life.
+// phases are the points in the life of a Machine of a set to which a test can bring the Machine.
 var phases = []struct {
 	name    string
 	reached func(t *testing.T) *bench

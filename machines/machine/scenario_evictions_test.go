@@ -19,7 +19,7 @@ import (
 
 const twoBudgets = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
-// failedEvictions are answers to an eviction, each with the text of condition Deleting.
+// failedEvictions are answers to an eviction, each with the resulting text of condition Deleting.
 var failedEvictions = []struct {
 	name   string
 	answer error
@@ -66,7 +66,7 @@ func TestFailedEvictionsAreShownAndRepeated(t *testing.T) {
 	}
 }
 
-// testTwoBudgets drains a Node with a pod that two budgets select, and then forces the deletion.
+// testTwoBudgets drains a Node with a pod that two disruption budgets select, and then forces the deletion.
 func (w *world) testTwoBudgets(t *testing.T) {
 	m := w.ready("twice")
 	labels := map[string]string{"app": "twice"}

@@ -36,7 +36,7 @@ func taint(key string, effect corev1.TaintEffect) corev1.Taint {
 	return corev1.Taint{Key: key, Effect: effect}
 }
 
-// registers creates the Machine's Node with the startup taint, if there is one, and the given taints.
+// registers creates the Machine's Node with the given taints, and with the startup taint if the bench has one.
 func (b *bench) registers(ready corev1.ConditionStatus, taints ...corev1.Taint) {
 	b.t.Helper()
 	n := b.nodeOf()
@@ -66,7 +66,7 @@ func hasTaint(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// isStarting checks the phase, condition and taint of a Machine whose Node is starting.
+// isStarting checks the phase, the condition and the taint of a Machine whose Node is starting.
 func (b *bench) isStarting(why ...string) {
 	b.t.Helper()
 	m := b.read()
@@ -84,7 +84,7 @@ func (b *bench) isStarting(why ...string) {
 	}
 }
 
-// hasStarted checks that the first start is complete and the startup taint gone.
+// hasStarted checks that the first start is complete and that the startup taint is removed.
 func (b *bench) hasStarted() {
 	b.t.Helper()
 	m := b.read()
@@ -98,7 +98,7 @@ func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
 		name  string
 		ready corev1.ConditionStatus
 		taint corev1.Taint
-		// awaits is a part of the condition's message; empty: the Node has started.
+		// awaits is a part of the condition's message; empty means that the Node has started.
 		awaits string
 	}{
 		{"waits while the Node is uninitialized", corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule), "the cloud-controller-manager has not initialized the Node"},
@@ -231,7 +231,7 @@ func TestANodeStartedByAnotherVersionIsNotStarting(t *testing.T) {
 		name   string
 		status func(*v1alpha1.MachineStatus)
 	}{
-		// machine-controller writes one condition without times, never changes it, and writes no phase.
+		// machine-controller writes one condition without times and never changes it, and it writes no phase.
 		{"machine-controller", func(s *v1alpha1.MachineStatus) {
 			s.Phase, s.Conditions = nil, []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionTrue}}
 		}},

@@ -21,7 +21,7 @@ import (
 // fakeCloud is a cloud in memory. A server is Building until the test changes its state.
 type fakeCloud struct {
 	provider.Provider
-	// Inventory is nil: no test of this package asks for it.
+	// Inventory is nil, because no test of this package uses it.
 	cloud.Inventory
 	mu      sync.Mutex
 	changes chan types.NamespacedName
@@ -29,34 +29,35 @@ type fakeCloud struct {
 	made    int
 	calls   map[string]int
 
-	// duplicates are other servers of a Machine.
+	// duplicates are further servers of a Machine.
 	duplicates map[types.UID][]*cloud.Server
 	// unsynced reports whether the inventory has not seen a list yet.
 	unsynced bool
-	// failing, unless nil, returns the error of a call: Instance, Observe, ObserveNow, DeleteServer or Release.
+	// failing returns the error of a call; a nil failing means that no call fails. A call is Instance, Observe, ObserveNow,
+	// DeleteServer or Release.
 	failing func(call string) error
-	// starting, unless nil, returns the error of StartServer and may change the server. By default a server that is shut down
-	// becomes ACTIVE.
+	// starting returns the error of StartServer and may change the server. If it is nil, a server that is shut down becomes
+	// ACTIVE.
 	starting func(*fakeServer) error
 	// refuse holds the errors of Instance, by the Machine's name.
 	refuse map[string]*fault.Error
-	// full is the error of EnsureServer, queued the error of Prepare.
+	// full is the error of EnsureServer; queued is the error of Prepare.
 	full, queued *fault.Error
-	// refusal is the error of DeleteServer; held is returned by Observe while servers are gone.
+	// refusal is the error of DeleteServer. held is the text that Observe returns while servers are gone.
 	refusal *fault.Error
 	held    string
 	// slow reports whether deletions of servers do not finish.
 	slow bool
 	// unreleased reports whether ports are still being deleted.
 	unreleased bool
-	// left is what Release leaves alone. unknown is why the cloud does not know the servers.
+	// left is what Release leaves behind. unknown is why the cloud does not know the servers.
 	left    []string
 	unknown string
-	// project is the project of the servers; empty: the cloud has no projects.
+	// project is the project of the servers; empty means that the cloud has no projects.
 	project string
 	// console is the output of the servers' consoles.
 	console string
-	// system is the servers' operating system.
+	// system is the operating system of the servers.
 	system string
 	// created is the creation time of new servers.
 	created func() time.Time
@@ -142,7 +143,7 @@ func (c *fakeCloud) existing() []kubelet.Server {
 	return out
 }
 
-// share makes the server of one Machine the server of another as well.
+// share makes the server of one Machine also the server of another Machine.
 func (c *fakeCloud) share(with, of types.UID) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -165,7 +166,7 @@ type fakeInstance struct {
 	machine *v1alpha1.Machine
 }
 
-// fails returns the error of a call that fails; mu must be held.
+// fails returns the error of a call; nil when the call succeeds. The caller must hold mu.
 func (i *fakeInstance) fails(call string) error {
 	if i.cloud.failing == nil {
 		return nil
@@ -175,7 +176,7 @@ func (i *fakeInstance) fails(call string) error {
 
 func (i *fakeInstance) called(name string) { i.cloud.calls[name]++ }
 
-// makes calls the hook for a call that creates something.
+// makes calls the hook during for a call that creates something.
 func (i *fakeInstance) makes(name string) {
 	if during := i.cloud.during; during != nil {
 		during(name)
@@ -282,7 +283,7 @@ func (i *fakeInstance) EnsureServer(_ context.Context, userData []byte) (*cloud.
 	return i.cloud.seen(s), nil
 }
 
-// seen returns a server as the cloud shows it; mu must be held.
+// seen returns a server as the cloud shows it. The caller must hold mu.
 func (c *fakeCloud) seen(s *fakeServer) *cloud.Server {
 	server, record := s.Server, s.record
 	server.Key = c.ServerID(s.ID)

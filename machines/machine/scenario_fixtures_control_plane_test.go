@@ -36,8 +36,8 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// world is a real control plane with the Machine controller, the certificate approver, a cloud in memory with a stand-in for
-// its cloud-controller-manager, and a simulated kubelet in each of its servers.
+// world is a real control plane with the Machine controller, the certificate approver, and a cloud in memory. The cloud has a
+// stand-in for its cloud-controller-manager, and a simulated kubelet in each of its servers.
 type world struct {
 	t        testing.TB
 	ctx      context.Context
@@ -69,7 +69,7 @@ func newWorld(t testing.TB) *world {
 	w.client, err = client.New(&config, client.Options{Scheme: scheme})
 	w.must(err)
 	w.must(deploy.Apply(ctx, w.client, "crds", "policies"))
-	// Evicted pods need another Node: without one, drover evicts nothing.
+	// Evicted pods need another Node; without one, drover does not evict pods.
 	w.must(w.client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}}))
 	mgr, err := ctrl.NewManager(&config, ctrl.Options{Scheme: scheme, Controller: ctrlconfig.Controller{SkipNameValidation: ptr.To(true)}, Metrics: server.Options{BindAddress: "0"}, Logger: zap.New(zap.UseDevMode(true), zap.WriteTo(t.Output()))})
 	w.must(err)
@@ -160,7 +160,7 @@ func (w *world) create(name string, change func(*v1alpha1.Machine)) *v1alpha1.Ma
 	return m
 }
 
-// until polls a Machine until ok returns true; a failure shows its last status.
+// until polls a Machine until ok returns true. If that does not happen, the failure shows the Machine's last status.
 func (w *world) until(m *v1alpha1.Machine, what string, ok func(*v1alpha1.Machine) bool) {
 	w.t.Helper()
 	err := wait.PollUntilContextTimeout(w.ctx, 50*time.Millisecond, 60*time.Second, true, func(ctx context.Context) (bool, error) {

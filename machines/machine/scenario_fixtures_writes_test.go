@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// tally counts the writes of the controller, without Events and evictions.
+// tally counts the writes of the controller, except Events and evictions.
 type tally struct {
 	counting bool
 	made     map[string]int
@@ -41,7 +41,7 @@ func (c *tally) all() (n int) {
 	return n
 }
 
-// count returns f with counting of its writes.
+// count returns the functions in f, extended so that they count their writes.
 func (c *tally) count(f interceptor.Funcs) interceptor.Funcs {
 	create, patch, remove := f.Create, f.Patch, f.Delete
 	f.Create = func(ctx context.Context, store client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -69,8 +69,8 @@ func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKe
 	return c.Get(ctx, key, o, opts...)
 }
 
-// registersNow creates the Machine's Node as a kubelet registers it: not Ready, with the startup taint and the taint that the
-// cloud-controller-manager removes.
+// registersNow creates the Machine's Node in the state in which a kubelet registers it: not Ready, with the startup taint and
+// with the taint that the cloud-controller-manager removes.
 func (b *bench) registersNow() {
 	b.t.Helper()
 	n := b.nodeOf()

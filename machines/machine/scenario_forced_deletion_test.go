@@ -23,9 +23,9 @@ const forcedWithin = 5 * time.Minute
 // bootVolume is a volume of the Machine's server.
 const bootVolume = "22222222-2222-4222-8222-222222222222"
 
-// toForce returns a bench with a Machine that has everything that can be left behind: a server with a port, a floating IP and a
-// volume, and a Node with a pod that never terminates and a volume that is never detached. With dead, the kubelet does not
-// answer.
+// toForce returns a bench with a Machine that has everything that can be left behind: a server with a port, a floating IP and
+// a volume, and a Node with a pod that never terminates and a volume that is never detached. dead means that the kubelet does
+// not answer.
 func toForce(t *testing.T, dead bool) *bench {
 	t.Helper()
 	b := joined(t, nil)
@@ -43,7 +43,7 @@ func toForce(t *testing.T, dead bool) *bench {
 	return b
 }
 
-// force deletes the Machine by force.
+// force requests the forced deletion of the Machine.
 func (b *bench) force() {
 	b.t.Helper()
 	b.annotate(v1alpha1.AnnotationForceDelete, "true")
@@ -51,8 +51,8 @@ func (b *bench) force() {
 	b.events()
 }
 
-// forcedEvents reconciles the Machine whenever it is due, until it is gone. It returns the Events, and fails the test when that
-// takes too long or nothing requeues the Machine.
+// forcedEvents reconciles the Machine whenever it is due, until the Machine is gone. It returns the Events. It fails the test
+// when the deletion takes too long or nothing requeues the Machine.
 func (b *bench) forcedEvents() string {
 	b.t.Helper()
 	begin := b.clock.Now()
@@ -71,7 +71,8 @@ func (b *bench) forcedEvents() string {
 	}
 }
 
-// listsWhatIsLeft fails the test unless one Event names the server, its port, its floating IP, its volume and the other texts.
+// listsWhatIsLeft fails the test unless one Event names the server, its port, its floating IP and its volume, and contains
+// the texts in more.
 func (b *bench) listsWhatIsLeft(events string, more ...string) {
 	b.t.Helper()
 	if n := strings.Count(events, "ForceDelete"); n != 1 {
@@ -84,7 +85,7 @@ func (b *bench) listsWhatIsLeft(events string, more ...string) {
 	}
 }
 
-// cloudFailures are failures of a call to the cloud, as the driver reports them.
+// cloudFailures are failures of a call to the cloud, in the form in which the driver reports them.
 var cloudFailures = map[string]func(b *bench) error{
 	"no connection": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "the call failed: no connection")
@@ -114,7 +115,8 @@ var cloudFailures = map[string]func(b *bench) error{
 	},
 }
 
-// both has the suffix of the test name for a Machine whose Node works and for one whose kubelet does not answer.
+// both holds the suffixes of the test names for the two kinds of Machine: a Node that works, and a Node whose kubelet does
+// not answer.
 var both = map[string]bool{"": false, " of a dead node": true}
 
 func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
@@ -141,7 +143,7 @@ func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 	}
 }
 
-// neverDone are requests that the cloud accepts and never carries out, each with the text of the Event.
+// neverDone are requests that the cloud accepts but never carries out, each with the resulting text of the Event.
 var neverDone = map[string]struct {
 	begin func(c *fakeCloud)
 	says  string

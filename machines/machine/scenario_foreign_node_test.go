@@ -16,8 +16,8 @@ import (
 // made is the creation time of the Machine of these tests.
 var made = metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
 
-// aiming returns a bench with a Machine that has an ACTIVE server. Its author chose its name and its cloud, and sets a taint
-// for every Node.
+// aiming returns a bench with a Machine that has an ACTIVE server. The Machine's author has chosen its name and its cloud,
+// and sets a taint for every Node.
 func aiming(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, func(m *v1alpha1.Machine) {
@@ -32,7 +32,7 @@ func aiming(t *testing.T) *bench {
 	return b
 }
 
-// neverTouches checks that the Node m is as it was created, while the Machine exists and after its deletion.
+// neverTouches checks that the Node m does not change, neither while the Machine exists nor after the Machine is deleted.
 func (b *bench) neverTouches(was *corev1.Node) {
 	b.t.Helper()
 	check := func(when string) {
@@ -108,7 +108,7 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 	})
 }
 
-// victim creates an older Machine with the same Node name and server ID as Machine m.
+// victim creates a Machine that is older than Machine m and has the same Node name and server ID.
 func (b *bench) victim() {
 	b.t.Helper()
 	v := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "victim", UID: "victim", CreationTimestamp: metav1.NewTime(made.Add(-time.Minute))}}

@@ -16,7 +16,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// The Machine's author wrote the provider ID of another server into it, and a status that says it has joined.
+// The Machine's author has written the provider ID of another server into the Machine, and a status according to which the
+// Machine has joined.
 func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 	const victim = "11111111-2222-4333-8444-555555555555"
 	forged := func(m *v1alpha1.Machine) {

@@ -36,8 +36,8 @@ func TestJoinOutcomesAreWritten(t *testing.T) {
 	})
 }
 
-// withoutTypedOutcomes answers like an API server whose schema lacks status.joinOutcomes (see TestTwoReleasesOnOneControlPlane
-// in machines/backoff).
+// withoutTypedOutcomes answers as an API server does whose schema lacks status.joinOutcomes (see
+// TestTwoReleasesOnOneControlPlane in machines/backoff).
 func withoutTypedOutcomes(ctx context.Context, c client.Client, name string, o runtime.ApplyConfiguration, opts ...client.SubResourceApplyOption) error {
 	raw, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
 	if err != nil {

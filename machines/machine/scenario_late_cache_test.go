@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-// lateNodes is a cluster whose cache does not show the Node m yet.
+// lateNodes is a target cluster whose cache does not show the Node m yet.
 type lateNodes struct {
 	*memory
 	t *testing.T

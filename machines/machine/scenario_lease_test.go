@@ -11,12 +11,12 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// term is a lease with the time of its last renewal.
+// term is a lease that knows when it was last renewed.
 type term struct{ renewed time.Time }
 
 func (t *term) Fresh(now time.Time) bool { return now.Sub(t.renewed) <= 8*time.Second }
 
-// under restarts the bench's process with a lease that was just renewed.
+// under restarts the bench's process with a lease that has just been renewed.
 func (b *bench) under(l *term) {
 	l.renewed = b.clock.Now()
 	o := b.options

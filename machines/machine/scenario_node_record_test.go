@@ -17,7 +17,7 @@ import (
 // restricted is a label that a kubelet cannot change on its own Node.
 const restricted = "node-restriction.kubernetes.io/tier"
 
-// templated sets a label, an annotation and a taint for the Machine's Node.
+// templated sets a label, an annotation and a taint in the Machine's template for its Node.
 func templated(m *v1alpha1.Machine) {
 	owned(m)
 	m.Spec.Metadata = v1alpha1.EmbeddedMetadata{Labels: map[string]string{"team": "blue"}, Annotations: map[string]string{"note": "x"}}

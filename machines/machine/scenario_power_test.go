@@ -24,7 +24,7 @@ func (b *bench) shutDown() {
 	b.cloud.change("u", func(s *fakeServer) { s.State, s.Status = cloud.ServerStopped, "SHUTOFF" })
 }
 
-// becomes sets another state of the Machine's server, as an action of another user does.
+// becomes sets another state of the Machine's server, as if another user had acted on the server.
 func (b *bench) becomes(status, busy string) {
 	b.cloud.change("u", func(s *fakeServer) { s.State, s.Status, s.Busy = cloud.ServerOther, status, busy })
 }
@@ -42,7 +42,7 @@ func (b *bench) serverReady() v1alpha1.MachineCondition {
 	return find(b.read(), v1alpha1.ConditionServerReady)
 }
 
-// shows checks status and reason of condition ServerReady, and the number of starts of the server.
+// shows checks the status and the reason of condition ServerReady, and how often the server was started.
 func (b *bench) shows(status corev1.ConditionStatus, reason string, starts int) {
 	b.t.Helper()
 	if c := b.serverReady(); c.Status != status || c.Reason != reason {
@@ -53,12 +53,12 @@ func (b *bench) shows(status corev1.ConditionStatus, reason string, starts int) 
 	}
 }
 
-// refusing is the answer of a cloud that refuses to start the server.
+// refusing is the answer of a cloud that refuses a request to start the server.
 func refusing(*fakeServer) error {
 	return fault.New(fault.Conflict, fault.CodeConflict, "starting server m: Instance is locked (HTTP 409)")
 }
 
-// silent is the answer of a cloud that accepts the start and does not carry it out.
+// silent is the answer of a cloud that accepts a request to start the server but does not carry it out.
 func silent(*fakeServer) error { return nil }
 
 // wontStart returns a bench whose Machine has a server that the cloud refuses to start.
@@ -378,7 +378,7 @@ func TestAFailedStartIsNotRepeated(t *testing.T) {
 }
 
 func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
-	// dies deletes the Machine, with a pod that never terminates on its Node and a volume attached to it.
+	// dies deletes the Machine. Its Node has a pod that never terminates and an attached volume.
 	dies := func(b *bench) *storagev1.VolumeAttachment {
 		b.create(stubborn("p"))
 		a := b.attach("volume")

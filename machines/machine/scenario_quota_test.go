@@ -37,8 +37,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// pool is a node group on a real API server with the controllers of node groups, deployments and sets. The test calls the
-// Machine controller itself, with its own clock.
+// pool is a node group on a real API server with the controllers of node groups, deployments and sets. The test runs the
+// Machine controller itself, with a clock of its own.
 type pool struct {
 	t       *testing.T
 	client  client.Client
@@ -93,7 +93,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// create creates the group; size is its size, minimum and maximum.
+// create creates the group. size is the group's size, minimum and maximum.
 func (p *pool) create(size string) {
 	p.t.Helper()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "pool"}}
@@ -113,7 +113,7 @@ func (p *pool) await(what string, ok func() bool) {
 	}
 }
 
-// machines returns all Machines, and remembers every name that ever existed.
+// machines returns all Machines, and remembers the name of every Machine that ever existed.
 func (p *pool) machines() []v1alpha1.Machine {
 	p.t.Helper()
 	var list v1alpha1.MachineList
@@ -136,7 +136,7 @@ func (p *pool) pass() {
 	}
 }
 
-// torment makes every call that an autoscaler could make in answer to what the group shows.
+// torment makes every call that an autoscaler could make when it sees the state of the group.
 func (p *pool) torment() (shown int) {
 	p.t.Helper()
 	ctx := p.t.Context()
@@ -148,11 +148,11 @@ func (p *pool) torment() (shown int) {
 			continue
 		}
 		shown++
-		// At the minimum it is accepted, and changes nothing.
+		// At the minimum size the call is accepted and changes nothing.
 		must(p.t, p.groups.DeleteNodes(ctx, poolID, []membership.Node{{Name: i.ID, ProviderID: i.ID, Annotations: map[string]string{"k8s.io/cluster-autoscaler/fake-node-reason": "create-error"}}}))
 	}
 	must(p.t, p.groups.DecreaseTargetSize(ctx, poolID, -1))
-	_ = p.groups.IncreaseSize(ctx, poolID, 1) // beyond the maximum: refused
+	_ = p.groups.IncreaseSize(ctx, poolID, 1) // refused, because it exceeds the maximum
 	return shown
 }
 
@@ -183,7 +183,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimum(t *testing.T) {
 				p.torment()
 			}
 		}
-		// 30 s, 1, 2, 4 and then 5 min each, seen once a minute.
+		// The waits are 30 s, 1, 2 and 4 min, and then 5 min each; the test looks once a minute.
 		if n := p.cloud.count("EnsureServer"); n < 12 || n > 15 {
 			t.Errorf("%d attempts", n)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// waitsForNode takes a Machine as far as an ACTIVE server without a Node, and has all of that written.
+// waitsForNode brings a Machine to the point at which it has an ACTIVE server without a Node and all of that is written.
 func (b *bench) waitsForNode() {
 	b.t.Helper()
 	b.passes(2)

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// withReach returns a bench with a Watch of the API server, which has just answered.
+// withReach returns a bench with a Watch of the API server. The API server has just answered.
 func withReach(t *testing.T) (*bench, *reach.Watch) {
 	t.Helper()
 	b := newBench(t, deployed)
@@ -21,7 +21,7 @@ func withReach(t *testing.T) (*bench, *reach.Watch) {
 	return b, watch
 }
 
-// passTime moves the clock, during which the API server answers or does not.
+// passTime moves the clock by d. answers reports whether the API server answers during that time.
 func passTime(b *bench, watch *reach.Watch, d time.Duration, answers bool) {
 	for ; d > 0; d -= 5 * time.Second {
 		b.clock.Step(5 * time.Second)

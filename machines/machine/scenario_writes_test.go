@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// born returns a bench with a startup taint and a Machine as a set creates it: with its finalizers and the record of its
+// born returns a bench with a startup taint. Its Machine is as a set creates it: it has its finalizers and the record of its
 // project.
 func born(t *testing.T) *bench {
 	t.Helper()
@@ -33,7 +33,7 @@ func born(t *testing.T) *bench {
 	return b
 }
 
-// passes makes some reconciles, a second apart, as the events of a busy cluster do.
+// passes makes n reconciles, a second apart, as the events of a busy cluster do.
 func (b *bench) passes(n int) {
 	b.t.Helper()
 	for range n {
@@ -49,7 +49,7 @@ func inLine() *fault.Error {
 	return err
 }
 
-// reachesReady brings a Machine from nothing to Ready; cloud and Node show each change separately.
+// reachesReady brings a Machine from its creation to Ready. The cloud and the Node show each change separately.
 func (b *bench) reachesReady() {
 	b.t.Helper()
 	b.cloud.queued = inLine()
@@ -78,7 +78,7 @@ func (b *bench) reachesReady() {
 	b.hasStarted()
 }
 
-// took checks the number of writes, and that none was refused or changed nothing.
+// took checks that there was at least one write and no more than most, and that no write was refused or changed nothing.
 func (b *bench) took(most int) {
 	b.t.Helper()
 	if n := b.written.all(); n == 0 || n > most || len(b.written.refused) > 0 || len(b.patches.idle) > 0 {

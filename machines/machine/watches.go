@@ -29,14 +29,14 @@ import (
 	"github.com/drover-project/drover/machines/machine/indexes"
 )
 
-// retries returns the rate limiter for reconciles that returned an error: 5 ms, doubled each time, at most a minute. The
-// default of controller-runtime grows to 17 minutes, far longer than most failures of the API server last.
+// retries returns the rate limiter for reconciles that returned an error. The wait starts at 5 ms and doubles each time, up
+// to a minute. The default of controller-runtime grows to 17 minutes, far longer than most failures of the API server last.
 func retries() workqueue.TypedRateLimiter[reconcile.Request] {
 	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](5*time.Millisecond, time.Minute)
 }
 
-// SetupWithManager adds the controller to the manager. It watches Machines, their Nodes, their servers, and the deadlines that
-// they take from their owners.
+// SetupWithManager adds the controller to the manager. It watches Machines, their Nodes, their servers, and the deadlines
+// that Machines inherit from their owners.
 func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	if err := r.index(context.Background()); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (r *Reconciler) index(ctx context.Context) error {
 	return nil
 }
 
-// machinesOf returns the Machines that a Node may belong to: by its annotation, its provider ID and its name.
+// machinesOf returns the Machines to which a Node may belong, according to the Node's annotation, provider ID and name.
 func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconcile.Request {
 	found := map[types.NamespacedName]bool{}
 	if namespace, name, ok := strings.Cut(node.Annotations[v1alpha1.AnnotationNodeMachine], "/"); ok {
@@ -104,7 +104,7 @@ func (r *Reconciler) machinesOf(ctx context.Context, node *corev1.Node) []reconc
 	return out
 }
 
-// nodePredicate drops updates of Nodes that change nothing which a step depends on, such as heartbeats.
+// nodePredicate drops updates of Nodes that change nothing on which a step depends, for example heartbeats.
 var nodePredicate = predicate.TypedFuncs[*corev1.Node]{
 	UpdateFunc: func(e event.TypedUpdateEvent[*corev1.Node]) bool { return differs(e.ObjectOld, e.ObjectNew) },
 }
@@ -118,8 +118,8 @@ func differs(a, b *corev1.Node) bool {
 		})
 }
 
-// followCloud requeues Machines whose servers changed, whose pods were checked by a drain, or that waited for another Machine
-// of their group.
+// followCloud requeues Machines whose servers changed, Machines whose pods were checked by a drain, and Machines that waited
+// for another Machine of their group.
 func (r *Reconciler) followCloud(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	add := func(key types.NamespacedName) { queue.Add(reconcile.Request{NamespacedName: key}) }
 	r.wake.set(add)

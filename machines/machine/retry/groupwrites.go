@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// repeatEvery is how often a failed write of a group's status is repeated.
+	// repeatEvery is the interval at which a failed write of a group's status is repeated.
 	repeatEvery = 5 * time.Second
 	// groupWriteTimeout bounds one write of a group's status.
 	groupWriteTimeout = 30 * time.Second
 )
 
-// groupWrites tracks which groups are being written, and which writes failed and must be repeated. Only one goroutine at a time
-// writes a group, so that an older status never replaces a newer one.
+// groupWrites tracks which groups are being written, and which writes have failed and must be repeated. Only one goroutine at
+// a time writes a group, so that an older status never replaces a newer one.
 type groupWrites struct {
 	mu sync.Mutex
-	// writing holds the groups that are being written; the value is true when the group has changed since.
+	// writing holds the groups that are being written. The value reports whether the group has changed since the write began.
 	writing map[types.UID]bool
 	// failed holds the holders of the groups whose last write failed.
 	failed map[types.UID]client.Object
-	// signal has an element when a write has failed.
+	// signal contains an element when a write has failed.
 	signal chan struct{}
 }
 
@@ -41,7 +41,7 @@ func newGroupWrites() *groupWrites {
 }
 
 // begin reports whether the caller must write the group. It returns false while another goroutine writes the group; that
-// goroutine then writes the latest change too.
+// goroutine then also writes the latest change.
 func (w *groupWrites) begin(group types.UID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -53,8 +53,8 @@ func (w *groupWrites) begin(group types.UID) bool {
 	return true
 }
 
-// end records the end of a write that begin allowed. It reports whether the caller must write the group again at once, because
-// it has changed meanwhile.
+// end records the end of a write that begin allowed. It reports whether the caller must write the group again immediately,
+// because the group has changed meanwhile.
 func (w *groupWrites) end(holder client.Object, err error) (again bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -84,8 +84,8 @@ func (w *groupWrites) toRepeat() []client.Object {
 	return slices.Collect(maps.Values(w.failed))
 }
 
-// Start repeats failed writes of groups until ctx ends. No event may repeat them: the Machine that caused the write may be
-// gone, and the group may not change again.
+// Start repeats failed writes of groups until ctx ends. It cannot rely on an event to repeat such a write: the Machine that
+// caused the write may be gone, and the group may not change again.
 func (r *Retries) Start(ctx context.Context) error {
 	for {
 		select {
@@ -98,7 +98,7 @@ func (r *Retries) Start(ctx context.Context) error {
 	}
 }
 
-// repeatWrites repeats each write that has failed, and reports whether all succeeded.
+// repeatWrites repeats each failed write, and reports whether all of them succeeded.
 func (r *Retries) repeatWrites(ctx context.Context) (done bool, err error) {
 	for _, holder := range r.writes.toRepeat() {
 		r.writeHolder(ctx, holder)
@@ -126,7 +126,7 @@ func (r *Retries) writeHolder(ctx context.Context, holder client.Object) {
 	}
 }
 
-// applyHolder writes the status once, unless it equals the stored one.
+// applyHolder tries once to write the status, unless it equals the stored status.
 func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
 	status, unwritten := r.groups.Status(holder)
 	if !unwritten {
@@ -137,7 +137,7 @@ func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
 	writer := patch.Writer{Client: r.client, FieldManager: r.fieldOwner}
 	err := writer.ApplyStatus(ctx, holder, &status)
 	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
-		// The CRD may be that of a release without the field: then the API server answers 500 and stores nothing.
+		// The stored CRD may be of a release without the field. In that case the API server answers 500 and stores nothing.
 		older := status
 		older.JoinOutcomes = nil
 		err = writer.ApplyStatus(ctx, holder, &older)

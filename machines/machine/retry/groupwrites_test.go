@@ -31,10 +31,11 @@ type bench struct {
 	pool    *v1alpha1.MachineDeployment
 	retries *Retries
 	stop    context.CancelFunc
-	// answers are the errors of the next writes of the status; nil: the write succeeds. writes counts all writes.
+	// answers are the errors of the next writes of the status; a nil error means that the write succeeds. writes is the
+	// number of all writes.
 	answers []error
 	writes  int
-	// during, unless nil, is called during each write.
+	// during is called during each write, unless it is nil.
 	during func()
 }
 
@@ -68,7 +69,7 @@ func (b *bench) apply(ctx context.Context, c client.Client, sub string, o runtim
 	return c.SubResource(sub).Apply(ctx, o, opts...)
 }
 
-// start starts a process without memory; it ends with stop.
+// start starts a process that has no memory of earlier ones. stop ends it.
 func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	b.retries = New(b.client, "test", func(types.NamespacedName) {})
@@ -82,7 +83,7 @@ func (b *bench) start() {
 	})
 }
 
-// scope returns a reconcile of a Machine of the group. With a server, the server is ACTIVE.
+// scope returns a reconcile of a Machine of the group. server, unless nil, is the Machine's server, which is ACTIVE.
 func (b *bench) scope(server *cloud.Server) *scope.Scope {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	s := scope.NewStore(scope.Options{Clock: clock.RealClock{}}).Open(m)
@@ -104,13 +105,13 @@ func (b *bench) full() {
 	b.retries.FailedInCloud(b.t.Context(), b.scope(nil), fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores"))
 }
 
-// works records that a server is ACTIVE, after the wait is over.
+// works records that a server is ACTIVE after the wait has ended.
 func (b *bench) works() {
 	time.Sleep(10 * time.Minute)
 	b.retries.ServerWorks(b.t.Context(), b.scope(&cloud.Server{State: cloud.ServerActive}))
 }
 
-// shows fails the test unless the group's status has that many back-offs.
+// shows fails the test unless the group's status has want back-offs.
 func (b *bench) shows(want int) {
 	b.t.Helper()
 	synctest.Wait()
@@ -119,7 +120,7 @@ func (b *bench) shows(want int) {
 	}
 }
 
-// later moves the clock without any event of the group.
+// later moves the clock; there is no event of the group.
 func (b *bench) later() {
 	time.Sleep(5 * time.Minute)
 	synctest.Wait()

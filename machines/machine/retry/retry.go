@@ -29,8 +29,8 @@ type Retries struct {
 	writes     *groupWrites
 }
 
-// New returns Retries without any back-off. The client writes to the control cluster under fieldOwner. wake is called for each
-// Machine that was refused and may ask again.
+// New returns Retries without any back-off. The client writes to the control cluster under fieldOwner. When a Machine that
+// was refused may ask again, wake is called for it.
 func New(c client.Client, fieldOwner client.FieldOwner, wake func(types.NamespacedName)) *Retries {
 	return &Retries{client: c, fieldOwner: fieldOwner, machines: backoff.NewMachines(), groups: backoff.NewGroups(wake), writes: newGroupWrites()}
 }
@@ -41,13 +41,13 @@ func (r *Retries) BackingOff(s *scope.Scope) bool {
 	return r.machines.Until(s.Machine, now).After(now)
 }
 
-// MayCreate reports whether the Machine's group lets it ask the cloud for a server now.
+// MayCreate reports whether the Machine's group lets the Machine ask the cloud for a server now.
 func (r *Retries) MayCreate(ctx context.Context, s *scope.Scope) (backoff.Permission, error) {
 	allowed := r.groups.Allow(s.Group.Holder, attempt(s), s.Observed.Cloud.QuotaRaised, s.Now())
 	if !allowed.Allowed || !allowed.JoinsFail || s.Group.Set == "" {
 		return allowed, nil
 	}
-	// After a change of leader, a peer's server that is still being created is the group's probe.
+	// After a change of leader, a server of another Machine that is still being created is the group's probe.
 	peers, err := r.peers(ctx, s.Machine, s.Group.Set)
 	for i := range peers {
 		if peer := &peers[i]; peer.Spec.ProviderID != nil && peer.Status.NodeRef == nil && peer.DeletionTimestamp == nil {
@@ -73,7 +73,7 @@ func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID)
 	return out, nil
 }
 
-// attempt returns the group's view of the Machine's request to the cloud.
+// attempt returns what the group must know about the Machine's request to the cloud.
 func attempt(s *scope.Scope) backoff.Attempt {
 	a := backoff.Attempt{Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Revision: s.Group.Revision}
 	if s.Instance != nil {
@@ -83,9 +83,9 @@ func attempt(s *scope.Scope) backoff.Attempt {
 	return a
 }
 
-// Failed records a failure that delays only this Machine, and when to try again. When a call only waits behind other calls of
-// drover, nothing has refused it: the cloud driver wakes the Machine when it is its turn, and the time in the error is a
-// fallback.
+// Failed records a failure that delays only this Machine, and when to try again. A call that only waits behind other calls of
+// drover was not refused by anything: the cloud driver wakes the Machine when it is the Machine's turn, and the time in the
+// error is a fallback.
 func (r *Retries) Failed(ctx context.Context, s *scope.Scope, err error) {
 	cause := fault.Of(err)
 	if cause.Code == fault.CodeWaitingForTurn {
@@ -105,8 +105,8 @@ func logFailure(ctx context.Context, s *scope.Scope) {
 		"message", s.Failure.Message, "retryAfter", s.RequeueAfter.String())
 }
 
-// FailedInCloud records that the cloud refused a request. A failure that other Machines of the group would meet too opens the
-// group's back-off; any other failure delays only this Machine.
+// FailedInCloud records that the cloud refused a request. If other Machines of the group would meet the same failure, the
+// failure opens the group's back-off; otherwise it delays only this Machine.
 func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) {
 	cause := fault.Of(err)
 	if !fault.PolicyOf(cause.Class).OpensBackoff {
@@ -122,9 +122,9 @@ func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) 
 	r.writeGroup(ctx, s)
 }
 
-// ServerFailed records that the server has gone to ERROR. The first failure delays only its own Machine. A second failure,
-// without a server of the group that became ACTIVE in between, opens the back-off of the whole group, and all of its Machines
-// show it (fault.GroupWait).
+// ServerFailed records that the server has gone to ERROR. The first failure delays only its own Machine. A second failure
+// opens the back-off of the whole group, unless a server of the group became ACTIVE in between, and all Machines of the group
+// then show the back-off (fault.GroupWait).
 func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault.Error) {
 	if fault.PolicyOf(cause.Class).OpensBackoff {
 		r.FailedInCloud(ctx, s, cause)
@@ -137,8 +137,8 @@ func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault
 	r.writeGroup(ctx, s)
 }
 
-// ServerWorks records, once, that the server has become ACTIVE or its Node has joined. That disproves earlier back-offs of the
-// group.
+// ServerWorks records, once for each server, that the server has become ACTIVE or its Node has joined. That disproves earlier
+// back-offs of the group.
 func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	server := s.Observed.Cloud.Server
 	works := server != nil && (server.State == cloud.ServerActive || s.Observed.Joined)
@@ -156,7 +156,7 @@ func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	}
 }
 
-// JoinEnded records how the wait for a Node has ended.
+// JoinEnded records the outcome of waiting for a Node.
 func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error {
 	if s.Group.Holder == nil || s.Group.Set == "" {
 		return nil
@@ -179,7 +179,7 @@ func (r *Retries) JoinEnded(ctx context.Context, s *scope.Scope, ok bool) error 
 	return nil
 }
 
-// Ordered records that the cloud has accepted the order for a server.
+// Ordered records that the cloud has accepted the create request for a server.
 func (r *Retries) Ordered(s *scope.Scope) { r.groups.Ordered(s.Group.Holder, s.Machine.UID, s.Now()) }
 
 // Leave allows another Machine to probe for the group, because this one is being deleted.
@@ -194,8 +194,8 @@ func (r *Retries) Forget(machine types.UID) {
 // Sweep drops the state of groups that are no longer used.
 func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
 
-// Wait writes into the scope which back-off the Machine waits for, and until when. It reports whether the reconcile ended with
-// such a wait.
+// Wait writes into the scope the back-off because of which the Machine waits, and the end of the wait. It reports whether the
+// reconcile ended with such a wait.
 func (r *Retries) Wait(s *scope.Scope) bool {
 	now := s.Now()
 	switch s.Last.Reason {
@@ -214,8 +214,8 @@ func (r *Retries) Wait(s *scope.Scope) bool {
 	return true
 }
 
-// writeGroup writes the group's back-offs and joins to the status of its deployment or set; see writeHolder. Those of a Machine
-// without an owner are part of the Machine's next write.
+// writeGroup writes the group's back-offs and joins to the status of its deployment or set; see writeHolder. If the group is
+// a Machine without an owner, they are part of the Machine's next write.
 func (r *Retries) writeGroup(ctx context.Context, s *scope.Scope) {
 	if _, alone := s.Group.Holder.(*v1alpha1.Machine); alone {
 		status, _ := r.groups.Status(s.Group.Holder)

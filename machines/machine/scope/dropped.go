@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// seen is the last known state of the fields of a Machine that only drover writes. It must not be changed.
+// seen is the last known state of those fields of a Machine that only drover writes. It must not be changed.
 type seen struct {
 	// version is the Machine's resourceVersion; empty when nothing is known.
 	version    string
@@ -19,14 +19,14 @@ type seen struct {
 	status     v1alpha1.MachineStatus
 }
 
-// seenIn returns the part of a Machine that is remembered.
+// seenIn returns the fields of a Machine that are remembered.
 func seenIn(m *v1alpha1.Machine) seen {
 	return seen{version: m.ResourceVersion, providerID: ptr.Deref(m.Spec.ProviderID, ""), status: m.Status}
 }
 
-// PutBack restores fields that another client dropped when it replaced the whole Machine, as kubectl replace and Terraform do:
+// PutBack restores fields that another client dropped by replacing the whole Machine, as kubectl replace and Terraform do:
 // each field of the status, each condition, and spec.providerID. It can only restore fields that this process has seen. The
-// reconcile goes on with the restored Machine.
+// reconcile continues with the restored Machine.
 func (s *Scope) PutBack(ctx context.Context) error {
 	memory := s.store.memory
 	switch other := s.Machine.Labels[v1alpha1.LabelController] != s.store.Controller; {
@@ -44,7 +44,7 @@ func (s *Scope) PutBack(ctx context.Context) error {
 	return s.WriteAhead(ctx, BeforeObserving)
 }
 
-// restore fills in fields that the Machine had before and lacks now. It reports whether any were missing.
+// restore restores fields that the Machine had before and lacks now. It reports whether any field was missing.
 func restore(m *v1alpha1.Machine, before seen) bool {
 	if before.version == "" || before.version == m.ResourceVersion {
 		return false
@@ -54,7 +54,7 @@ func restore(m *v1alpha1.Machine, before seen) bool {
 		m.Spec.ProviderID, restored = ptr.To(before.providerID), true
 	}
 	status := before.status.DeepCopy()
-	// Reflection includes fields that are added to the status later.
+	// Reflection also covers fields that are added to the status in the future.
 	is, was := reflect.ValueOf(&m.Status).Elem(), reflect.ValueOf(status).Elem()
 	for i := range is.NumField() {
 		if isEmpty(is.Field(i)) && !isEmpty(was.Field(i)) {
@@ -80,14 +80,14 @@ func isEmpty(v reflect.Value) bool {
 	return v.IsZero()
 }
 
-// saw remembers a Machine as it is stored. m must be the cache's own object, so that no copy is needed.
+// saw remembers a Machine as it is stored. m must be the object from the cache, so that no copy is needed.
 func (mem *memory) saw(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
 	mem.stateOf(m).seen = seenIn(m)
 }
 
-// seenOf returns the last known state of a Machine; zero when there is none.
+// seenOf returns the last known state of a Machine; the zero value when no state is known.
 func (mem *memory) seenOf(m *v1alpha1.Machine) seen {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// longestLag is how long a cache may be older than this process's own write before it is used nevertheless: after a backup of
-// etcd was restored, the resource versions are lower than before.
+// longestLag is how long a cache that is older than this process's own write is rejected. After that it is used nevertheless,
+// because resource versions are lower than before when a backup of etcd was restored.
 const longestLag = time.Minute
 
-// memory holds, for each Machine, the last writes of this process, and since when a change waits to be written.
+// memory holds, for each Machine, the last writes of this process, and the time since which a change waits to be written.
 type memory struct {
 	// gone is called with the UID of each Machine that is forgotten.
 	gone     func(types.UID)
@@ -25,11 +25,11 @@ type memory struct {
 	machines map[types.NamespacedName]*written
 }
 
-// written is the state of one Machine.
+// written is the state of one Machine in the memory.
 type written struct {
 	uid           types.UID
 	machine, node ownWrite
-	// unwritten is since when a change that is not urgent waits; zero when none does.
+	// unwritten is the time since which a change that is not urgent waits to be written; zero when no change waits.
 	unwritten time.Time
 	// forced is when this process first saw that the deletion is forced; zero when it is not.
 	forced time.Time
@@ -37,9 +37,11 @@ type written struct {
 	begun bool
 	// seen is the last state of the Machine that this process read or wrote.
 	seen seen
-	// unsent is the time in the record of a start that this process has not sent to the cloud yet; zero when there is none.
+	// unsent is the recorded time of a start whose request this process has not sent to the cloud yet; zero when there is no
+	// such start.
 	unsent time.Time
-	// ended is when this process removed the last finalizer; zero when it did not. The answer to that write has no new version.
+	// ended is when this process removed the last finalizer; zero when it did not. It is needed because the answer to that
+	// write contains no new version.
 	ended time.Time
 }
 
@@ -54,7 +56,8 @@ func newMemory(gone func(types.UID)) *memory {
 	return &memory{gone: gone, machines: map[types.NamespacedName]*written{}}
 }
 
-// stateOf returns the state of a Machine; mu must be held. It starts empty for a new Machine with the name of an old one.
+// stateOf returns the state of a Machine. The caller must hold mu. A new Machine that has the name of an old one starts with
+// an empty state.
 func (mem *memory) stateOf(m *v1alpha1.Machine) *written {
 	key := client.ObjectKeyFromObject(m)
 	e := mem.machines[key]
@@ -66,8 +69,8 @@ func (mem *memory) stateOf(m *v1alpha1.Machine) *written {
 	return e
 }
 
-// newer reports whether the write is later than the object in the cache. Versions of one resource can be compared as numbers:
-// Kubernetes guarantees that since 1.35, and the etcd revisions of older API servers can be compared, too.
+// newer reports whether the write is newer than the object in the cache. Versions of one resource can be compared as numbers:
+// Kubernetes guarantees that since 1.35, and older API servers use etcd revisions, which can be compared, too.
 func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 	if o.uid != cached.GetUID() || now.Sub(o.at) > longestLag {
 		return false
@@ -76,7 +79,7 @@ func (o ownWrite) newer(cached client.Object, now time.Time) bool {
 	return err == nil && order > 0
 }
 
-// wroteMachine records a write of a Machine, after which no change of it waits. m must not be changed any more.
+// wroteMachine records a write of a Machine. After the write no change of the Machine waits. m must not be changed any more.
 func (mem *memory) wroteMachine(m *v1alpha1.Machine, now time.Time) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
@@ -94,8 +97,8 @@ func (mem *memory) wroteNode(m *v1alpha1.Machine, node *corev1.Node, now time.Ti
 	mem.stateOf(m).node = ownWrite{node.UID, node.ResourceVersion, now}
 }
 
-// cacheOld reports whether the cache shows the Machine, or its Node unless that is nil, as it was before this process's last
-// write, or a Machine that is gone since that write.
+// cacheOld reports whether the cache shows the Machine or its Node in a state from before this process's last write, or shows
+// a Machine that is gone since that write. node may be nil.
 func (mem *memory) cacheOld(m *v1alpha1.Machine, node *corev1.Node, now time.Time) bool {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
@@ -104,7 +107,7 @@ func (mem *memory) cacheOld(m *v1alpha1.Machine, node *corev1.Node, now time.Tim
 	return ended || e.machine.newer(m, now) || node != nil && e.node.newer(node, now)
 }
 
-// nothingWaits records that the Machine is stored as it is.
+// nothingWaits records that no change of the Machine waits to be written.
 func (mem *memory) nothingWaits(m *v1alpha1.Machine) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
@@ -129,7 +132,7 @@ func (mem *memory) hasBegun(m *v1alpha1.Machine) bool {
 	return mem.stateOf(m).begun
 }
 
-// allowed records whether the Machine's deletion may go on.
+// allowed records in may whether the Machine's deletion may go on.
 func (mem *memory) allowed(m *v1alpha1.Machine, may bool) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
@@ -154,7 +157,7 @@ func (mem *memory) notForced(m *v1alpha1.Machine) {
 	mem.stateOf(m).forced = time.Time{}
 }
 
-// startUnsent reports whether this process recorded the start and has not sent it to the cloud yet.
+// startUnsent reports whether this process recorded the start but has not sent the request to the cloud yet.
 func (mem *memory) startUnsent(m *v1alpha1.Machine, recorded time.Time) bool {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
@@ -162,7 +165,7 @@ func (mem *memory) startUnsent(m *v1alpha1.Machine, recorded time.Time) bool {
 	return !unsent.IsZero() && unsent.Equal(recorded)
 }
 
-// setUnsent records the time of a start that has not been sent; zero when it has.
+// setUnsent records the time of a start whose request has not been sent yet; zero when it has been sent.
 func (mem *memory) setUnsent(m *v1alpha1.Machine, recorded time.Time) {
 	mem.mu.Lock()
 	defer mem.mu.Unlock()
@@ -176,7 +179,7 @@ func (mem *memory) forget(machine types.NamespacedName) {
 	mem.drop(machine)
 }
 
-// drop drops the state of a Machine; mu must be held.
+// drop drops the state of a Machine. The caller must hold mu.
 func (mem *memory) drop(machine types.NamespacedName) {
 	if e := mem.machines[machine]; e != nil {
 		delete(mem.machines, machine)

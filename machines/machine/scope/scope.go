@@ -1,6 +1,7 @@
-// Package scope holds the state of one reconcile of one Machine that all its steps share ([Scope]): the Machine as it is worked
-// on and as it is stored, the facts, and the result. Only this package writes Machines ([Scope.Finish], [Scope.WriteAhead]),
-// and it remembers what this process wrote ([Store]). It makes no decisions about servers, Nodes or the next step.
+// Package scope holds the state of one reconcile of one Machine that all its steps share ([Scope]): the working copy of the
+// Machine, the stored Machine, the facts, and the result. Only this package writes Machines ([Scope.Finish],
+// [Scope.WriteAhead]), and it remembers what this process wrote ([Store]). It makes no decisions about servers, Nodes or the
+// next step.
 package scope
 
 import (
@@ -17,12 +18,13 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// PollCloud is how soon to check the outcome of a request to the cloud, if the cloud reports no change before.
+// PollCloud is the interval after which the outcome of a request to the cloud is checked, if the cloud reports no change
+// before.
 const PollCloud = 15 * time.Second
 
-// A forced deletion waits for its pods and for the first lists of servers no longer than ForcedDrain, and for anything else no
-// longer than ForcedDeletion. Both begin when this process first sees that the deletion is forced. A call to the cloud may take
-// a minute, and the Machine must be gone within five.
+// A forced deletion waits no longer than ForcedDrain for its pods and for the first lists of servers, and no longer than
+// ForcedDeletion for anything else. Both times begin when this process first sees that the deletion is forced. A call to the
+// cloud may take a minute, and the Machine must be gone within five minutes.
 const (
 	ForcedDrain    = time.Minute
 	ForcedDeletion = 3 * time.Minute
@@ -30,29 +32,31 @@ const (
 
 // Scope is one reconcile of one Machine.
 type Scope struct {
-	// Machine is worked on. Base is the Machine as it is stored, and must not be changed.
+	// Machine is the working copy, which steps change. Base is the Machine as it is stored, and must not be changed.
 	Machine, Base *v1alpha1.Machine
-	// The facts. An observer sets Observed and Policy, steps change Progress.
+	// The facts. An observer sets Observed and Policy; steps change Progress.
 	Observed lifecycle.Observed
 	Policy   lifecycle.Policy
 	Progress lifecycle.Progress
 	status.Result
-	// Instance accesses the Machine's resources in the cloud; nil when its spec or credentials cannot be read.
+	// Instance accesses the Machine's resources in the cloud; nil when the Machine's spec or credentials cannot be read.
 	Instance cloud.Instance
 	Group    Group
-	// UserData is the server's user data, once it is made.
+	// UserData is the server's user data; empty until it has been generated.
 	UserData []byte
-	// RequeueAfter is when to reconcile again; 0: when something changes.
+	// RequeueAfter is the time after which the Machine is reconciled again. 0 means that it is reconciled only when something
+	// changes.
 	RequeueAfter time.Duration
-	// WaitsForTurn reports whether the reconcile ended at a call that waits behind other calls of drover. That is not a
-	// failure.
+	// WaitsForTurn reports whether the reconcile ended with a call that waits behind other calls of drover. Such a wait is
+	// not a failure.
 	WaitsForTurn bool
-	// Urgent reports whether a successor must see the progress of this reconcile, so that the Machine is written at once.
+	// Urgent reports whether a successor must see the progress of this reconcile. If it does, the Machine is written
+	// immediately.
 	Urgent bool
 	// LeftBehind names the resources that the cloud may still have when the Machine is removed without the cloud's
-	// confirmation. LeftReason is the reason of its Event.
+	// confirmation. LeftReason is the reason of the Event about these resources.
 	LeftBehind, LeftReason string
-	// Gone reports whether the Machine no longer exists, so it cannot be written.
+	// Gone reports whether the Machine no longer exists. In that case it cannot be written.
 	Gone bool
 
 	store *Store
@@ -60,9 +64,9 @@ type Scope struct {
 	warnings []warning
 }
 
-// Group identifies the Machines that share a back-off. It is zero before it was looked up.
+// Group identifies the Machines that share a back-off. It is zero until it has been looked up.
 type Group struct {
-	// Holder is the Machine's deployment, else its set, else the Machine itself: a *v1alpha1.MachineDeployment, a
+	// Holder is the Machine's deployment, otherwise its set, otherwise the Machine itself: a *v1alpha1.MachineDeployment, a
 	// *v1alpha1.MachineSet or the *v1alpha1.Machine.
 	Holder client.Object
 	// Set is the UID of the Machine's set; empty when it has none.
@@ -74,7 +78,7 @@ type Group struct {
 // warning is a Warning Event.
 type warning struct{ reason, message string }
 
-// Now returns the time.
+// Now returns the present time by the clock of the store.
 func (s *Scope) Now() time.Time { return s.store.Clock.Now() }
 
 // Facts returns the facts in the form that [lifecycle.Next] takes.
@@ -94,14 +98,14 @@ func (s *Scope) RequeueWithin(after time.Duration) {
 	}
 }
 
-// Warn records a Warning Event for the Machine. Steps call it when something changes, not in each reconcile.
+// Warn records a Warning Event for the Machine. Steps call it only when something changes, not in each reconcile.
 func (s *Scope) Warn(reason, message string) {
 	s.store.Recorder.Eventf(s.Machine, nil, corev1.EventTypeWarning, reason, "Reconcile", "%s", message)
 }
 
-// WarnOnWrite records a Warning Event after the Machine has been written in this reconcile, and none when that write fails or
-// nothing differs. It is for Events whose text is also in the written status, so that a repeated write does not repeat the
-// Event.
+// WarnOnWrite records a Warning Event after this reconcile has written the Machine. It records none when that write fails, or
+// when there is nothing to write. It is for Events whose text is also in the written status, so that a repeated write does
+// not repeat the Event.
 func (s *Scope) WarnOnWrite(reason, message string) {
 	s.warnings = append(s.warnings, warning{reason, message})
 }
@@ -118,13 +122,13 @@ func (s *Scope) ComputeStatus() {
 	})
 }
 
-// WroteNode replaces the Node by its state after a write, for the rest of the reconcile.
+// WroteNode records a write of the Node, and uses the written Node for the rest of the reconcile.
 func (s *Scope) WroteNode(node *corev1.Node) {
 	s.Observed.Node = node
 	s.store.memory.wroteNode(s.Machine, node, s.Now())
 }
 
-// CacheOld reports whether the cache shows the Machine's Node as it was before this process's last write.
+// CacheOld reports whether the cache shows the Machine's Node in a state from before this process's last write.
 func (s *Scope) CacheOld(node *corev1.Node) bool {
 	return s.store.memory.cacheOld(s.Machine, node, s.Now())
 }
@@ -132,13 +136,13 @@ func (s *Scope) CacheOld(node *corev1.Node) bool {
 // DeletionBegun reports whether this process was allowed to begin the Machine's deletion.
 func (s *Scope) DeletionBegun() bool { return s.store.memory.hasBegun(s.Machine) }
 
-// StartUnsent reports whether this process recorded the start of the server and has not sent it to the cloud yet.
+// StartUnsent reports whether this process recorded the start of the server but has not sent the request to the cloud yet.
 func (s *Scope) StartUnsent() bool {
 	record := s.Machine.Status.ServerStart
 	return record != nil && s.store.memory.startUnsent(s.Machine, record.Time.Time)
 }
 
-// SetStartUnsent remembers whether the recorded start must still be sent to the cloud.
+// SetStartUnsent remembers whether the request for the recorded start must still be sent to the cloud.
 func (s *Scope) SetStartUnsent(unsent bool) {
 	recorded := time.Time{}
 	if unsent {
@@ -155,7 +159,7 @@ func (s *Scope) Forced() bool {
 	return s.Machine.DeletionTimestamp != nil && s.Machine.Annotations[v1alpha1.AnnotationForceDelete] == "true"
 }
 
-// ForcedFor returns how long this process has known that the Machine's deletion is forced; 0 when it is not.
+// ForcedFor returns how long this process has known that the Machine's deletion is forced; 0 when the deletion is not forced.
 func (s *Scope) ForcedFor() time.Duration {
 	if !s.Forced() {
 		s.store.memory.notForced(s.Machine)
@@ -165,7 +169,7 @@ func (s *Scope) ForcedFor() time.Duration {
 	return now.Sub(s.store.memory.forcedSince(s.Machine, now))
 }
 
-// RequeueForced requeues a Machine whose deletion is forced for the end of the next of its time limits.
+// RequeueForced requeues a Machine whose deletion is forced, for the time at which the next of its time limits ends.
 func (s *Scope) RequeueForced() {
 	if !s.Forced() {
 		return

@@ -58,7 +58,7 @@ func (h *harness) read() *v1alpha1.Machine {
 	return m
 }
 
-// open starts a reconcile of the Machine as it is stored.
+// open starts a reconcile of the stored Machine.
 func (h *harness) open() *Scope {
 	h.t.Helper()
 	s := h.store.Open(h.read())

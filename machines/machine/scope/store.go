@@ -13,8 +13,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
-// RetryCache is when a reconcile is repeated whose cache was older than this process's last write, if no watch event arrives
-// before.
+// RetryCache is the interval after which a reconcile is repeated if its cache was older than this process's last write and no
+// watch event arrives before.
 const RetryCache = 5 * time.Second
 
 // Options configure a [Store].
@@ -35,7 +35,7 @@ type Options struct {
 }
 
 // Store opens a [Scope] for each reconcile, and remembers this process's writes of each Machine. A new process starts without
-// that memory, which costs one more write at most.
+// that memory, which costs at most one more write.
 type Store struct {
 	Options
 	memory *memory
@@ -49,8 +49,9 @@ func NewStore(o Options) *Store {
 	return &Store{Options: o, memory: newMemory(o.Gone)}
 }
 
-// Open returns the scope of a reconcile. cached is the cache's own object and is not changed. Open returns nil when the cache
-// is older than this process's last write of the Machine: a write based on it would be refused, or would repeat the last one.
+// Open returns the scope of a reconcile. cached is the object from the cache and is not changed. Open returns nil when the
+// cache is older than this process's last write of the Machine: a write based on that cache would be refused, or would repeat
+// the last write.
 func (s *Store) Open(cached *v1alpha1.Machine) *Scope {
 	if s.memory.cacheOld(cached, nil, s.Clock.Now()) {
 		return nil

@@ -12,45 +12,46 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// Ahead names a side effect before which the Machine must be written. A reconcile writes its Machine once, at its end
-// ([Scope.Finish]); these are the exceptions.
+// Ahead names a side effect before which the Machine must be written. Normally a reconcile writes its Machine once, at its
+// end ([Scope.Finish]); the values of Ahead are the exceptions.
 type Ahead string
 
-// The exceptions. In each, a successor of this process would do harm if it read the Machine in its former state.
+// The exceptions. In each of these cases, a successor of this process would do harm if it read the Machine in its former
+// state.
 const (
-	// BeforeObserving restores fields: another client has dropped fields that only drover writes. Facts that are read without them
-	// are wrong.
+	// BeforeObserving restores fields that only drover writes and that another client has dropped. Facts that are read
+	// without these fields are wrong.
 	BeforeObserving Ahead = "observing the Machine"
 	// BeforeCreating stores the finalizers and the project of the resources. Without them, resources could
 	// be forgotten.
 	BeforeCreating Ahead = "creating resources"
-	// BeforeReplacing clears the provider ID of the failed server. Otherwise the deletion would look like a
-	// lost server.
+	// BeforeReplacing clears the provider ID of the failed server. Otherwise the deletion of the server would look like the
+	// loss of a server.
 	BeforeReplacing Ahead = "deleting a failed server"
-	// BeforeDeletingServer records the server's resources and their project. Afterwards the cloud does
-	// not show them any more.
+	// BeforeDeletingServer records the server's resources and their project. After the deletion the cloud does not show them
+	// any more.
 	BeforeDeletingServer Ahead = "deleting the server"
 	// BeforeStartingServer records the start. A successor must not start the server again.
 	BeforeStartingServer Ahead = "starting the server"
-	// BeforeChangingNode records the keys that the Node is about to get. A key without a record would
-	// never be removed.
+	// BeforeChangingNode records the keys that are about to be set on the Node. A key without a record would never be
+	// removed.
 	BeforeChangingNode Ahead = "changing the Node"
-	// BeforeDeletingMachine records why the Machine is deleted for its set to replace.
+	// BeforeDeletingMachine records why the Machine is deleted and replaced by its set.
 	BeforeDeletingMachine Ahead = "deleting the Machine"
-	// BeforeForgetting removes the last finalizer. Until then its state must not be dropped from memory.
+	// BeforeForgetting removes the last finalizer. The Machine's state must not be dropped from memory before that write.
 	BeforeForgetting Ahead = "forgetting the Machine"
 
 	atEnd Ahead = "ending the reconcile"
 )
 
-// WriteAhead writes the changes of the Machine so far, before the side effect that why names. It writes nothing when nothing
-// differs.
+// WriteAhead writes the changes made to the Machine so far, before the side effect that why names. It writes nothing when the
+// Machine has not changed.
 func (s *Scope) WriteAhead(ctx context.Context, why Ahead) error {
 	return s.write(ctx, why)
 }
 
-// Finish computes the status and writes the changes of the reconcile. Changes that are not urgent may wait for the next urgent
-// one.
+// Finish computes the status and writes the changes of the reconcile. Changes that are not urgent may wait for the next
+// urgent change.
 func (s *Scope) Finish(ctx context.Context) error {
 	s.ComputeStatus()
 	s.RequeueWithin(status.NextLook(s.Machine, s.Facts(), s.Now()))
@@ -63,9 +64,9 @@ func (s *Scope) Finish(ctx context.Context) error {
 	return s.write(ctx, atEnd)
 }
 
-// write stores the Machine: finalizers, provider ID and status in one patch, since a Machine has no status subresource. It does
-// nothing when nothing differs. If another client wrote the Machine since the cache's version, it returns a Conflict, and
-// another reconcile follows.
+// write stores the Machine: finalizers, provider ID and status in one patch, because a Machine has no status subresource. It
+// does nothing when the Machine has not changed. If another client has written the Machine since the version in the cache,
+// write returns a Conflict, and another reconcile follows.
 func (s *Scope) write(ctx context.Context, before Ahead) error {
 	memory := s.store.memory
 	if equality.Semantic.DeepEqual(s.Base, s.Machine) {

@@ -29,15 +29,16 @@ type Result struct {
 	Detail string
 	// Awaited is what the Node lacks to complete its first start, one sentence each.
 	Awaited []string
-	// Unsynced reports whether labels or taints of the Node could not be written, so its Machine is not shown as Ready yet.
+	// Unsynced reports whether labels or taints of the Node could not be written. In that case the Machine is not shown as
+	// Ready yet.
 	Unsynced bool
-	// Warnings name the fields and annotations that have no effect or cannot be parsed, one sentence each.
+	// Warnings name the fields and annotations that have no effect or that cannot be parsed, one sentence each.
 	Warnings []string
 }
 
 // Input is what the status of a Machine is computed from.
 type Input struct {
-	// Machine is changed. Base is the Machine as it is stored.
+	// Machine is the Machine whose status is changed. Base is the Machine as it is stored.
 	Machine, Base *v1alpha1.Machine
 	Facts         *lifecycle.Facts
 	Result
@@ -76,8 +77,8 @@ func Compute(in *Input) {
 
 func (in *Input) set(name string, v Verdict) { SetCondition(in.Machine, name, v, in.Now) }
 
-// showsReady reports whether condition Ready is computed again. It stays as it is stored while a Node that has started cannot be
-// written, and while neither a Node nor anything new of the server is known.
+// showsReady reports whether condition Ready is computed again. The stored condition stays while a Node that has started
+// cannot be written, and while neither a Node nor anything new about the server is known.
 func (in *Input) showsReady() bool {
 	f := in.Facts
 	if f.Node == nil && !f.Joined && !f.Deleting && f.ServerUnlisted() {
@@ -87,8 +88,9 @@ func (in *Input) showsReady() bool {
 	return starting || !in.Unsynced
 }
 
-// deletionMessage returns what the deletion waits for. The message of a drain is stored, and an Event is recorded when it differs
-// from the next one. Therefore it does not include the state of the cloud, for which a drain does not wait.
+// deletionMessage returns what the deletion waits for. The message of a drain is stored, and an Event is recorded when the
+// next message differs from it. Therefore the message does not include the state of the cloud, because a drain does not wait
+// for the cloud.
 func (in *Input) deletionMessage() string {
 	if step := in.Last.Step; step == lifecycle.DrainNode || step == lifecycle.AwaitDetach {
 		return in.message()
@@ -104,8 +106,8 @@ func (in *Input) message() string {
 	return in.Detail
 }
 
-// setError sets the error fields to the failure. They stay until there is a server (or, in deletion, until a reconcile without
-// failure), so that the reason does not flicker during a back-off. A rate limit of the cloud is not shown.
+// setError sets the error fields to the failure. The fields stay until there is a server (or, in a deletion, until a
+// reconcile without failure), so that the reason does not flicker during a back-off. A rate limit of the cloud is not shown.
 func (in *Input) setError() {
 	s := &in.Machine.Status
 	switch {
@@ -117,7 +119,7 @@ func (in *Input) setError() {
 	}
 }
 
-// showsFailure reports whether the error fields show the failure. They do not show a rate limit of the cloud, nor that the
+// showsFailure reports whether the error fields show the failure. They show neither a rate limit of the cloud nor that the
 // cloud cannot be asked about a server that exists.
 func (in *Input) showsFailure() bool {
 	f := in.Facts
@@ -125,12 +127,12 @@ func (in *Input) showsFailure() bool {
 	return in.Failure != nil && in.Failure.Class != fault.RateLimited && !lives
 }
 
-// stays reports whether there is a server that has not failed and is not being deleted.
+// stays reports whether s is a server that has not failed and is not being deleted.
 func stays(s *cloud.Server) bool {
 	return s != nil && s.State != cloud.ServerError && s.State != cloud.ServerDeleting
 }
 
-// specValid returns condition SpecValid. It is known once a spec was refused, or was sufficient for a server.
+// specValid returns condition SpecValid. The condition is known once a spec was refused or was sufficient for a server.
 func (in *Input) specValid() (Verdict, bool) {
 	switch {
 	case in.Failure != nil && in.Failure.Class == fault.Invalid && in.Last.Reason != lifecycle.ReasonJoinTimeout:
@@ -154,7 +156,7 @@ func (in *Input) setWarnings() {
 	}
 }
 
-// withoutEffect returns a warning for each field of the spec that is set and that drover does not use.
+// withoutEffect returns a warning for each field that is set in the spec but not used by drover.
 func withoutEffect(spec *v1alpha1.MachineSpec) (names []string) {
 	if spec.ConfigSource != nil {
 		names = append(names, "configSource: has no effect; it may be removed")

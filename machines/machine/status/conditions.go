@@ -32,7 +32,7 @@ func SetCondition(m *v1alpha1.Machine, name string, v Verdict, now metav1.Time) 
 	})
 }
 
-// ConditionOf returns a condition of the Machine; an empty one when it has none of that type.
+// ConditionOf returns a condition of the Machine; an empty condition when the Machine has none of that type.
 func ConditionOf(m *v1alpha1.Machine, name string) *v1alpha1.MachineCondition {
 	for i := range m.Status.Conditions {
 		if m.Status.Conditions[i].Type == name {

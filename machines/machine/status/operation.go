@@ -14,8 +14,8 @@ const (
 	stateSuccessful = "Successful"
 )
 
-// setOperation sets the last operation. Its time is the start of the operation: it changes with kind, state or text, and not
-// because the Machine was reconciled again.
+// setOperation sets the last operation. The operation's time is when the operation started. It changes when the kind, state
+// or text changes, and does not change when the Machine is only reconciled again.
 func (in *Input) setOperation() {
 	kind, state, text := in.operation()
 	old := in.Machine.Status.LastOperation
@@ -43,7 +43,7 @@ func (in *Input) operation() (kind, state, text string) {
 	}
 	switch {
 	case in.Last.Reason == lifecycle.ReasonDetaching:
-		// The time of this operation ends the wait, even when something else fails meanwhile.
+		// The time of this operation determines when the wait ends, even if something else fails meanwhile.
 		return kind, stateProcessing, text
 	case in.Failure != nil && in.Failure.Class != fault.RateLimited:
 		return kind, v1alpha1.OperationFailed, ptr.Deref(in.Machine.Status.ErrorMessage, fault.Line(in.Failure.Message))

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
-// busyPatience is how long a server with a running task of another user keeps the reason ServerBusy, for which the health
-// controller does not replace the Machine.
+// busyPatience is how long a server with a running task of another user keeps the reason ServerBusy. While the reason is
+// ServerBusy, the health controller does not replace the Machine.
 const busyPatience = 30 * time.Minute
 
 // shutDown returns condition ServerReady of a server that is shut down or being started.
@@ -52,8 +52,8 @@ func (in *Input) busy(server *cloud.Server) Verdict {
 	return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBusy, what + "; its Machine is left alone until " + until.UTC().Format(time.RFC3339)}
 }
 
-// forgetStart removes the record of a start that no longer counts: the Machine has another server, or the Node has been Ready
-// for [lifecycle.StartUsedUp]. The record of a failed start stays as long as the server.
+// forgetStart removes the record of a start that no longer matters: the Machine has another server, or the Node has been
+// Ready for [lifecycle.StartUsedUp]. The record of a failed start is kept as long as the server.
 func (in *Input) forgetStart() {
 	start, server := in.Machine.Status.ServerStart, in.Facts.Cloud.Server
 	if start == nil || server == nil {
@@ -65,8 +65,8 @@ func (in *Input) forgetStart() {
 	}
 }
 
-// usedUntil returns when the server may be started again if its Node stays Ready until then; zero while that is not
-// foreseeable.
+// usedUntil returns when the server may be started again, provided that its Node stays Ready until then; zero while that time
+// is not foreseeable.
 func usedUntil(m *v1alpha1.Machine, f *lifecycle.Facts) time.Time {
 	start := lifecycle.StartOf(f.Cloud.Server, m.Status.ServerStart)
 	if start == nil || start.Failure != "" || f.Cloud.Server.State != cloud.ServerActive || !nodes.Runs(f.Node) {
@@ -79,8 +79,8 @@ func usedUntil(m *v1alpha1.Machine, f *lifecycle.Facts) time.Time {
 	return since.Add(lifecycle.StartUsedUp)
 }
 
-// NextLook returns how soon a Machine with this status must be reconciled again because of the state of its server; 0: when
-// something changes.
+// NextLook returns the time after which a Machine with this status must be reconciled again because of the state of its
+// server. 0 means that it is reconciled only when something changes.
 func NextLook(m *v1alpha1.Machine, f *lifecycle.Facts, now time.Time) time.Duration {
 	if f.LeftAlone() || f.Deleting {
 		return 0

@@ -12,7 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-// shown returns a joined Machine with the given server, and a Node with the given Ready condition since that time.
+// shown returns a joined Machine with the given server. The Ready condition of its Node has had the given status for the time
+// since.
 func shown(server cloud.Server, ready corev1.ConditionStatus, since time.Duration, now time.Time) *Input {
 	m := &v1alpha1.Machine{}
 	node := &corev1.Node{Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{

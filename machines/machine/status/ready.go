@@ -14,7 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
-// serverReady returns condition ServerReady. A state that the Machine waits to leave also shows why the cloud's data is old.
+// serverReady returns condition ServerReady. If the Machine waits for the server's state to change, the message also says why
+// the cloud's data is old.
 func (in *Input) serverReady() Verdict {
 	v := in.serverState()
 	if v.Status != corev1.ConditionTrue {
@@ -35,7 +36,7 @@ func (in *Input) withOutdated(message string) string {
 	}
 }
 
-// serverState returns the state of the server in the cloud's last lists, as a condition.
+// serverState returns a condition for the state of the server in the cloud's last lists.
 func (in *Input) serverState() Verdict {
 	server := in.Facts.Cloud.Server
 	if server == nil {
@@ -49,8 +50,7 @@ func (in *Input) serverState() Verdict {
 		return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 	case cloud.ServerBuilding:
 		if nodes.Runs(in.Facts.Node) {
-			// The list is older than the Node, and condition True anticipates the next list, which would otherwise cost a
-			// write.
+			// The list is older than the Node. Status True anticipates the next list, which would otherwise cost a write.
 			return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 		}
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, ""}

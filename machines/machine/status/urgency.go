@@ -18,11 +18,11 @@ import (
 const BlockedPrefix = "evictions are refused: "
 
 const (
-	// LongestUnwritten is how long a change that is not urgent may wait for another write, so that the stored status is at most
+	// LongestUnwritten is how long a change that is not urgent may wait for another write. It keeps the stored status at most
 	// half a minute old.
 	LongestUnwritten = 25 * time.Second
-	// longestBeforeNode is the same for a Machine without a Node: most servers become Nodes within that time of becoming
-	// ACTIVE, and one write then covers both.
+	// longestBeforeNode is how long such a change may wait if the Machine has no Node: most servers become Nodes within that
+	// time after they become ACTIVE, and one write then covers both changes.
 	longestBeforeNode = 90 * time.Second
 )
 
@@ -34,15 +34,15 @@ func MaxDelay(m *v1alpha1.Machine) time.Duration {
 	return LongestUnwritten
 }
 
-// Urgent reports whether the Machine must be written at once, given its stored state. A change that is not urgent is part of
-// the next write, or is written alone after [MaxDelay].
+// Urgent reports whether the Machine must be written immediately, given its stored state. A change that is not urgent is part
+// of the next write, or is written alone after [MaxDelay].
 //
-// Every difference is urgent except information for people that a later reconcile can read again from the cloud or the Node:
+// Every change is urgent except information for people that a later reconcile can read again from the cloud or the Node:
 // zone, host, ports, floating IP, the kubelet's version, that the server became ACTIVE, warnings, and the steps of a deletion
-// that need no memory. So the finalizers, spec.providerID, status.nodeRef, errors, volumes, group back-offs, the console and a
-// change of the status of condition Ready are urgent: a successor of this process, other controllers, the approver of
-// certificates and the node groups read them. Addresses are urgent once there is a Node, because the approver compares its
-// serving certificate with them.
+// that need no memory. So the finalizers, spec.providerID, status.nodeRef, errors, volumes, group back-offs, the console and
+// a change of the status of condition Ready are urgent, because a successor of this process, other controllers, the approver
+// of certificates and the node groups read them. Addresses are urgent once there is a Node, because the approver compares the
+// Node's serving certificate with the addresses.
 func Urgent(provider cloud.Provider, stored, now *v1alpha1.Machine) bool {
 	rest := now.DeepCopy()
 	s, was := &rest.Status, &stored.Status
@@ -63,8 +63,8 @@ func Urgent(provider cloud.Provider, stored, now *v1alpha1.Machine) bool {
 	return !equality.Semantic.DeepEqual(stored, rest)
 }
 
-// urgentPhase reports whether another program waits for the phase. Other phases follow from fields that are urgent, or are
-// shown elsewhere.
+// urgentPhase reports whether another program waits for the phase. All other phases follow from urgent fields, or are shown
+// elsewhere.
 func urgentPhase(phase v1alpha1.MachinePhase) bool {
 	switch phase {
 	case v1alpha1.PhasePending, v1alpha1.PhaseProvisioning, v1alpha1.PhaseDeleting:
@@ -73,13 +73,13 @@ func urgentPhase(phase v1alpha1.MachinePhase) bool {
 	return true
 }
 
-// urgentOperation reports whether the time of the operation must be stored: a failure's time is the start of the back-off after
-// a restart, and the start of the wait for volumes limits that wait.
+// urgentOperation reports whether the time of the operation must be stored. After a restart, the time of a failure is the
+// start of the back-off. The time at which the wait for volumes started limits that wait.
 func urgentOperation(o *v1alpha1.LastOperation) bool {
 	return o != nil && (ptr.Deref(o.State, "") == v1alpha1.OperationFailed || ptr.Deref(o.Description, "") == lifecycle.ReasonDetaching)
 }
 
-// urgentConditions returns the stored conditions with only the urgent changes.
+// urgentConditions returns the stored conditions, changed only where the change is urgent.
 func urgentConditions(stored, now *v1alpha1.Machine) []v1alpha1.MachineCondition {
 	out := slices.Clone(stored.Status.Conditions)
 	for _, c := range now.Status.Conditions {
@@ -95,8 +95,8 @@ func urgentConditions(stored, now *v1alpha1.Machine) []v1alpha1.MachineCondition
 	return out
 }
 
-// urgentCondition reports whether the change of one condition must be written at once. A condition that is not stored counts as
-// False without a reason.
+// urgentCondition reports whether the change of one condition must be written immediately. A condition that is not stored
+// counts as False without a reason.
 func urgentCondition(was, is *v1alpha1.MachineCondition, m *v1alpha1.Machine) bool {
 	deleting := m.DeletionTimestamp != nil
 	switch is.Type {
@@ -121,5 +121,6 @@ var passingReadyReasons = []string{lifecycle.ReasonNoServer, lifecycle.ReasonNot
 // passingServerStates are the reasons of condition ServerReady that every server has while it is created and deleted.
 var passingServerStates = []string{lifecycle.ReasonNoServer, lifecycle.ReasonServerBuilding, lifecycle.ReasonServerActive, lifecycle.ReasonServerDeleting}
 
-// passingDeletionSteps are the reasons of condition Deleting for steps that a successor can derive again from what is left.
+// passingDeletionSteps are the reasons of condition Deleting for steps that a successor can derive again from the resources
+// that are left.
 var passingDeletionSteps = []string{lifecycle.ReasonDraining, lifecycle.ReasonDeletingServer, lifecycle.ReasonReleasing, lifecycle.ReasonDeletingNode, lifecycle.ReasonNotSynced}

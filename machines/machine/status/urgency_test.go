@@ -21,7 +21,7 @@ func showing(name string, status corev1.ConditionStatus, reason, message string)
 	}
 }
 
-// building returns a Machine whose server is recorded and being built, as it is stored.
+// building returns a stored Machine whose server is recorded and being built.
 func building() *v1alpha1.Machine {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "u", Finalizers: []string{v1alpha1.FinalizerServer}}}
 	m.Spec.ProviderID = ptr.To("openstack:///s")
@@ -57,7 +57,7 @@ func operates(kind, state, text string) func(*v1alpha1.Machine) {
 func TestUrgentSelectsTheChangesToWriteAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// stored changes the stored Machine, unless nil; now is the change that Urgent decides about.
+		// stored changes the stored Machine, unless stored is nil. now is the change that Urgent decides about.
 		stored, now func(*v1alpha1.Machine)
 		urgent      bool
 	}{

@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	// consoleRead is how many bytes of a console are read. Much of it may be terminal output, which is left out.
+	// consoleRead is how many bytes of a console are read. Many of these bytes may be terminal output, which is left out.
 	consoleRead = 64 << 10
 	// consoleBytes is how many bytes of a console the condition shows.
 	consoleBytes = 4096
@@ -29,8 +29,8 @@ const (
 	consoleInEvent = 800
 )
 
-// keepConsole copies the end of the server's console into a condition when the join deadline has passed, once for each server
-// (CAPI-25). It reports whether this was the first time.
+// keepConsole copies the end of the server's console into a condition after the join deadline has passed, once for each
+// server (CAPI-25). It reports whether it did so in this call.
 func (j *Join) keepConsole(ctx context.Context, s *scope.Scope) bool {
 	server := s.Observed.Cloud.Server
 	if consoleIs(s, lifecycle.ReasonJoinTimeout) {
@@ -62,8 +62,8 @@ func clearConsole(s *scope.Scope) {
 // consoleLooks are the fractions of the join timeout after which the console of an ACTIVE server without a Node is read.
 var consoleLooks = []float64{0.5, 0.75}
 
-// nextLook returns when the console is to be read next after the given time. created is when the server was created. It returns
-// false when no read is left before the deadline.
+// nextLook returns when the console is to be read next after the time after. created is when the server was created. It
+// returns false when no read is left before the deadline.
 func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool) {
 	for _, part := range consoleLooks {
 		if at := created.Add(time.Duration(part * float64(timeout))); at.After(after) {
@@ -73,9 +73,9 @@ func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool)
 	return time.Time{}, false
 }
 
-// watchConsole reads the console of an ACTIVE server that has not become a Node when half and three quarters of its time are
-// over, and shows in the condition what looks like a failure. The condition's heartbeat is the time of the last read, so that a
-// restart does not repeat it.
+// watchConsole reads the console of an ACTIVE server that has not become a Node, when half and when three quarters of its
+// join timeout have passed. It shows in the condition what looks like a failure. The condition's heartbeat is the time of the
+// last read, so that a restart does not repeat the read.
 func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
 	server, now := s.Observed.Cloud.Server, s.Now()
 	if s.Policy.Timeouts.Join <= 0 || server.State != cloud.ServerActive || server.Created.IsZero() {
@@ -102,7 +102,7 @@ func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
 	}
 }
 
-// readConsole returns the end of the server's console without secrets, or why it cannot be read.
+// readConsole returns the end of the server's console without secrets, or a text that says why it cannot be read.
 func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
 	text, err := s.Instance.ConsoleOutput(ctx, consoleRead)
 	if err == nil {
@@ -114,14 +114,15 @@ func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
 	return tail(text, consoleBytes)
 }
 
-// setConsole sets the condition and the time of the read.
+// setConsole sets the condition and records the time of the read.
 func setConsole(s *scope.Scope, v status.Verdict) {
 	s.SetCondition(v1alpha1.ConditionConsole, v)
 	status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).LastHeartbeatTime = ptr.To(metav1.NewTime(s.Now()))
 }
 
-// A line of a console names a failure when it has both the name of a program that creates the Node and a word for an error,
-// because kernels print many harmless errors. Lines that match aside only repeat that something failed, without the cause.
+// A line of a console names a failure when it contains both the name of a program that creates the Node and a word for an
+// error. The name is required because kernels print many harmless errors. Lines that match aside only repeat that something
+// failed, without the cause.
 var (
 	nodeMakers   = regexp.MustCompile(`(?i)drover-setup|drover-report|cloud-init|ignition|kubelet|containerd|kernel panic|emergency`)
 	failureWords = regexp.MustCompile(`(?i)\b(fail(ed|ure|s|ing)?|errors?|fatal|panic|emergency|cannot|could not|unable|denied|refused|unauthorized|forbidden|timed out|no route|no space|needs)\b`)
@@ -140,7 +141,7 @@ func failureIn(console string) string {
 }
 
 // Terminal output in a console: colours, cursor movements, and the lines in which systemd shows twice a second what it waits
-// for. During a setup of minutes, these lines would fill the whole text.
+// for. During a setup that takes minutes, these lines would fill the whole text.
 var (
 	escapes  = regexp.MustCompile(`\x1b(\[[0-9;?]*[ -/]*[@-~]|[@-Z\\-_])`)
 	progress = regexp.MustCompile(`(?m)^\s*\[[ *]+\] (\(\d+ of \d+\) )?(A start job is running|Job .* running|A stop job is running).*`)
@@ -162,7 +163,7 @@ func printable(text string) string {
 	}, text))
 }
 
-// tail returns the end of a text, at most most bytes, starting at the beginning of a line.
+// tail returns the end of a text: at most most bytes, from the beginning of a line.
 func tail(text string, most int) string {
 	if len(text) <= most {
 		return text

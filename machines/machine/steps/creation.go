@@ -24,8 +24,8 @@ type Creation struct {
 	Template  *NodeTemplate
 }
 
-// AddFinalizers writes the finalizers before any resource is created, so that no resource can be forgotten (MC-39). The same
-// write records the project of the resources, if it is known.
+// AddFinalizers writes the finalizers before any resource is created, so that no resource can be forgotten (MC-39). If the
+// project of the resources is known, the same write records it.
 func (c *Creation) AddFinalizers(ctx context.Context, s *scope.Scope) (bool, error) {
 	controllerutil.AddFinalizer(s.Machine, v1alpha1.FinalizerServer)
 	controllerutil.AddFinalizer(s.Machine, v1alpha1.FinalizerNode)
@@ -39,16 +39,17 @@ func (c *Creation) AddFinalizers(ctx context.Context, s *scope.Scope) (bool, err
 	return true, nil
 }
 
-// RecordPlace records the project of the Machine's resources when it was not known with the finalizers, or when the credentials
-// are for another project by now. Nothing is created before.
+// RecordPlace records the project of the Machine's resources, if it was not known when the finalizers were written, or if the
+// credentials are now for another project. Nothing is created before this record.
 func (c *Creation) RecordPlace(ctx context.Context, s *scope.Scope) (bool, error) {
 	record.WritePlace(s.Machine, &s.Observed.Cloud)
 	s.ReadMachine()
 	return true, s.WriteAhead(ctx, scope.BeforeCreating)
 }
 
-// MakeUserData creates the join token and the user data. A Machine for which that is impossible (a kubelet outside the version
-// skew, an unknown operating system) gets no server and shows why; so does a Machine that must wait for another program.
+// MakeUserData creates the join token and the user data. If that is impossible (a kubelet outside the version skew, an
+// unknown operating system), the Machine gets no server and shows why. The same applies to a Machine that must wait for
+// another program.
 func (c *Creation) MakeUserData(ctx context.Context, s *scope.Scope) (bool, error) {
 	err := c.Bootstrap.Check(ctx, s.Machine)
 	if err == nil {
@@ -98,9 +99,9 @@ func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, erro
 	return true, nil
 }
 
-// RecordServer records the server in the Machine; the status at the end of the reconcile stores it. Until then only the
-// server's owner tag links the two. The same write records the labels, annotations and taints of its Node before that Node
-// registers.
+// RecordServer records the server in the Machine; the status at the end of the reconcile stores the record. Until then only
+// the server's owner tag links the server to the Machine. The same write records the labels, annotations and taints of the
+// Node before the Node registers.
 func (c *Creation) RecordServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Machine.Spec.ProviderID = ptr.To(s.Observed.Cloud.Server.ProviderID)
 	s.ReadMachine()
@@ -112,9 +113,9 @@ func (c *Creation) RecordServer(ctx context.Context, s *scope.Scope) (bool, erro
 	return true, nil
 }
 
-// ReplaceServer shows why a server has failed, and deletes it. Another server is created once it is gone and the back-off is
-// over. spec.providerID is cleared and written before the deletion: otherwise a successor would take drover's own deletion for
-// a lost server.
+// ReplaceServer shows why a server has failed, and deletes the server. Another server is created once the failed server is
+// gone and the back-off has ended. spec.providerID is cleared and written before the deletion; otherwise a successor would
+// mistake drover's own deletion for the loss of a server.
 func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server := s.Observed.Cloud.Server
 	cause := server.Fault
@@ -130,7 +131,7 @@ func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, err
 	}
 	s.RequeueWithin(scope.PollCloud)
 	if err := s.Instance.DeleteFailed(ctx); err != nil {
-		// The deletion is tried once per back-off, so that there are few of these Events.
+		// The deletion is tried once per back-off, so there are few of these Events.
 		if cause := fault.Of(err); cause.Class != fault.RateLimited {
 			s.Warn(string(cause.Code), fault.Line(cause.Message))
 		}

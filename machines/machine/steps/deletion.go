@@ -34,14 +34,14 @@ type Deletion struct {
 	Retries *retry.Retries
 	// Power counts the Nodes that are put out of service early.
 	Power *Power
-	// Provider parses the record of resources, and names those that may be left behind.
+	// Provider parses the record of resources, and names the resources that may be left behind.
 	Provider cloud.Provider
 }
 
-// retryHeld is how soon a blocked deletion is checked again. No watched event ends the wait.
+// retryHeld is the interval at which a blocked deletion is checked again. No watched event ends the wait.
 const retryHeld = 15 * time.Second
 
-// Hold leaves the Machine's pods, server and Node as they are although it is being deleted, and shows why.
+// Hold leaves the Machine's pods, server and Node as they are although the Machine is being deleted, and shows why.
 func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
 	d.Drains.Forget(s.Machine.UID)
 	s.Detail = s.Policy.WithheldMessage
@@ -53,7 +53,7 @@ func (d *Deletion) Hold(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, nil
 }
 
-// DeleteServer requests the server's deletion and waits until the cloud reports that it is gone.
+// DeleteServer requests the deletion of the server and waits until the cloud reports that the server is gone.
 func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server := s.Observed.Cloud.Server
 	if status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDeletingServer {
@@ -72,8 +72,8 @@ func (d *Deletion) DeleteServer(ctx context.Context, s *scope.Scope) (bool, erro
 	return s.Policy.ForceOver, nil
 }
 
-// recordBelongings records the server's other resources and their project before the server is deleted: afterwards the cloud
-// does not show them any more. It writes nothing when they are recorded already.
+// recordBelongings records the server's other resources and their project before the server is deleted, because the cloud
+// does not show them after the deletion. It writes nothing when they are recorded already.
 func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
 	record.WriteServer(s.Machine, s.Observed.Cloud.Server)
 	if d.Provider.Remembered(s.Base).BeforeDeletion == d.Provider.Remembered(s.Machine).BeforeDeletion {
@@ -82,15 +82,16 @@ func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
 	return s.WriteAhead(ctx, scope.BeforeDeletingServer)
 }
 
-// refusedInDeletion records that the cloud refused a call. A forced deletion goes on without it, unless the call only waits
-// behind other calls of drover and has time left.
+// refusedInDeletion records that the cloud refused a call. A forced deletion continues without the call, unless the call only
+// waits behind other calls of drover and has time left.
 func (d *Deletion) refusedInDeletion(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	d.Retries.Failed(ctx, s, err)
 	s.Progress.CloudRefused = !s.WaitsForTurn || s.Policy.ForceOver
 	return s.Progress.CloudRefused && s.Observed.Force, nil
 }
 
-// Release deletes the server's other resources once the server is gone. The Node does not wait for those that take long.
+// Release deletes the server's other resources once the server is gone. The deletion of the Node does not wait for resources
+// that take long.
 func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 	released, err := s.Instance.Release(ctx)
 	s.Progress.Released, s.Progress.Unreleased = released.Done, !released.Done
@@ -109,8 +110,8 @@ func (d *Deletion) Release(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// DeleteNode deletes the Node. It must not be called before the server is gone. A Node that does not exist is not an error. A
-// forced deletion leaves the Node behind when its time is over and the Node cannot be deleted.
+// DeleteNode deletes the Node. It must not be called before the server is gone. It is not an error if the Node does not
+// exist. A forced deletion leaves the Node behind when its time has ended and the Node cannot be deleted.
 func (d *Deletion) DeleteNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.NodeGone = true
 	node := s.Observed.Node
@@ -137,8 +138,8 @@ func (d *Deletion) DeleteToken(ctx context.Context, s *scope.Scope) (bool, error
 	return true, nil
 }
 
-// leftByForce returns the error, unless the time of a forced deletion is over: then it records what could not be deleted and
-// returns nil.
+// leftByForce returns err, unless the time of a forced deletion has ended. In that case it records what could not be deleted
+// and returns nil.
 func leftByForce(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	if !s.Policy.ForceOver {
 		return false, err
@@ -149,8 +150,9 @@ func leftByForce(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	return true, nil
 }
 
-// LetGo ends the deletion in the cloud without the cloud's confirmation: nothing was ever created, the server is not drover's,
-// or an operator forced it. In the last case an Event names the resources that may be left, once the Machine is gone.
+// LetGo ends the deletion in the cloud without the cloud's confirmation, because nothing was ever created, the server is not
+// drover's, or an operator forced the deletion. If it was forced, an Event names the resources that may be left, once the
+// Machine is gone.
 func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.Released = true
 	if s.Last.Reason == lifecycle.ReasonForced {
@@ -159,7 +161,7 @@ func (d *Deletion) LetGo(_ context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// lastKnown describes the last known state of what is left behind: the server's state, and what the deletion waited for.
+// lastKnown describes the last known state of what is left behind: the state of the server, and what the deletion waited for.
 func lastKnown(s *scope.Scope) string {
 	var parts []string
 	if server := s.Observed.Cloud.Server; server != nil {
@@ -185,8 +187,9 @@ func lastKnown(s *scope.Scope) string {
 	return "; last known: " + strings.Join(parts, "; ")
 }
 
-// RemoveFinalizers ends the Machine: no resource is left, or an Event lists those that may be. The Event is recorded before the
-// write, because no other reconcile follows when the answer to the write is lost.
+// RemoveFinalizers removes the finalizers, which ends the Machine: either no resource is left, or an Event lists the
+// resources that may be left. The Event is recorded before the write, because no other reconcile follows when the answer to
+// the write is lost.
 func (d *Deletion) RemoveFinalizers(ctx context.Context, s *scope.Scope) (bool, error) {
 	if s.LeftBehind != "" {
 		s.Warn(s.LeftReason, s.LeftBehind)

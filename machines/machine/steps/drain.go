@@ -22,7 +22,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// How soon a drain is checked again: terminating pods end soon, and volumes follow; disruption budgets take longer (MC-60).
+// The intervals at which a drain is checked again. Terminating pods end soon, and their volumes are detached soon after;
+// disruption budgets take longer (MC-60).
 const (
 	retryEnding      = 2 * time.Second
 	retryDetaching   = 5 * time.Second
@@ -32,7 +33,8 @@ const (
 	maxListed        = 5
 )
 
-// DrainNode cordons the Node and requests the eviction of its pods. It waits neither for the pods nor for the evictions.
+// DrainNode cordons the Node and requests the eviction of its pods. It does not wait for the evictions, nor for the pods to
+// end.
 func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.Cordon(ctx, d.Nodes, s.Observed.Node)
 	if err != nil {
@@ -52,7 +54,7 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 		return false, err
 	}
 	if err != nil {
-		// Evictions without an answer are repeated like those that were refused, at the same interval.
+		// An eviction without an answer is repeated at the same interval as an eviction that was refused.
 		ctrl.LoggerFrom(ctx).Error(err, "Evicting pods failed and is repeated")
 	}
 	s.Detail = "evictions were requested"
@@ -71,8 +73,8 @@ func (d *Deletion) DrainNode(ctx context.Context, s *scope.Scope) (bool, error) 
 	return false, nil
 }
 
-// drained records that no pod is left to evict, and whether volumes are still attached. An abrupt drain does not check volumes,
-// so they are looked up here for a Node that is out of service.
+// drained records that no pod is left to evict, and whether volumes are still attached. An abrupt drain does not check
+// volumes, so for a Node that is out of service the volumes are looked up here.
 func (d *Deletion) drained(ctx context.Context, s *scope.Scope, detaching []string) (err error) {
 	if s.Progress.OutOfService {
 		if detaching, err = d.Drains.Drainer.Attached(ctx, s.Observed.Node.Name); err != nil {
@@ -86,15 +88,16 @@ func (d *Deletion) drained(ctx context.Context, s *scope.Scope, detaching []stri
 	return nil
 }
 
-// mayDetach reports whether the volumes of the Node can be detached before its server is gone: by its kubelet, or by Kubernetes
-// because the Node is out of service.
+// mayDetach reports whether the volumes of the Node can be detached before its server is gone: by the Node's kubelet, or by
+// Kubernetes because the Node is out of service.
 func mayDetach(s *scope.Scope) bool {
 	return !s.Observed.Force && (!s.Policy.Unreachable || s.Progress.OutOfService)
 }
 
-// ShutOffNode puts the Node of a server that could not be started out of service, before its pods are evicted: nothing runs on
-// the server, so Kubernetes may delete the pods and detach the volumes at once. It first asks the cloud for the server, since a
-// running server may write to its disks. Without an answer the Node is drained like any other.
+// ShutOffNode puts the Node of a server that could not be started out of service, before the Node's pods are evicted. Nothing
+// runs on such a server, so Kubernetes may delete the pods and detach the volumes immediately. ShutOffNode first asks the
+// cloud for the server, because a running server may write to its disks. If the cloud does not answer, the Node is drained
+// like any other Node.
 func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.ShutDownSeen = true
 	if drain.IsOutOfService(s.Observed.Node) {
@@ -116,8 +119,9 @@ func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error
 	return true, nil
 }
 
-// ReturnNode removes the taint that [Deletion.ShutOffNode] put on the Node: somebody has started the server meanwhile, and it
-// may write to disks that Kubernetes would attach elsewhere. The Node is then drained like any other.
+// ReturnNode removes the taint that [Deletion.ShutOffNode] put on the Node, because somebody has started the server
+// meanwhile, and the server may write to disks that Kubernetes would attach elsewhere. The Node is then drained like any
+// other Node.
 func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.InService(ctx, d.Nodes, s.Observed.Node)
 	if err != nil {
@@ -131,7 +135,7 @@ func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error)
 	return true, nil
 }
 
-// retryDrain returns how soon to check again, given the result of the last check.
+// retryDrain returns the time after which to check the drain again, given the result of the last check.
 func retryDrain(s *scope.Scope) time.Duration {
 	blocked := strings.HasPrefix(status.MessageOf(s.Base, v1alpha1.ConditionDeleting), status.BlockedPrefix)
 	switch {
@@ -143,14 +147,14 @@ func retryDrain(s *scope.Scope) time.Duration {
 	return retryBlockedLong
 }
 
-// AwaitDetach waits until the volumes of the evicted pods are detached: deleting the server with attached volumes would delay
-// them (MC-61).
+// AwaitDetach waits until the volumes of the evicted pods are detached. Deleting a server while volumes are attached would
+// delay the volumes (MC-61).
 func (d *Deletion) AwaitDetach(_ context.Context, s *scope.Scope) (bool, error) {
 	s.RequeueWithin(retryDetaching)
 	return false, nil
 }
 
-// detachOver reports whether the time to detach volumes is over. It started with the last operation.
+// detachOver reports whether the time for detaching volumes has ended. That time started with the last operation.
 func detachOver(s *scope.Scope) bool {
 	last := s.Base.Status.LastOperation
 	if last == nil || ptr.Deref(last.Description, "") != lifecycle.ReasonDetaching || last.LastUpdated == nil {
@@ -159,13 +163,14 @@ func detachOver(s *scope.Scope) bool {
 	return !s.Now().Before(last.LastUpdated.Add(s.Policy.Timeouts.Volumes))
 }
 
-// The parts of the text of a drain.
+// The parts of the text that describes a drain.
 const (
 	detachingPrefix = "volumes are being detached: "
 	detailSeparator = "; "
 )
 
-// drainText describes what the drain waits for. It changes only when that changes, so that it is not written after each check.
+// drainText describes what the drain waits for. The text changes only when the drain waits for something else, so that it is
+// not written after each check.
 func drainText(result drain.Result) string {
 	var parts []string
 	switch {
@@ -180,7 +185,7 @@ func drainText(result drain.Result) string {
 	return strings.Join(parts, detailSeparator)
 }
 
-// blockedText names the pods whose eviction is refused, with the API server's reasons; empty when there are none.
+// blockedText names the pods whose eviction is refused, with the API server's reasons; empty when no eviction is refused.
 func blockedText(blocked []drain.Blocked) string {
 	if len(blocked) == 0 {
 		return ""
@@ -188,8 +193,9 @@ func blockedText(blocked []drain.Blocked) string {
 	return status.BlockedPrefix + listed(blocked)
 }
 
-// warnBlocked records one Event when evictions are refused for the first time, and again when the pods or reasons change: not
-// at each retry. The Event follows the write of the condition that has the same text.
+// warnBlocked records one Event when evictions are refused for the first time, and another when the pods or the reasons
+// change. It does not record one at each retry. The Event is recorded after the write of the condition that has the same
+// text.
 func warnBlocked(s *scope.Scope, blocked string) {
 	before := status.MessageOf(s.Base, v1alpha1.ConditionDeleting)
 	if blocked == "" || before == blocked || strings.HasPrefix(before, blocked+detailSeparator+detachingPrefix) {
@@ -209,7 +215,7 @@ func listed(blocked []drain.Blocked) string {
 	return strings.Join(parts, "; ")
 }
 
-// drainCutOff reports, once, that a drain was ended by its deadline and not by success (MCM-66).
+// drainCutOff reports, once, that a drain was ended by its deadline before all pods were evicted (MCM-66).
 func drainCutOff(ctx context.Context, s *scope.Scope) {
 	if !s.Policy.DrainTimedOut || status.ReasonOf(s.Base, v1alpha1.ConditionDeleting) != lifecycle.ReasonDraining {
 		return
@@ -221,7 +227,7 @@ func drainCutOff(ctx context.Context, s *scope.Scope) {
 }
 
 // TakeOutOfService makes Kubernetes delete the pods and detach the volumes of a Node whose kubelet does not answer any more,
-// once its server is proven gone, and waits for the volumes until their time is over.
+// once it is proven that the Node's server is gone. It waits for the volumes until their time has ended.
 func (d *Deletion) TakeOutOfService(ctx context.Context, s *scope.Scope) (bool, error) {
 	node, err := drain.OutOfService(ctx, d.Nodes, s.Observed.Node)
 	if err != nil {

@@ -23,8 +23,8 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// Join waits for the Node of a server and records it in the Machine. It gives up a Machine whose server is lost or does not
-// join.
+// Join waits for the Node of a server and records the Node in the Machine. It gives up a Machine whose server is lost or does
+// not join.
 type Join struct {
 	// Machines deletes the Machines that are given up.
 	Machines  client.Writer
@@ -40,7 +40,7 @@ func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
 		j.watchConsole(ctx, s)
 		s.Detail = awaited(s)
 	}
-	// Two checks within half of a token's life, so that it never expires in between.
+	// Two checks take place within half of a token's life, so that the token never expires between them.
 	s.RequeueWithin(bootstrap.TokenLife / 4)
 	if deadline := s.Policy.JoinDeadline; !deadline.IsZero() {
 		s.RequeueWithin(deadline.Sub(s.Now()))
@@ -48,8 +48,8 @@ func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, j.Bootstrap.Tokens.Prolong(ctx, s.Machine)
 }
 
-// awaited describes the wait of a Machine without a Node: since when, until when, where to look, and the failure in the
-// server's console, if one was found there.
+// awaited describes the wait of a Machine without a Node: when it began, when it ends, where to look, and the failure in the
+// server's console if one was found there.
 func awaited(s *scope.Scope) string {
 	server, name := s.Observed.Cloud.Server, s.Machine.ServerName()
 	until := "without a deadline"
@@ -66,8 +66,8 @@ func awaited(s *scope.Scope) string {
 	return text
 }
 
-// JoinNode records the Node in the Machine and deletes its token. It does so again for a Node that was deleted and has
-// registered again.
+// JoinNode records the Node in the Machine and deletes the Machine's token. It does so again for a Node that was deleted and
+// has registered again.
 func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	if !s.Observed.Joined {
 		if err := j.Bootstrap.Tokens.Delete(ctx, s.Machine); err != nil {
@@ -88,15 +88,15 @@ func (j *Join) JoinNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// LoseServer acts on the proof that the server was deleted in the cloud. It deletes a Machine of a set, and the set creates a
-// new one (MC-66). A Machine without a set stays and shows the loss.
+// LoseServer acts when it is proven that the server was deleted in the cloud. It deletes a Machine of a set, and the set
+// creates a new Machine (MC-66). A Machine without a set is kept and shows the loss.
 func (j *Join) LoseServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Failure = fault.New(fault.NotFound, fault.CodeResourceNotFound, "server %s was deleted in the cloud", record.ServerID(j.Provider, s.Machine))
 	return false, j.abandon(ctx, s)
 }
 
-// GiveUp ends the wait for a server that has not become a Node in time. It deletes the Machine, which its set replaces. A
-// Machine without an owner stays, in phase Failed: no controller would create another (MC-57).
+// GiveUp ends the wait for a server that has not become a Node in time. It deletes the Machine, and the Machine's set creates
+// another. A Machine without an owner is kept, in phase Failed, because no controller would create another (MC-57).
 func (j *Join) GiveUp(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Failure = fault.New(fault.Invalid, fault.CodeJoinTimeout, "server %s has not become a node within %v", s.Observed.Cloud.Server.ID, s.Policy.Timeouts.Join)
 	if j.keepConsole(ctx, s) {
@@ -107,7 +107,7 @@ func (j *Join) GiveUp(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, j.abandon(ctx, s)
 }
 
-// abandon deletes the Machine so that its set creates another. Without an owner it does nothing.
+// abandon deletes the Machine so that its set creates another. It does nothing if the Machine has no owner.
 func (j *Join) abandon(ctx context.Context, s *scope.Scope) error {
 	if !s.Observed.Owned {
 		return nil

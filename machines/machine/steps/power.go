@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// Power starts a server that was shut down, once, and records the failure when it does not start.
+// Power starts a server that was shut down. It tries only once, and records the failure when the server does not start.
 type Power struct {
 	// Decisions counts the decisions by the reason of their Events.
 	Decisions *prometheus.CounterVec
@@ -36,8 +36,8 @@ func NewDecisions() *prometheus.CounterVec {
 	return c
 }
 
-// StartServer records the start of the server, and asks the cloud for it, unless a live read shows that an operator does not
-// want it. It does not wait for the server to run.
+// StartServer records the start of the server and asks the cloud to start it, unless a live read shows that an operator does
+// not want the start. It does not wait until the server runs.
 func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.StartHandled = true
 	refrain, err := p.Refrain(ctx, s.Machine)
@@ -78,9 +78,10 @@ func (p *Power) StartServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// record writes the start of the server into the Machine. Until the cloud was asked, the start counts as not sent, even when
-// the write fails: the end of the reconcile writes the record nevertheless. If the API server drops the record, because its
-// definition of Machines is older than this version of drover, that is an error: the server would be started again and again.
+// record writes the start of the server into the Machine. Until the cloud has been asked, the start counts as not sent. That
+// also applies when the write fails, because the end of the reconcile writes the record nevertheless. It is an error if the
+// API server drops the record because its CRD of Machines is older than this version of drover: the server would be started
+// again and again.
 func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server) error {
 	s.Machine.Status.ServerStart = &v1alpha1.ServerStart{Server: server.ID, Time: startTime(s)}
 	s.SetStartUnsent(true)
@@ -96,11 +97,12 @@ func (p *Power) record(ctx context.Context, s *scope.Scope, server *cloud.Server
 	return nil
 }
 
-// startTime returns the time with the precision of the API server.
+// startTime returns the present time with the precision of the API server.
 func startTime(s *scope.Scope) metav1.Time { return metav1.NewTime(s.Now().Truncate(time.Second)) }
 
-// EndStart asks the cloud for the server when it was started longer than [lifecycle.StartTime] ago and the last list shows it
-// shut down. If it is, the start has failed. A cloud that does not answer is asked again later.
+// EndStart asks the cloud for the server when the start was requested longer than [lifecycle.StartTime] ago and the last list
+// shows the server shut down. If the server is still shut down, the start has failed. If the cloud does not answer, it is
+// asked again later.
 func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
 	s.Progress.StartHandled = true
 	if !lookNow(ctx, s) {
@@ -116,7 +118,7 @@ func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// lookNow asks the cloud for the Machine's server, and reports whether it has answered.
+// lookNow asks the cloud for the Machine's server, and reports whether the cloud has answered.
 func lookNow(ctx context.Context, s *scope.Scope) bool {
 	seen, err := s.Instance.ObserveNow(ctx)
 	if err != nil {
@@ -155,7 +157,7 @@ const (
 	startUnknown
 )
 
-// outcomeOf returns the outcome of a request to start a server, by its error.
+// outcomeOf returns the outcome of a request to start a server, given the request's error.
 func outcomeOf(err error) startOutcome {
 	if err == nil {
 		return startAccepted

@@ -27,12 +27,13 @@ type NodeSync struct {
 	Template   *NodeTemplate
 }
 
-// retryStart is how soon to look again for the DaemonSet pods that a Node is waiting for: pods are not watched.
+// retryStart is the interval at which drover looks again for the DaemonSet pods that a Node waits for, because pods are not
+// watched.
 const retryStart = 5 * time.Second
 
 // Sync applies labels, annotations and taints to the Node, and removes the startup taint when the first start of the Node is
-// complete. It writes the Node with one patch, and only when something differs. Keys that no pod needs are part of the patch
-// that completes the first start, unless that takes longer than [status.LongestUnwritten].
+// complete. It writes the Node with one patch, and only when the Node must change. Keys that no pod needs are part of the
+// patch that completes the first start, unless the first start takes longer than [status.LongestUnwritten].
 func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	want, err := n.Template.wanted(ctx, s)
 	if err != nil {
@@ -66,8 +67,8 @@ func (n *NodeSync) Sync(ctx context.Context, s *scope.Scope) (bool, error) {
 	return true, nil
 }
 
-// patchNode writes the Node. When it adds keys that the Machine's status does not record, it writes the status first: a key
-// without a record would never be removed.
+// patchNode writes the Node. If it adds keys that the Machine's status does not record, it writes the status first, because a
+// key without a record would never be removed.
 func (n *NodeSync) patchNode(ctx context.Context, s *scope.Scope, node *corev1.Node, want v1alpha1.NodeMarks) error {
 	s.Machine.Status.NodeMarks = nodes.RecordAhead(nodes.RecordOf(s.Machine), want)
 	if !nodes.RecordsKeys(nodes.RecordOf(s.Base), want) {
@@ -76,7 +77,7 @@ func (n *NodeSync) patchNode(ctx context.Context, s *scope.Scope, node *corev1.N
 			return err
 		}
 	}
-	// The list of taints is replaced as a whole, so it must be the one that was read.
+	// The patch replaces the whole list of taints, so the Node must still have the list that was read.
 	patch := client.MergeFromWithOptions(s.Observed.Node, client.MergeFromWithOptimisticLock{})
 	if err := n.Nodes.Patch(ctx, node, patch, n.FieldOwner); err != nil {
 		s.Unsynced = true
@@ -86,7 +87,7 @@ func (n *NodeSync) patchNode(ctx context.Context, s *scope.Scope, node *corev1.N
 	return nil
 }
 
-// awaitStart records what the Node lacks to complete its first start. It reads pods only when nothing else is missing.
+// awaitStart records what the Node still lacks to complete its first start. It reads pods only when nothing else is missing.
 func (n *NodeSync) awaitStart(ctx context.Context, s *scope.Scope) error {
 	if s.Facts().HasStarted() {
 		return nil

@@ -19,8 +19,8 @@ type NodeTemplate struct {
 	OtherStartupTaints []string
 }
 
-// wanted returns the labels, annotations and taints that the Machine's Node must have. It leaves out a start-up taint of
-// another program: the kubelet registers with it, and that program removes it.
+// wanted returns the labels, annotations and taints that the Machine's Node must have. It leaves out start-up taints of other
+// programs: the kubelet registers with such a taint, and the other program removes it.
 func (k *NodeTemplate) wanted(ctx context.Context, s *scope.Scope) (v1alpha1.NodeMarks, error) {
 	labels, err := k.Bootstrap.NodeLabels(ctx, s.Machine)
 	if err != nil {
@@ -35,7 +35,7 @@ func (k *NodeTemplate) wanted(ctx context.Context, s *scope.Scope) (v1alpha1.Nod
 	return w, nil
 }
 
-// hostOf returns the ID of the physical host, as the cloud reports it now, else as the status records it.
+// hostOf returns the ID of the physical host as the cloud reports it now, or otherwise as the status records it.
 func (k *NodeTemplate) hostOf(s *scope.Scope) string {
 	if server := s.Observed.Cloud.Server; server != nil && server.HostID != "" {
 		return server.HostID

@@ -161,7 +161,7 @@ func conditionOf(o client.Object) *metav1.Condition {
 	return nil
 }
 
-// living counts the Machines that are neither being deleted nor listed for removal.
+// living returns the number of Machines that are neither being deleted nor listed for removal.
 func living(d *v1alpha1.MachineDeployment, sets []*v1alpha1.MachineSet, machines []metav1.Object) (n int) {
 	listed := map[types.UID]bool{}
 	add := func(removals []v1alpha1.Removal) {

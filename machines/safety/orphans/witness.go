@@ -107,8 +107,7 @@ func (w *witness) exists(machine types.UID) bool {
 	return seen && s.gone.IsZero()
 }
 
-// keep records which Machines have resources left, according to the last round. These Machines are not forgotten. Only the
-// leader calls keep.
+// keep records which Machines have resources left, according to the last round of a leader. These Machines are not forgotten.
 func (w *witness) keep(projects []cloud.Project) {
 	left := map[types.UID]bool{}
 	for i := range projects {

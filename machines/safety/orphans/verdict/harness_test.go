@@ -89,7 +89,7 @@ func (s *Snapshot) drop(n int, lost bool) {
 	}
 }
 
-// unseen makes the process forget the n-th Machines.
+// unseen makes the process forget the Machines with the numbers n.
 func (s *Snapshot) unseen(n ...int) {
 	for _, one := range n {
 		delete(s.History.Seen, number(one))

@@ -173,8 +173,8 @@ func (j *judgement) incomplete() string {
 	return ""
 }
 
-// mark plans to set or remove the Node's annotation unmanaged if that changes the Node. A young Node is left unchanged,
-// because it may still get its Machine.
+// mark plans to set or remove the Node's annotation unmanaged if that changes the Node. It does not set the annotation on a
+// young Node, which may still get its Machine.
 func (j *judgement) mark(n *Node, set bool) {
 	if n.Unmanaged == set || set && j.Now.Sub(n.Created) < j.Age || len(j.verdict.Marks) == mostMarks {
 		return
