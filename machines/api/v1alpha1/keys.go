@@ -61,7 +61,7 @@ const (
 	AnnotationCollect = Prefix + "collect"
 	// AnnotationAllowDeletion, on one of drover's CRDs, with the value "true": the CRD may be deleted, and the servers of its Machines are
 	// deleted too. Without the annotation, the policy in deploy/crds refuses the deletion. Where that policy is missing, drover drains and
-	// deletes nothing while such a CRD is being deleted.
+	// deletes nothing while such a CRD is being deleted or missing.
 	AnnotationAllowDeletion = Prefix + "allow-deletion"
 	// AnnotationDrainTimeout, AnnotationVolumeDetachTimeout and AnnotationJoinTimeout, on a MachineDeployment or a Machine, are
 	// durations such as 30m. They replace the values of the flags, even for a drain that is running. The Machine's annotation takes
