@@ -198,14 +198,14 @@ const (
 	ConditionSpecValid = Prefix + "SpecValid"
 	// ConditionDeleting describes the step of the deletion that drover waits for.
 	ConditionDeleting = Prefix + "Deleting"
-	// ConditionWarnings names values in spec and annotations that are accepted without effect.
+	// ConditionWarnings names values in spec and annotations that drover accepts although they have no effect.
 	ConditionWarnings = Prefix + "Warnings"
 	// ConditionConsole holds the end of the server's console output. It exists when the server did not become a node in time, or when
 	// the output shows an error before that.
 	ConditionConsole = Prefix + "Console"
-	// ConditionHealthy is False when the Node became unhealthy after its first start was complete. The message describes since when the
-	// Node is unhealthy, and when the Machine is replaced or why it is not replaced. A Machine that was always healthy does not have this
-	// condition.
+	// ConditionHealthy is False while the Node is unhealthy, provided that its first start was complete before. The message describes
+	// since when the Node is unhealthy, and when the Machine is replaced or why it is not replaced. A Machine that was always healthy
+	// does not have this condition.
 	ConditionHealthy = Prefix + "Healthy"
 )
 
