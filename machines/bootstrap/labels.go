@@ -35,7 +35,7 @@ func NodeLabels(spec *v1alpha1.MachineSpec, machine map[string]string, selector 
 }
 
 // operatingSystem returns the operatingSystem in the provider spec itself, and ignores a MachineClass. It returns "" when the provider
-// spec names no operating system or cannot be read; the cloud provider reports the latter.
+// spec names no operating system. It also returns "" when the provider spec cannot be read, which the cloud provider reports.
 func operatingSystem(spec *v1alpha1.MachineSpec) string {
 	source, err := spec.Provider()
 	if err != nil || source.Value == nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// secretsOf returns the Secrets that a class names. A reference of the class without a namespace means the class's own namespace.
-// Secrets that the provider spec names count only when they are in the class's own namespace.
+// secretsOf returns the Secrets that a class names. A reference of the class without a namespace means the class's own namespace. The
+// provider spec may name only Secrets in the class's own namespace; others do not count.
 func secretsOf(class *v1alpha1.MachineClass) []types.NamespacedName {
 	var keys []types.NamespacedName
 	add := func(key types.NamespacedName) {

@@ -110,8 +110,8 @@ func (d *Drainer) pods(ctx context.Context, node string) ([]corev1.Pod, error) {
 	}
 }
 
-// evict requests the eviction of each pod. At most parallel requests are under way at the same time, over all nodes. The error joins the
-// errors of the evictions that were not answered; evict requests the evictions of the other pods all the same.
+// evict requests the eviction of each pod. At most parallel requests are under way at the same time, over all nodes. When an eviction is
+// not answered, evict still requests the others. The error joins the errors of the evictions that were not answered.
 func (d *Drainer) evict(ctx context.Context, pods []*corev1.Pod, mode Mode) ([]Blocked, error) {
 	d.once.Do(func() { d.slots = make(chan struct{}, parallel) })
 	answers, errs := make([]string, len(pods)), make([]error, len(pods))

@@ -39,7 +39,7 @@ func AttachmentVolume(o client.Object) string {
 type memory struct {
 	// volumes caches the volume of each volume claim. A binding never changes.
 	volumes map[types.NamespacedName]boundVolume
-	// unused holds, for each attached volume that no pod uses, since when it has been unused.
+	// unused holds, for each attached volume that no pod uses, the time at which it became unused.
 	unused map[string]time.Time
 	// volumeClaims is true when the drain has seen pods with volume claims on the node. shown is true when the informer cache has shown an
 	// attached volume.

@@ -129,8 +129,8 @@ var notCopied = map[string]bool{
 	v1alpha1.AnnotationUnfreezeMCM:     true,
 }
 
-// annotateRevision assigns to the current set the highest revision. A set that becomes current again keeps its former revisions in its history
-// (MC-20); nothing else changes the history (MC-21).
+// annotateRevision assigns to the current set the highest revision. When a set becomes current again, its history keeps its former
+// revisions (MC-20). Nothing else changes the history (MC-21).
 func (w *work) annotateRevision() {
 	var highest int32
 	for _, s := range w.old() {

@@ -16,8 +16,7 @@ const recordValue = "true"
 // spec.rolloutRemovals, in the order of deletion. It names only Machines for which eligible returns true, and none that the set deletes
 // anyway because it has too many. It returns by how much the size was lowered.
 //
-// The entries record which Machines this rollout removed. Leaving Machines count towards replicas plus
-// surge only when they have an entry.
+// The entries record which Machines this rollout removed. A leaving Machine counts towards replicas plus surge only if it has an entry.
 func (w *work) remove(s *setWork, n int32, reason string, eligible func(MachineFacts) bool) int32 {
 	if n <= 0 {
 		return 0

@@ -123,8 +123,8 @@ func takeFree(active []*setWork, sizes []int32, kept int) {
 	}
 }
 
-// proportion returns how much a set's size changes when the maximum becomes allowed. The result is at most that maximum, whatever the set's
-// annotation says.
+// proportion returns how much a set's size changes when the maximum becomes allowed. The result is at most allowed, whatever value the
+// set's annotation has.
 func proportion(s *setWork, allowed int32) int32 {
 	former, ok := number(s.set, v1alpha1.AnnotationMaxReplicas)
 	if !ok || former <= 0 {

@@ -71,8 +71,8 @@ func Spelling(key string, known []string) string {
 	return known[i]
 }
 
-// Nearest returns the known names that are similar to name, the most similar first, without duplicates. It returns at most as many names
-// as most says. A name is similar when at most a third of its letters differ, regardless of case.
+// Nearest returns the known names that are similar to name, the most similar first, without duplicates. The parameter most limits their
+// number. A name is similar when at most a third of its letters differ, regardless of case.
 func Nearest(name string, known []string, most int) []string {
 	changes := map[string]int{}
 	for _, k := range known {

@@ -61,7 +61,7 @@ const (
 	AnnotationCollect = Prefix + "collect"
 	// AnnotationAllowDeletion, on one of drover's CRDs, with the value "true": the CRD may be deleted, and the servers of its Machines are
 	// deleted too. Without the annotation, the policy in deploy/crds refuses the deletion. Where that policy is missing, drover drains and
-	// deletes nothing while such a CRD is being deleted.
+	// deletes nothing while such a CRD is being deleted or missing.
 	AnnotationAllowDeletion = Prefix + "allow-deletion"
 	// AnnotationDrainTimeout, AnnotationVolumeDetachTimeout and AnnotationJoinTimeout, on a MachineDeployment or a Machine, are
 	// durations such as 30m. They replace the values of the flags, even for a drain that is running. The Machine's annotation takes
@@ -198,14 +198,14 @@ const (
 	ConditionSpecValid = Prefix + "SpecValid"
 	// ConditionDeleting describes the step of the deletion that drover waits for.
 	ConditionDeleting = Prefix + "Deleting"
-	// ConditionWarnings names values in spec and annotations that are accepted without effect.
+	// ConditionWarnings names values in spec and annotations that drover accepts although they have no effect.
 	ConditionWarnings = Prefix + "Warnings"
 	// ConditionConsole holds the end of the server's console output. It exists when the server did not become a node in time, or when
 	// the output shows an error before that.
 	ConditionConsole = Prefix + "Console"
-	// ConditionHealthy is False when the Node became unhealthy after its first start was complete. The message describes since when the
-	// Node is unhealthy, and when the Machine is replaced or why it is not replaced. A Machine that was always healthy does not have this
-	// condition.
+	// ConditionHealthy is False while the Node is unhealthy, provided that its first start was complete before. The message describes
+	// since when the Node is unhealthy, and when the Machine is replaced or why it is not replaced. A Machine that was always healthy
+	// does not have this condition.
 	ConditionHealthy = Prefix + "Healthy"
 )
 
