@@ -90,8 +90,7 @@ func TestTheGuardRefusesToDeleteDefinitions(t *testing.T) {
 	})
 }
 
-// When a tool removes an installation, these annotations make it keep the CRDs and their guard. There is no Helm chart
-// yet.
+// When a tool removes an installation, these annotations make it keep the CRDs and their guard.
 func TestOtherToolsKeepTheDefinitions(t *testing.T) {
 	for _, o := range objects(t, "crds") {
 		t.Run(o.GetKind()+"/"+o.GetName()+" (F-42)", func(t *testing.T) {
