@@ -89,14 +89,15 @@ func (r *Recorder) Last(kind string) (last time.Time) {
 // Idle is for how long the cloud had nothing to do although a Machine was waiting.
 type Idle struct {
 	// Kind is the time in which a Machine waited to send a request of a kind, and none of that kind was in flight: the
-	// worst of all kinds.
+	// Kind is how long a Machine waited to send a request of one kind while no request of that kind was in flight. It is
+	// the longest such time of all kinds.
 	Kind time.Duration
-	// Any is the time in which a Machine waited, and no request of any kind was in flight.
+	// Any is how long a Machine waited while no request of any kind was in flight.
 	Any time.Duration
 }
 
-// Idle returns how long the cloud was idle since began, for Machines that each send these kinds of requests one after the
-// other.
+// Idle returns how long the cloud has been idle since began, for Machines that each send requests of the given kinds one
+// after the other.
 func (r *Recorder) Idle(began time.Time, kinds ...string) Idle {
 	var idle Idle
 	var waited, flown spans
@@ -119,12 +120,12 @@ func (r *Recorder) Idle(began time.Time, kinds ...string) Idle {
 	return idle
 }
 
-// span is a time from and until which something was the case.
+// span is a period of time.
 type span struct{ from, until time.Time }
 
 type spans []span
 
-// without returns for how long one of s held and none of the others did.
+// without returns the total time that is in a span of s and in no span of others.
 func (s spans) without(others spans) time.Duration {
 	var edges []time.Time
 	for _, one := range slices.Concat(s, others) {
