@@ -194,8 +194,8 @@ func changes(kind string) []rule {
 	}
 }
 
-// expect fails the test unless err has the words in refusal. An empty refusal means that there must be no
-// error.
+// expect fails the test unless err has the words in refusal. An empty refusal means that err must be
+// nil.
 func expect(t *testing.T, refusal string, err error) {
 	t.Helper()
 	switch {

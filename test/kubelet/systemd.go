@@ -68,8 +68,8 @@ func (h *host) print(unit, line string) {
 	h.kubelet = h.kubelet[max(0, len(h.kubelet)-reportLines):]
 }
 
-// setup runs the setup unit until it succeeds, as systemd does. It returns false when ctx has ended. Of the unit's script it
-// carries out only the download of the kubelet.
+// setup runs the setup unit until it succeeds, as systemd does. It returns false when ctx has ended. It carries out only one part
+// of the unit's script: the download of the kubelet.
 func (h *host) setup(ctx context.Context, version string) bool {
 	url := "https://dl.k8s.io/release/" + version + "/bin/linux/amd64/kubelet"
 	for slices.Contains(h.boot.Units, setupUnit) && ctx.Err() == nil {

@@ -1,5 +1,5 @@
 // Package api holds what the services share to answer calls: requests, replies, routes, microversions, pages, and errors in
-// the form of each service. It knows no kinds of resources.
+// the form of each service. It has no notion of kinds of resources.
 package api
 
 import (

@@ -1,5 +1,5 @@
 // Package gate holds what a call passes before it reaches a service: the log, faults that tests inject, rate limits, and the
-// pace of each kind of call. Each of these has a lock of its own. The package knows no services.
+// pace of each kind of call. Each of these has a lock of its own. The package has no notion of services.
 package gate
 
 import (

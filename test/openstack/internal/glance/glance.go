@@ -1,4 +1,4 @@
-// Package glance is the image service of the simulated cloud. It knows no other service.
+// Package glance is the image service of the simulated cloud. It does not use any other service.
 package glance
 
 import (

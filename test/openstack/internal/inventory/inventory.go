@@ -1,5 +1,5 @@
 // Package inventory holds what Nova makes servers of: flavors, hosts, key pairs and server groups. It also holds how much
-// each project uses. It knows no servers.
+// each project uses. It has no notion of servers.
 package inventory
 
 import (

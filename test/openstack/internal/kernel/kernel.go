@@ -1,5 +1,5 @@
 // Package kernel holds what the services of one cloud share: the only lock over their state, the clock with the agenda,
-// callbacks, and the source of IDs. It knows no resources.
+// callbacks, and the source of IDs. It has no notion of resources.
 //
 // Handlers and methods of services run inside [Kernel.Do] or [Kernel.Hold], and do not lock themselves.
 package kernel

@@ -1,5 +1,5 @@
 // Package keystone is the identity service of the simulated cloud: projects, users, application credentials, tokens and the
-// catalog. It knows no other service.
+// catalog. It does not use any other service.
 package keystone
 
 import (

@@ -1,5 +1,5 @@
 // Package neutron is the network service of the simulated cloud: networks, subnets, ports, floating IPs and security groups.
-// It knows no servers: compute.go has the methods that Nova calls, and a callback announces changes of addresses.
+// It has no notion of servers: compute.go has the methods that Nova calls, and a callback announces changes of addresses.
 package neutron
 
 import (

@@ -37,7 +37,7 @@ func (svc *Service) claim(s *server, at time.Time) {
 	svc.kernel.After(at, svc.cfg.NetworkTime, func(at time.Time) { svc.spawn(s, at) })
 }
 
-// spawn gives a server its ports, volumes and addresses, or its fault. The server becomes ACTIVE BootTime after the create
+// spawn sets the ports, volumes and addresses of a server, or its fault. The server becomes ACTIVE BootTime after the create
 // request.
 func (svc *Service) spawn(s *server, at time.Time) {
 	if !s.wanted() {
