@@ -22,8 +22,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Manifests holds the folders of this package that are applied as they are: those of [Dirs], and the roles in control and target,
-// which take the place of rbac when Machines and Nodes have clusters of their own.
+// Manifests holds the folders of this package that are applied unchanged: those in [Dirs], and the roles in control and target,
+// which replace rbac when Machines and Nodes are in different clusters.
 //
 //go:embed crds/*.yaml policies/*.yaml rbac/*.yaml control/rbac.yaml target/rbac.yaml
 var Manifests embed.FS
@@ -36,21 +36,21 @@ var deployment []byte
 //go:embed cluster-autoscaler/flags
 var AutoscalerFlags string
 
-// Dirs are the folders in the order in which they are applied: policies refer to kinds that must exist, and require rights that
-// a running drover must have by then.
+// Dirs are the folders in the order in which they are applied. The policies come last: they refer to kinds that must exist by
+// then, and require permissions that a running drover must already have.
 var Dirs = []string{"crds", "rbac", "policies"}
 
-// kustomization is the file that lists a folder's manifests for kubectl; it is not a manifest itself.
+// kustomization is the file that lists a folder's manifests for kubectl. It is not a manifest itself.
 const kustomization = "kustomization.yaml"
 
-// FieldManager is the field manager of [Apply]: that of kubectl, so that kubectl can continue where Apply has begun.
+// FieldManager is the field manager of [Apply]. It is kubectl's field manager, so that kubectl can continue what Apply has begun.
 const FieldManager = "kubectl"
 
-// establishTimeout is how long the API server may take to serve a kind that was just defined.
+// establishTimeout is how long the API server may take to serve a kind whose CRD was just created.
 const establishTimeout = 60 * time.Second
 
-// Objects parses the manifests of the named folders; none means all of [Dirs]. Files are in the order of their names, documents
-// in the order of the file.
+// Objects parses the manifests in the named folders; without names, in all of [Dirs]. Files are sorted by name, and the documents
+// of a file keep their order.
 func Objects(dirs ...string) ([]*unstructured.Unstructured, error) {
 	if len(dirs) == 0 {
 		dirs = Dirs
@@ -98,7 +98,7 @@ func decode(file string) ([]*unstructured.Unstructured, error) {
 	}
 }
 
-// Args returns the arguments that deployment.yaml starts drover with.
+// Args returns the arguments with which deployment.yaml starts drover.
 func Args() ([]string, error) {
 	object := &appsv1.Deployment{}
 	if err := yaml.NewYAMLOrJSONDecoder(bytes.NewReader(deployment), len(deployment)+1).Decode(object); err != nil {
@@ -110,8 +110,8 @@ func Args() ([]string, error) {
 	return nil, errors.New("reading deployment.yaml: its first object is not a Deployment with a container")
 }
 
-// Apply applies the named folders (none means all of [Dirs]) by server-side apply, taking over fields that others set. It
-// returns once every defined kind is served. Applying again changes nothing.
+// Apply applies the named folders (without names, all of [Dirs]) by server-side apply, and takes over fields that others set. It
+// returns when the API server serves every kind of the CRDs. Applying again changes nothing.
 func Apply(ctx context.Context, c client.Client, dirs ...string) error {
 	objects, err := Objects(dirs...)
 	if err != nil {
@@ -148,8 +148,8 @@ func awaitEstablished(ctx context.Context, c client.Client, name string) error {
 	})
 }
 
-// established reports whether the kind is served under all its names. Its objects can be listed from then on; a discovery cache
-// may learn of it later.
+// established reports whether the API server serves the kind under all its names. From then on its objects can be listed; a
+// discovery cache may learn of the kind later.
 func established(crd *apiextensionsv1.CustomResourceDefinition) bool {
 	have := map[apiextensionsv1.CustomResourceDefinitionConditionType]bool{}
 	for _, condition := range crd.Status.Conditions {

@@ -42,7 +42,7 @@ func TestExamplesFitTheControlPlane(t *testing.T) {
 	}
 }
 
-// kubelets returns every versions.kubelet of a document.
+// kubelets returns every versions.kubelet in a document.
 func kubelets(document map[string]any) (found []string) {
 	for key, value := range document {
 		inner, ok := value.(map[string]any)
@@ -141,7 +141,7 @@ func TestTheAutoscalersManifests(t *testing.T) {
 	})
 }
 
-// references returns, as "Kind name", the accounts, ConfigMaps and Secrets that the Deployments among the documents name.
+// references returns, as "Kind name", the ServiceAccounts, ConfigMaps and Secrets that the Deployments in documents name.
 func references(documents []*unstructured.Unstructured) (found []string) {
 	for _, o := range documents {
 		if o.GetKind() != "Deployment" {

@@ -19,10 +19,11 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// cluster has all manifests of this package applied; tests share it, each in a namespace of its own.
+// cluster is a cluster in which all manifests of this package are applied. The tests share it; each uses a namespace of
+// its own.
 var cluster *kube.Cluster
 
-// admin is its administrator.
+// admin is a client with the rights of the cluster's administrator.
 var admin client.Client
 
 func TestMain(m *testing.M) {
@@ -46,7 +47,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// install applies this package's manifests and waits until the policies act.
+// install applies this package's manifests and waits until the API server enforces the policies.
 func install(ctx context.Context, on *kube.Cluster) (client.Client, error) {
 	c, err := client.New(on.Config, client.Options{})
 	if err != nil {
@@ -58,7 +59,7 @@ func install(ctx context.Context, on *kube.Cluster) (client.Client, error) {
 	return c, awaitPolicies(ctx, c)
 }
 
-// awaitPolicies returns once each policy has refused something: an API server enforces new policies a moment after it has
+// awaitPolicies returns when each policy has refused a request: an API server enforces new policies a moment after it has
 // stored them.
 func awaitPolicies(ctx context.Context, c client.Client) error {
 	machine := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: Machine, metadata: {name: policy-probe, namespace: default}}`)
@@ -97,7 +98,7 @@ func mergePatch(ctx context.Context, c client.Client, o *unstructured.Unstructur
 	return c.Patch(ctx, o.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(patch)), opts...)
 }
 
-// parse reads one YAML document that a test holds.
+// parse parses one YAML document from a test's source.
 func parse(text string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(text), &o.Object); err != nil {
@@ -106,7 +107,7 @@ func parse(text string) *unstructured.Unstructured {
 	return o
 }
 
-// namespace makes a namespace for one test.
+// namespace creates a namespace for one test.
 func namespace(t *testing.T, c client.Client) string {
 	t.Helper()
 	ns := parse(`{apiVersion: v1, kind: Namespace, metadata: {generateName: test-}}`)
@@ -143,7 +144,7 @@ func lay(over, patch map[string]any) {
 	}
 }
 
-// read returns a file of testdata as one object.
+// read parses a file of testdata that holds one object.
 func read(t *testing.T, file string) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -153,7 +154,7 @@ func read(t *testing.T, file string) *unstructured.Unstructured {
 	return parse(string(raw))
 }
 
-// eventually reads an object until a condition holds.
+// eventually reads an object until wanted returns true.
 func eventually(t *testing.T, o *unstructured.Unstructured, wanted func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
 	t.Helper()
 	now := o.DeepCopy()

@@ -31,7 +31,7 @@ func TestNamesAreBoundedOnCreation(t *testing.T) {
 	}
 }
 
-// Each row changes a Machine like goodMachine, with "before" merged into it.
+// Each row changes a Machine. The Machine is goodMachine with "before" merged into it.
 var specChanges = []struct{ name, before, over, refusal string }{
 	{"labels and annotations of the Machine itself (MC-5)", ``, `{metadata: {labels: {n: m}, annotations: {cluster.k8s.io/delete-machine: "yes"}}}`, ``},
 	{"the name is filled with the Machine's own (MC-5)", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: good}}}`, ``},
@@ -69,7 +69,7 @@ func TestAMachinesSpecDoesNotChange(t *testing.T) {
 			o := existing(t, merge(t, parse(goodMachine), r.before))
 			changed := merge(t, o, r.over)
 			if strings.Contains(r.over, "creationTimestamp: null") {
-				// In this one row null is a value, and does not remove the field.
+				// Only in this row, null is a value and does not remove the field.
 				_ = unstructured.SetNestedField(changed.Object, nil, "spec", "metadata", "creationTimestamp")
 			}
 			expect(t, r.refusal, admin.Update(t.Context(), changed, client.DryRunAll))
@@ -77,8 +77,8 @@ func TestAMachinesSpecDoesNotChange(t *testing.T) {
 	}
 }
 
-// existing creates an object in a namespace of its own; deletionTimestamp "now" also deletes it, so that only its finalizers
-// keep it.
+// existing creates an object in a namespace of its own. If its deletionTimestamp is "now", existing also deletes it, so that
+// only its finalizers keep it.
 func existing(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	_, deleting, _ := unstructured.NestedString(o.Object, "metadata", "deletionTimestamp")
@@ -97,7 +97,7 @@ func existing(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstruct
 	return o
 }
 
-// A field that is added to the spec must be guarded too.
+// When a field is added to the spec, it must be guarded too.
 func TestEveryFieldOfAMachinesSpecIsGuarded(t *testing.T) {
 	samples := map[string]string{
 		"metadata": `{labels: {new: label}}`, "taints": `[]`, "versions": `{kubelet: 9.9.9}`, "providerSpec": `{value: {a: b}}`,
@@ -117,7 +117,7 @@ func TestEveryFieldOfAMachinesSpecIsGuarded(t *testing.T) {
 	}
 }
 
-// specFields returns the properties that a CRD declares under a path.
+// specFields returns the properties that a CRD declares under path.
 func specFields(t *testing.T, crd string, path ...string) map[string]any {
 	t.Helper()
 	for _, o := range objects(t, "crds") {
@@ -190,7 +190,7 @@ func TestAdmissionMakesNoCalls(t *testing.T) {
 	})
 }
 
-// The control plane type-checks the policies; a warning is a mistake in them.
+// The control plane type-checks the policies. A warning means that a policy has a mistake.
 func TestThePoliciesAreSound(t *testing.T) {
 	for _, o := range objects(t, "crds", "policies") {
 		if o.GetKind() == "CustomResourceDefinition" {
@@ -220,7 +220,7 @@ func TestThePoliciesAreSound(t *testing.T) {
 	}
 }
 
-// typeChecked returns a policy once the control plane has checked its types.
+// typeChecked returns the policy when the control plane has checked its types.
 func typeChecked(t *testing.T, policy *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	return eventually(t, policy, func(o *unstructured.Unstructured) bool {

@@ -9,7 +9,8 @@ import (
 
 const account = "system:serviceaccount:drover:drover"
 
-// Each row asks the API server itself: VERB RESOURCE[.GROUP][/SUBRESOURCE][:NAME] in NAMESPACE.
+// Each row is a question that the test sends to the API server: VERB
+// RESOURCE[.GROUP][/SUBRESOURCE][:NAME] in NAMESPACE.
 func TestWhatDroverMayDo(t *testing.T) {
 	for _, row := range []struct {
 		may            bool

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// family creates a deployment, its set and the set's Machine, with drover's finalizers and everything that drover writes.
+// family creates a deployment, its set and the set's Machine, with drover's finalizers and all values that drover writes.
 func family(t *testing.T, ns string) (deployment, set, machine *unstructured.Unstructured) {
 	t.Helper()
 	deployment = guardedValue{kind: "MachineDeployment", before: byDrover["MachineDeployment"]}.stored(t, ns, "d")
@@ -24,7 +24,7 @@ func family(t *testing.T, ns string) (deployment, set, machine *unstructured.Uns
 	return deployment, set, machine
 }
 
-// owned creates the object of a row with a controller.
+// owned creates the object of a row with by as its controller.
 func (g guardedValue) owned(t *testing.T, ns, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)
@@ -34,14 +34,14 @@ func (g guardedValue) owned(t *testing.T, ns, name string, by *unstructured.Unst
 	return create(t.Context(), t, admin, o)
 }
 
-// finish removes drover's finalizers from a Machine, as drover does once the Machine is being deleted.
+// finish removes drover's finalizers from a Machine, as drover does at the end of the Machine's deletion.
 func finish(t *testing.T, drover client.Client, machine *unstructured.Unstructured) {
 	t.Helper()
 	eventually(t, machine, func(o *unstructured.Unstructured) bool { return o.GetDeletionTimestamp() != nil })
 	expect(t, "", mergePatch(t.Context(), drover, machine, `{"metadata":{"finalizers":null}}`))
 }
 
-// gone waits until the objects are gone.
+// gone waits until the objects no longer exist.
 func gone(t *testing.T, all ...*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range all {
@@ -55,13 +55,13 @@ func gone(t *testing.T, all ...*unstructured.Unstructured) {
 	}
 }
 
-// The garbage collector and the namespace controller can remove finalizers and owner references, and delete, despite the
-// guards.
+// Despite the guards, the garbage collector and the namespace controller can delete objects and remove finalizers and
+// owner references.
 func TestKubernetesCollectorsPassTheGuards(t *testing.T) {
 	drover := person{namespace: "drover"}
 	drover.login(t, account)
-	// The first row also waits until the garbage collector knows drover's kinds, some time after the start of the control
-	// plane.
+	// The first row also waits until the garbage collector has discovered drover's kinds, which takes some time after the
+	// start of the control plane.
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground} {
 		t.Run(fmt.Sprintf("an author deletes a deployment, propagation %s (F-5)", propagation), func(t *testing.T) {
 			p := author(t)

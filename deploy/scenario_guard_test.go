@@ -28,11 +28,11 @@ type person struct {
 	namespace, user, kubeconfig string
 }
 
-// authorsRights are every right on the kinds, and on the subresources that the API server serves.
+// authorsRights are all rights on the kinds, and on the subresources that the API server serves.
 const authorsRights = `[{apiGroups: [cluster.k8s.io], verbs: ["*"], resources: [clusters, clusters/status, machineclasses, machines,
   machinesets, machinesets/status, machinesets/scale, machinedeployments, machinedeployments/status, machinedeployments/scale]}]`
 
-// author creates a user with every right on the kinds of a new namespace except on machines/status.
+// author creates a user who has all rights on the kinds in a new namespace, except on machines/status.
 func author(t *testing.T) person {
 	t.Helper()
 	p := person{namespace: namespace(t, admin)}
@@ -78,7 +78,7 @@ func (p person) trust(t *testing.T, in string) {
 	p.awaitRights(t, in, onStatus)
 }
 
-// After a binding was created, the test waits for this access.
+// The accesses for which the test waits after it has created a binding.
 const (
 	onMachines    = "update machines.cluster.k8s.io"
 	onDeployments = "update machinedeployments.cluster.k8s.io"
@@ -95,7 +95,8 @@ func bind(t *testing.T, ns, kind, role, user string) {
 	create(t.Context(), t, admin, binding)
 }
 
-// awaitRights returns once the API server's authorizer has the granted rights, as [allowed] reads them.
+// awaitRights returns when the API server's authorizer has the granted rights. [allowed] defines the
+// form of rights.
 func (p person) awaitRights(t *testing.T, in string, rights ...string) {
 	t.Helper()
 	for _, right := range rights {
@@ -103,7 +104,7 @@ func (p person) awaitRights(t *testing.T, in string, rights ...string) {
 	}
 }
 
-// namespaceOf is the Namespace of that name, to be read.
+// namespaceOf returns an empty Namespace with the name, to read into.
 func namespaceOf(name string) *unstructured.Unstructured {
 	o := parse(`{apiVersion: v1, kind: Namespace}`)
 	o.SetName(name)
@@ -117,12 +118,13 @@ func (p person) kubectl(t *testing.T, args ...string) error {
 	return err
 }
 
-// guardedValue is a value that only drover may write: over is laid over an object that has before.
+// guardedValue is a value that only drover may write. To write it, over is merged into an object that
+// has before.
 type guardedValue struct {
 	name, kind, before, over string
-	// says is the value that the refusal names.
+	// says is the name of the value in the refusal.
 	says string
-	// status is set when the value is written through the subresource status.
+	// status is true when the value is written through the subresource status.
 	status bool
 }
 
@@ -185,7 +187,7 @@ func guardedValues() []guardedValue {
 	return all
 }
 
-// write writes the value by a verb; it returns the API server's answer.
+// write writes the value by the verb, and returns the API server's answer.
 func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstructured.Unstructured) error {
 	t.Helper()
 	changed := merge(t, stored, g.over)
@@ -226,7 +228,7 @@ func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstruc
 	return nil
 }
 
-// stored creates the object of a row in a person's namespace, as the administrator.
+// stored creates the object of a row as the administrator, in a person's namespace.
 func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)
@@ -236,7 +238,7 @@ func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstru
 }
 
 func TestAnAuthorCannotSetGuardedValues(t *testing.T) {
-	// The right counts only in the namespace of its binding.
+	// The right applies only in the namespace of its binding.
 	p, other := author(t), author(t)
 	p.trust(t, other.namespace)
 	awaitGuards(t, p)
@@ -265,7 +267,7 @@ func TestAUserWhoMayUpdateTheStatusSetsGuardedValues(t *testing.T) {
 	}
 }
 
-// awaitGuards returns once the guard policies have refused a write of an author.
+// awaitGuards returns when the guard policies have refused a write of an author.
 func awaitGuards(t *testing.T, p person) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
@@ -284,7 +286,7 @@ func awaitGuards(t *testing.T, p person) {
 	}
 }
 
-// An author may do everything else, also with objects that drover has written to.
+// An author may do everything else, even with objects that drover has written to.
 func TestWhatAnAuthorMayDo(t *testing.T) {
 	p := author(t)
 	byDrover := map[string]string{
@@ -327,7 +329,7 @@ func TestWhatAnAuthorMayDo(t *testing.T) {
 	}
 }
 
-// The policies, the keys and the two lists of annotations agree.
+// The policies, the guarded keys and the two lists of annotations agree.
 func TestTheGuardsNameEveryGuardedKey(t *testing.T) {
 	for file, keys := range map[string][]string{
 		"guard-machines.yaml": append([]string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}, v1alpha1.GuardedAnnotations...),
@@ -371,7 +373,8 @@ func TestTheGuardsNameEveryGuardedKey(t *testing.T) {
 	}
 }
 
-// The API server stores the policies as they are shipped: its defaults are not a difference.
+// The API server stores the policies as they are shipped. The defaults that it sets do not count as a
+// difference.
 func TestTheInstalledGuardsAreAsShipped(t *testing.T) {
 	t.Run("drover finds them in force after 10 s (F-5)", func(t *testing.T) {
 		drover := person{namespace: "drover"}

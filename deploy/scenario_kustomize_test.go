@@ -24,7 +24,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// Only its own kustomization removes the manifests in crds; the kustomization of deploy has the rest.
+// Only the kustomization in crds lists the manifests in crds, so that only it can remove them. The kustomization of deploy
+// lists the rest.
 func TestKustomizationsNameEveryManifest(t *testing.T) {
 	for _, tt := range []struct {
 		file string
@@ -61,9 +62,9 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 	}
 }
 
-// All kustomizations are accepted, strictly, and the policies of the namespace allow drover's pods. They are applied by the
-// field manager that applied them before: the CRDs have preserveUnknownFields: false, which the API server does not store, so a
-// second manager that applies the same conflicts with the first.
+// All kustomizations are accepted under strict validation, and the policies of the namespace allow drover's pods. They are
+// applied with the same field manager as before: the CRDs have preserveUnknownFields: false, which the API server does not
+// store. Therefore a second manager that applies the same value conflicts with the first.
 func TestKustomizationsApply(t *testing.T) {
 	for dir, wanted := range map[string][]string{
 		".":       {"deployment.apps/drover", "service/drover"},
@@ -83,7 +84,7 @@ func TestKustomizationsApply(t *testing.T) {
 	}
 }
 
-// An installation begun with one way of applying can continue with the other, without --force-conflicts.
+// An installation that began with one way of applying can continue with the other, without --force-conflicts.
 func TestEitherWayOfApplyingFollowsTheOther(t *testing.T) {
 	for name, ways := range map[string][]string{
 		"client-side, then server-side (F-43)": {"false", "true", "false", "true"},
@@ -149,7 +150,7 @@ func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
 	})
 }
 
-// decode reads a document of a file, counted from 0, and fails for a field that its type does not have.
+// decode decodes one document of a file, counted from 0. It fails the test for a field that the type of into does not have.
 func decode(t *testing.T, file string, document int, into any) {
 	t.Helper()
 	raw, err := os.ReadFile(file)
@@ -161,7 +162,7 @@ func decode(t *testing.T, file string, document int, into any) {
 	}
 }
 
-// The example Deployment, the file of flags and the cloud config agree.
+// The example Deployment, the file with the flags and the cloud config agree.
 func TestTheAutoscalersFilesAgree(t *testing.T) {
 	raw, err := os.ReadFile("cluster-autoscaler/flags")
 	if err != nil {

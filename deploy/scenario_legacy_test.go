@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// legacyProviderDocument has every field of an OpenStack provider spec in all accepted forms, including odd spellings and
-// unknown fields.
+// legacyProviderDocument has every field of an OpenStack provider spec, in all accepted forms. It includes odd spellings
+// and unknown fields.
 const legacyProviderDocument = `{
  "cloudProvider":"openstack","CloudProviderSpec":{"Flavor":"odd"},
  "cloudProviderSpec":{"identityEndpoint":"https://x:5000/v3","username":{"value":"u"},"password":{"secretKeyRef":{"namespace":"a","name":"b","key":"c"}},
@@ -32,7 +32,7 @@ const legacyProviderDocument = `{
  "sshPublicKeys":["ssh-ed25519 AAAA me"],"caPublicKey":"","network":{"cidr":"10.0.0.0/24","gateway":"10.0.0.1","dns":{"servers":["1.1.1.1"]},"ipFamily":"IPv4+IPv6"},
  "overwriteCloudConfig":"#cloud-config\n","unheardOf":1}`
 
-// filler sets every field that it finds, so that all fields of a type are tried.
+// filler sets every field that it finds, so that the tests cover all fields of a type.
 type filler struct{ count int64 }
 
 var special = map[reflect.Type]func(n int64) any{
@@ -87,7 +87,7 @@ func (f *filler) fill(v reflect.Value) {
 	}
 }
 
-// object returns a filled legacy value as an object of its kind, with metadata that can be created.
+// object returns a filled legacy value as an object of the kind, with metadata that the API server accepts at creation.
 func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unstructured {
 	t.Helper()
 	f.fill(reflect.ValueOf(value).Elem())
@@ -105,7 +105,7 @@ func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unst
 	return o
 }
 
-// A controller of drover's that reads such an object into its types and writes a difference back must not lose a field.
+// A controller of drover that decodes such an object into drover's types and writes a change back must not lose a field.
 func TestDroversTypesHoldAllLegacyFields(t *testing.T) {
 	f := &filler{}
 	for _, row := range []struct{ theirs, ours any }{
@@ -120,7 +120,7 @@ func TestDroversTypesHoldAllLegacyFields(t *testing.T) {
 	}
 }
 
-// roundTrip writes one value as JSON and reads it into another; it returns the JSON.
+// roundTrip encodes one value as JSON, decodes the JSON into another value, and returns the JSON.
 func roundTrip(t *testing.T, from, into any) []byte {
 	t.Helper()
 	raw, err := json.Marshal(from)

@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// The API server sets these fields on any object, so that an export of one has them.
+// The API server sets these fields on every object, so an exported object has them.
 var serverSet = []string{"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"}
 
 func strip(o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -43,7 +43,7 @@ func kubectl(t *testing.T, args ...string) string {
 	return string(out)
 }
 
-// The documents are manifests as users write them, and one that was exported with the fields that a server had set.
+// The documents are manifests as users write them. One of them was exported and has the fields that an API server sets.
 func TestManifestsReadBackAsWritten(t *testing.T) {
 	examples, err := filepath.Glob("examples/*.yaml")
 	if err != nil || len(examples) == 0 {
@@ -59,7 +59,7 @@ func TestManifestsReadBackAsWritten(t *testing.T) {
 			if diff := cmp.Diff(text(t, strip(written)), text(t, strip(back))); diff != "" {
 				t.Errorf("it does not read back as written (-written +now):\n%s", diff)
 			}
-			// The same manifest again changes nothing.
+			// Applying the same manifest again changes nothing.
 			kubectl(t, "apply", "--server-side", "--validate=strict", "-f", temp(t, strip(written)))
 			if again := fetch(t, written); again.GetGeneration() != back.GetGeneration() {
 				t.Errorf("applying it again made generation %d of %d", again.GetGeneration(), back.GetGeneration())
@@ -68,8 +68,8 @@ func TestManifestsReadBackAsWritten(t *testing.T) {
 	}
 }
 
-// The exported document has the fields that another server set. Creating it works, because kubectl leaves the version out;
-// applying it over the object is refused while it has the version.
+// The exported document has the fields that another API server set. Creating it works, because kubectl leaves out the
+// resourceVersion. Applying it to the existing object is refused while it has the resourceVersion.
 func TestAnExportedManifestNeedsItsVersionTakenOut(t *testing.T) {
 	exported := read(t, "testdata/exported.yaml")
 	exported.SetNamespace(namespace(t, admin))
@@ -84,7 +84,7 @@ func TestAnExportedManifestNeedsItsVersionTakenOut(t *testing.T) {
 	kubectl(t, "apply", "--server-side", "--force-conflicts", "-f", temp(t, strip(exported)))
 }
 
-// docs/api.md describes how manifests with another server's fields behave.
+// docs/api.md describes what happens when a manifest has fields that another API server set.
 func TestApplyingAManifestOfAnotherServer(t *testing.T) {
 	for _, row := range []struct {
 		name, keeps, how string
@@ -141,7 +141,7 @@ func temp(t *testing.T, objects ...*unstructured.Unstructured) string {
 	return file
 }
 
-// A manifest without replicas never changes the size that another client set, whichever way it is applied.
+// A manifest without replicas never changes the size that another client has set, whichever way it is applied.
 func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
 	for name, flags := range map[string][]string{"client-side": {"--server-side=false"}, "server-side": {"--server-side", "--field-manager=git"}} {
 		for _, kind := range []string{"MachineDeployment", "MachineSet"} {
@@ -245,7 +245,7 @@ func TestPrinterColumnsAndNames(t *testing.T) {
 	}
 }
 
-// A deployment whose Machines have all failed, as drover writes its status.
+// A deployment whose Machines have all failed. drover has written this status.
 func TestPrinterColumnsOfAFailingDeployment(t *testing.T) {
 	ns := namespace(t, admin)
 	d := merge(t, parse(goodDeployment), `{spec: {replicas: 2}}`)
@@ -300,7 +300,7 @@ func TestPrinterColumnsOfAFailingDeployment(t *testing.T) {
 	})
 }
 
-// lastRow returns the last line of a table, its cells separated by one blank.
+// lastRow returns the last line of a table, with its cells separated by one space.
 func lastRow(table string) string {
 	rows := strings.Split(strings.TrimSpace(table), "\n")
 	return strings.Join(strings.Fields(rows[len(rows)-1]), " ")

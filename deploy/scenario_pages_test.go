@@ -8,9 +8,10 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// These commands of the pages need objects and no drover. Each is run as it is on the page.
+// These commands of the documentation need objects but no drover. Each command runs as it is on its
+// page.
 func TestCommandsOfThePages(t *testing.T) {
-	// A namespace other than the default one: a command that leaves -n out does not find the objects.
+	// The namespace is not the default one, so that a command without -n does not find the objects.
 	ns, name := namespace(t, admin), "of-pages"
 	shell := doccommands.NewShell(t, cluster.Kubeconfig)
 	shell.Words = map[string]string{"NAMESPACE": ns, "NAME": name, "SERVER_ID": "9e9b3f5c-4f0f-4f5e-9d6c-000000000001", "USER": "author"}

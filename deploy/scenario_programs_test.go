@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// program returns another program's identity with the rules of its own ClusterRole in a new namespace.
+// program returns the identity of another program, with the rules of that program's ClusterRole in a new namespace.
 func program(t *testing.T, account string) person {
 	t.Helper()
 	p := person{namespace: namespace(t, admin)}
@@ -30,7 +30,8 @@ func program(t *testing.T, account string) person {
 	return p
 }
 
-// rewritten returns an object after a program has read it into its own types, changed a field and encoded it again.
+// rewritten returns an object as a program writes it: decoded into the program's own types, with a changed field, and encoded
+// again.
 func rewritten[T any](t *testing.T, o *unstructured.Unstructured, change func(*T)) *unstructured.Unstructured {
 	t.Helper()
 	raw, err := json.Marshal(o.Object)
@@ -48,7 +49,7 @@ func rewritten[T any](t *testing.T, o *unstructured.Unstructured, change func(*T
 	return parse(string(raw))
 }
 
-// byDrover are objects with all fields that drover writes and the other programs do not know.
+// byDrover are objects with all the fields that drover writes and that the other programs do not know.
 var byDrover = map[string]string{
 	"Machine": `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}, spec: {providerID: "openstack:///1"},
 	  status: {phase: Running, nodeRef: {kind: Node, name: good, uid: u}, addresses: [{type: InternalIP, address: 10.0.0.1}], providerStatus: {zone: z},
@@ -59,15 +60,15 @@ var byDrover = map[string]string{
 	"MachineDeployment": `{metadata: {finalizers: [foregroundDeletion]}, spec: {removals: ` + twoRemovals + `, placeholderSeries: 4}}`,
 }
 
-// Programs that read a whole object into their types and write it back keep working. Values that only drover may write require
-// the binding of machine-controller/status.yaml.
+// Programs that decode a whole object into their types and write it back still work. For values that only drover may write
+// they need the binding in machine-controller/status.yaml.
 func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 	text := func(s string) *string { return &s }
 	for _, row := range []struct {
 		name, program, kind string
 		rewrite             func(*testing.T, *unstructured.Unstructured) *unstructured.Unstructured
 		status              bool
-		// says is the refusal while the program may not update machines/status; empty for none.
+		// says is the refusal while the program may not update machines/status; empty when there is no refusal.
 		says string
 	}{
 		{"operating-system-manager writes its finalizer on a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -130,7 +131,7 @@ func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 	}
 }
 
-// machine-controller's sets create Machines with an empty status.
+// The sets of machine-controller create Machines with an empty status.
 func TestMachineControllerMakesMachines(t *testing.T) {
 	t.Run("with an empty status, without the binding (F-5)", func(t *testing.T) {
 		p := program(t, "machine-controller")
@@ -143,7 +144,7 @@ func TestMachineControllerMakesMachines(t *testing.T) {
 	})
 }
 
-// The shipped binding for machine-controller names its account, and refers to the shipped role.
+// The shipped binding for machine-controller names machine-controller's ServiceAccount, and refers to the shipped role.
 func TestTheBindingOfMachineController(t *testing.T) {
 	const user = "system:serviceaccount:kube-system:machine-controller"
 	binding := read(t, "machine-controller/status.yaml")

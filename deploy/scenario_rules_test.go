@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Objects that break no rule; the tables lay changes over them.
+// Objects that violate no rule. The tables merge changes into them.
 const (
 	goodMachine = `
 apiVersion: cluster.k8s.io/v1alpha1
@@ -66,7 +66,8 @@ var goodObjects = map[string]string{
 	"Machine": goodMachine, "MachineSet": goodSet, "MachineDeployment": goodDeployment, "MachineClass": goodClass, "Cluster": goodCluster,
 }
 
-// rule is one row: an object with changes merged into it, and the words of the refusal; none means accepted.
+// rule is one row: an object with changes merged into it, and the words of the refusal. No words mean that
+// the object is accepted.
 type rule struct {
 	name, kind, over, refusal string
 }
@@ -82,7 +83,7 @@ func TestTheSchemasRules(t *testing.T) {
 	}
 }
 
-// Rows that hold for sets and deployments alike are in both tables.
+// Rows that apply to sets and deployments alike are in both tables.
 var schemaRules = append(append([]rule{
 	{"every kind as it should be: Machine", "Machine", ``, ``},
 	{"every kind as it should be: MachineClass", "MachineClass", ``, ``},
@@ -193,7 +194,8 @@ func changes(kind string) []rule {
 	}
 }
 
-// expect compares a refusal with the expected words, or none.
+// expect fails the test unless err has the words in refusal. An empty refusal means that err must be
+// nil.
 func expect(t *testing.T, refusal string, err error) {
 	t.Helper()
 	switch {

@@ -53,7 +53,7 @@ func TestASizeHasAMaximum(t *testing.T) {
 	})
 }
 
-// withoutMaximum returns the CRDs as they were before there was a maximum.
+// withoutMaximum returns the CRDs as they were before spec.replicas had a maximum.
 func withoutMaximum(t *testing.T) []*unstructured.Unstructured {
 	t.Helper()
 	crds := slices.DeleteFunc(objects(t, "crds"), func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
@@ -67,7 +67,7 @@ func withoutMaximum(t *testing.T) []*unstructured.Unstructured {
 	return crds
 }
 
-// put applies objects, and takes over fields that others set.
+// put applies objects, and takes over fields that others have set.
 func put(t *testing.T, c client.Client, all []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range all {
@@ -77,7 +77,8 @@ func put(t *testing.T, c client.Client, all []*unstructured.Unstructured) {
 	}
 }
 
-// become waits until an API server, which applies CRDs and policies late, answers as expected.
+// become waits until the API server answers as expected, because it enforces CRDs and policies with
+// a delay.
 func become(t *testing.T, what string, is func(context.Context) bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })

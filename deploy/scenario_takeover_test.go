@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// Everything that machine-controller's open CRDs can hold is stored under such CRDs, then drover's are applied over them.
+// The test stores everything that machine-controller's permissive CRDs can hold, and then applies drover's CRDs over them.
 func TestTakeover(t *testing.T) {
 	on := kube.ForTest(t, kube.Options{})
 	if out, err := on.Kubectl(t.Context(), "apply", "-f", "testdata/open-crds.yaml"); err != nil {
@@ -47,15 +47,15 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 		err := client.WithFieldValidation(c, "Strict").Create(t.Context(), unknown, client.DryRunAll)
 		expect(t, `unknown field "spec.taint"`, err)
 	})
-	// The API server itself forbids a negative size where there is a scale subresource, also in stored objects: the write that
-	// removes a finalizer must correct the size.
+	// The API server itself forbids a negative size where there is a scale subresource, even in stored objects. Therefore the
+	// write that removes a finalizer must correct the size.
 	t.Run("MachineSet/negative (MC-6)", func(t *testing.T) {
 		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
 	})
 }
 
-// store creates all old objects with their statuses, and returns them as they are read back.
+// store creates all old objects with their statuses, and returns them as read back from the API server.
 func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
 	t.Helper()
 	f := &filler{}
@@ -92,8 +92,8 @@ func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
 	return all
 }
 
-// withUnknownFields returns a copy whose provider document has unknown fields. The API server does not tolerate a broken rule
-// in a parent of such fields, changed or not, so drover's rules must do it themselves.
+// withUnknownFields returns a copy whose provider document has unknown fields. In a parent of unknown fields the API server
+// tolerates no violation of a rule, even if the value has not changed. Therefore drover's rules must tolerate it themselves.
 func withUnknownFields(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	path := []string{"spec", "template", "spec"}
@@ -122,10 +122,10 @@ func keepsAndLetsGo(t *testing.T, c client.Client, was *unstructured.Unstructure
 	if want, got := text(t, was), text(t, now); want != got {
 		t.Fatalf("it does not read back as it was stored (-stored +now):\n%s", cmp.Diff(want, got))
 	}
-	// Everyday writes are accepted: a label, and a controller's write of the status.
+	// Ordinary writes are accepted: a label, and a controller's write of the status.
 	expect(t, "", mergePatch(t.Context(), c, now, `{"metadata":{"labels":{"a":"b"}}}`))
 	expect(t, "", applyStatus(t, c, was))
-	// It can be deleted, and its finalizers removed one by one.
+	// The object can be deleted, and its finalizers can be removed one by one.
 	if err := c.Delete(t.Context(), now); err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func applyStatus(t *testing.T, c client.Client, of *unstructured.Unstructured) e
 	said.SetUID(of.GetUID())
 	as := client.ApplyConfigurationFromUnstructured(said)
 	if of.GetKind() == "Machine" {
-		// A patch, because an apply is refused where a stored value has not the declared type.
+		// This is a patch, because the API server refuses an apply where a stored value does not have the declared type.
 		return mergePatch(t.Context(), c, said, `{"status":{"phase":"Running"}}`)
 	}
 	said.Object["status"] = map[string]any{"replicas": int64(4)}
@@ -171,8 +171,8 @@ func text(t *testing.T, o *unstructured.Unstructured) string {
 	return string(raw)
 }
 
-// machine-controller reads a whole Machine into its types and writes it back, including the status. That must keep working
-// under drover's CRD and policies: docs/decisions/0001.
+// machine-controller decodes a whole Machine into its types and writes it back, including the status. That must still work
+// under drover's CRDs and policies: docs/decisions/0001.
 func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
 	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null, providerSpec: {value: {cloudProvider: null}}}}`))
 	raw, err := json.Marshal(o.Object)
@@ -202,7 +202,7 @@ func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
 	}
 }
 
-// A status that is applied late must not re-create a deleted Machine.
+// A late apply of a status must not create a deleted Machine again.
 func TestAnApplyWithAUIDCreatesNothing(t *testing.T) {
 	o := existing(t, parse(goodMachine))
 	if err := admin.Delete(t.Context(), o); err != nil {

@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// provider merges fields into the provider's document of a template.
+// provider returns a change that merges fields into the provider document of a template.
 func provider(fields string) string {
 	return `{spec: {template: {spec: {providerSpec: {value: ` + fields + `}}}}}`
 }
@@ -80,12 +80,12 @@ func TestATemplateThatCannotBecomeANodeIsRefused(t *testing.T) {
 	}
 }
 
-// wrong is a template in which every part is wrong.
+// wrong is a template whose parts are all wrong.
 const wrong = `{spec: {template: {spec: {versions: null, metadata: {labels: {a: b c, "k k": v}}, providerSpec: {value: {operatingSystem: centos, sshPublicKeys: [notakey]}}}}}}`
 
 func TestStoredWrongTemplates(t *testing.T) {
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
-		// Stored as another controller's, which the policy does not look at.
+		// The object is stored as another controller's, which the policy does not check.
 		o := existing(t, merge(t, merge(t, parse(goodObjects[kind]), wrong), `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}}}}`))
 		o = merge(t, o, `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: null}}}}}`)
 		if err := admin.Update(t.Context(), o); err != nil {
@@ -106,7 +106,8 @@ func TestStoredWrongTemplates(t *testing.T) {
 	}
 }
 
-// largest is a deployment with as many and as long parts as the schema allows, up to what the API server stores of an object.
+// largest returns a deployment with as many and as long parts as the schema allows, within the API server's limit for the
+// size of an object.
 func largest(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	labels := func(n int) map[string]any {

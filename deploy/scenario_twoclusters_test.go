@@ -21,11 +21,11 @@ import (
 
 var writeManifests = flag.Bool("write", false, "write the manifests of two clusters instead of comparing them")
 
-// side is the set of clusters that need an object, when Machines and Nodes have clusters of their own.
+// side is the set of clusters that need an object when Machines and Nodes are in different clusters.
 type side string
 
 const (
-	// inControl is the cluster with the Machines, inTarget that with the Nodes.
+	// inControl is the cluster with the Machines, inTarget the cluster with the Nodes.
 	inControl side = "control"
 	inTarget  side = "target"
 	inBoth    side = "both"
@@ -33,7 +33,8 @@ const (
 
 func (s side) includes(cluster side) bool { return s == inBoth || s == cluster }
 
-// roleSides are the sides of the objects in rbac, by name. The rules of the ClusterRole drover have sides of their own.
+// roleSides are the sides of the objects in rbac, by name. The rules of the ClusterRole drover have their own sides in
+// ruleSides.
 var roleSides = map[string]side{
 	"drover":                        inControl,
 	"drover:references":             inControl,
@@ -119,7 +120,8 @@ func rolesFor(t *testing.T, cluster side) []*unstructured.Unstructured {
 	return out
 }
 
-// targetFolder is where the pod finds the kubeconfig of the target cluster, a key of the Secret targetSecret.
+// targetFolder is the directory in which the pod finds the kubeconfig of the target cluster, a key of the Secret
+// targetSecret.
 const (
 	targetFolder = "/etc/drover/target"
 	targetSecret = "drover-target"
@@ -154,7 +156,7 @@ func deploymentWithTarget(t *testing.T) []*unstructured.Unstructured {
 	return out
 }
 
-// rendered returns a manifest with the objects.
+// rendered returns the text of a manifest with the objects.
 func rendered(t *testing.T, from string, objects []*unstructured.Unstructured) string {
 	t.Helper()
 	var out strings.Builder
@@ -175,7 +177,7 @@ func rendered(t *testing.T, from string, objects []*unstructured.Unstructured) s
 	return out.String()
 }
 
-// TestTheManifestsOfTwoClusters holds the manifests in control and target against those of one cluster.
+// TestTheManifestsOfTwoClusters compares the manifests in control and target with those for one cluster.
 func TestTheManifestsOfTwoClusters(t *testing.T) {
 	for file, want := range map[string]string{
 		"control/rbac.yaml":       rendered(t, "rbac", rolesFor(t, inControl)),

@@ -29,7 +29,7 @@ func definition(name string) *unstructured.Unstructured {
 	return o
 }
 
-// The guard, the code and drover's role refer to the same definitions and the same annotation.
+// The guard, the code and drover's role refer to the same CRDs and the same annotation.
 func TestTheGuardKnowsEveryDefinition(t *testing.T) {
 	var want []string
 	for _, o := range objects(t, "crds") {
@@ -51,7 +51,7 @@ func TestTheGuardKnowsEveryDefinition(t *testing.T) {
 	}
 }
 
-// Every deletion here is a dry run, since other tests need the definitions.
+// Every deletion here is a dry run, because other tests need the CRDs.
 func TestTheGuardRefusesToDeleteDefinitions(t *testing.T) {
 	for _, name := range kinds.Names {
 		t.Run("kubectl delete crd "+name+" (F-42)", func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestTheGuardRefusesToDeleteDefinitions(t *testing.T) {
 	})
 }
 
-// There is no Helm chart yet. These annotations are what keeps the definitions, and their guard, when one is uninstalled.
+// When a tool removes an installation, these annotations make it keep the CRDs and their guard.
 func TestOtherToolsKeepTheDefinitions(t *testing.T) {
 	for _, o := range objects(t, "crds") {
 		t.Run(o.GetKind()+"/"+o.GetName()+" (F-42)", func(t *testing.T) {
@@ -105,7 +105,7 @@ func TestOtherToolsKeepTheDefinitions(t *testing.T) {
 	}
 }
 
-// site is a control plane of the test's own, from which objects are really removed.
+// site is a separate control plane for one test, from which objects are really deleted.
 type site struct {
 	*testing.T
 	on    *kube.Cluster
@@ -122,7 +122,7 @@ func newSite(t *testing.T) *site {
 	return &site{t, on, c}
 }
 
-// run runs kubectl, which must succeed.
+// run runs kubectl, and fails the test when kubectl fails.
 func (s *site) run(args ...string) {
 	s.Helper()
 	if out, err := s.on.Kubectl(s.Context(), args...); err != nil {
@@ -140,7 +140,7 @@ func (s *site) machine() *unstructured.Unstructured {
 	return m
 }
 
-// keeps fails the test unless the definitions and the Machine are there and not being deleted.
+// keeps fails the test unless the CRDs and the Machine exist and are not being deleted.
 func (s *site) keeps(m *unstructured.Unstructured) {
 	s.Helper()
 	all := []*unstructured.Unstructured{m}
@@ -199,7 +199,7 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 	})
 }
 
-// An installation from before the split has the definitions in the same kustomization as the rest, without annotations.
+// An installation from before the split has the CRDs in the same kustomization as the rest, without annotations.
 func TestUpgradingAcrossTheSplitPrunesNoDefinition(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -219,7 +219,7 @@ func TestUpgradingAcrossTheSplitPrunesNoDefinition(t *testing.T) {
 	})
 }
 
-// beforeTheSplit makes a folder with the kustomization as it was when it held the definitions too.
+// beforeTheSplit makes a folder with the kustomization as it was when it also contained the CRDs.
 func beforeTheSplit(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

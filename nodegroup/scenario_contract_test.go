@@ -105,7 +105,7 @@ func (h *house) machines(t *testing.T, want int) []string {
 	return names
 }
 
-// join adds to a Machine a server and a registered node, and waits until Groups knows both.
+// join assigns a server and a registered node to a Machine, and waits until Groups has both.
 func (h *house) join(name string) membership.Node {
 	h.t.Helper()
 	sum := sha256.Sum256([]byte(name))

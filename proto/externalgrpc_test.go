@@ -17,7 +17,7 @@ import (
 
 const timestamp, duration = "google.protobuf.Timestamp", "google.protobuf.Duration"
 
-// fields is the wire format that cluster-autoscaler's releases 1.25 to 1.37 define: message, then number, type and name of each
+// fields is the wire format of cluster-autoscaler's releases 1.25 to 1.37: the message, then the number, type and name of each
 // field. A change of a line here breaks a client.
 var fields = map[string][]string{
 	"NodeGroup":                           {"1 string id", "2 int32 minSize", "3 int32 maxSize", "4 string debug"},
@@ -65,7 +65,7 @@ var fields = map[string][]string{
 	"NodeGroupAutoscalingOptionsResponse": {"1 NodeGroupAutoscalingOptions nodeGroupAutoscalingOptions"},
 }
 
-// methods are the 15 calls in the order of the service.
+// methods are the 15 methods in the order of the service.
 var methods = []string{
 	"NodeGroups(NodeGroupsRequest) NodeGroupsResponse",
 	"NodeGroupForNode(NodeGroupForNodeRequest) NodeGroupForNodeResponse",
@@ -154,8 +154,8 @@ func relative(d protoreflect.Descriptor) string {
 	return full
 }
 
-// embedded returns the bytes of a message whose field of that number holds body as an embedded message, as a client compiled
-// against the Kubernetes types writes and reads it.
+// embedded returns the bytes of a message whose field number holds body as an embedded message. A client that is compiled
+// against the Kubernetes types writes and reads the field in this form.
 func embedded(number protowire.Number, body []byte) []byte {
 	return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), body)
 }

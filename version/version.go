@@ -1,4 +1,4 @@
-// Package version returns the version of this build of drover. It imports nothing of drover.
+// Package version returns the version of this build of drover. It imports no other package of drover.
 package version
 
 import (
@@ -9,16 +9,17 @@ import (
 )
 
 // version and commit are set when drover is built: -ldflags "-X github.com/drover-project/drover/version.version=v1.2.3". When
-// they are empty, the go command's build information counts.
+// they are empty, the go command's build information is used.
 var version, commit string
 
 // Build identifies a build of drover.
 type Build struct {
-	// Version is that of the release, such as v1.2.3; devel when it was built without one.
+	// Version is the version of the release, such as v1.2.3. It is devel when the build has no version.
 	Version string
-	// Commit is the revision in the repository; unknown when it was built without one. It ends in -dirty when files were changed.
+	// Commit is the revision in the repository. It is unknown when the build has no revision, and ends in -dirty when files were
+	// changed.
 	Commit string
-	// Go is the release of Go that built it.
+	// Go is the version of Go with which drover was built.
 	Go string
 }
 
@@ -31,7 +32,7 @@ func Get() Build {
 	return of(version, commit, info)
 }
 
-// of returns the build by the values that were set when it was built, else by the go command's build information.
+// of returns the build from the values that were set when drover was built, or else from the go command's build information.
 func of(version, commit string, info *debug.BuildInfo) Build {
 	b := Build{Version: version, Commit: commit, Go: info.GoVersion}
 	if b.Version == "" {
@@ -46,7 +47,7 @@ func of(version, commit string, info *debug.BuildInfo) Build {
 	return b
 }
 
-// revision returns the repository's revision in the build information.
+// revision returns the repository's revision from the build information.
 func revision(info *debug.BuildInfo) string {
 	found, dirty := "unknown", ""
 	for _, setting := range info.Settings {
@@ -65,8 +66,8 @@ func (b Build) String() string {
 	return fmt.Sprintf("drover %s (commit %s, %s)", b.Version, b.Commit, b.Go)
 }
 
-// UserAgent returns the user agent of drover for Kubernetes and OpenStack. The part before the slash is also the name under
-// which Kubernetes records what drover has written.
+// UserAgent returns drover's user agent for requests to Kubernetes and OpenStack. The part before the slash is also the name
+// under which Kubernetes records what drover has written.
 func UserAgent() string { return "drover/" + Get().Version }
 
 // Metric returns the metric drover_build_info, which is always 1.

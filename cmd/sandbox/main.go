@@ -106,7 +106,7 @@ func interrupted(ctx context.Context, err error) error {
 	return err
 }
 
-// beside returns the path of a program in the directory of this program; empty when that file does not exist.
+// beside returns the path of a program in the directory of this program; empty when there is no such file.
 func beside(name string) string {
 	self, err := os.Executable()
 	if err != nil {

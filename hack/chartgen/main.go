@@ -1,5 +1,5 @@
-// Command chartgen writes those templates of the Helm charts that the kustomizations have too: the CRDs and their guard, the
-// policies, and the roles. It is run on the folder deploy; running it again changes nothing.
+// Command chartgen writes the templates of the Helm charts that correspond to manifests of the kustomizations: the CRDs and
+// their guard, the policies, and the roles. Its argument is the folder deploy. Running it again changes nothing.
 package main
 
 import (
@@ -20,13 +20,13 @@ func main() {
 	}
 }
 
-// source is a set of manifests and the folder of a chart that has them.
+// source is a set of manifests and the folder in a chart for their templates.
 type source struct {
-	// files is a pattern under the folder that chartgen is run on.
+	// files is a file pattern, relative to the folder that chartgen is run on.
 	files string
-	// to is a folder under the same one. All that it holds is replaced.
+	// to is a folder, relative to the same folder as files. chartgen replaces its whole content.
 	to string
-	// template returns a template for a manifest.
+	// template returns the template for a manifest.
 	template func(manifest string) (string, error)
 }
 
@@ -50,7 +50,7 @@ func run(dir string) error {
 	return nil
 }
 
-// write replaces what the chart's folder holds.
+// write replaces the content of the chart's folder.
 func (s source) write(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, s.files))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// separator is the line between the documents of a file.
+	// separator is the line between the documents in a file.
 	separator = "\n---\n"
 	// released is the namespace of the release.
 	released = "{{ $.Release.Namespace }}"
@@ -19,7 +19,7 @@ const (
 
 func unchanged(manifest string) (string, error) { return manifest, nil }
 
-// document is one document of a file.
+// document is one document in a file.
 type document struct {
 	text, kind, name, namespace string
 }
@@ -36,14 +36,14 @@ func documents(manifest string) ([]document, error) {
 	return out, nil
 }
 
-// in returns the document with another namespace in the place of one of the manifests'.
+// in returns the document with the namespace from replaced by to.
 func (d document) in(from, to string) document {
 	d.text = strings.ReplaceAll(d.text+"\n", "namespace: "+from+"\n", "namespace: "+to+"\n")
 	d.text = strings.TrimSuffix(d.text, "\n")
 	return d
 }
 
-// when returns the document within an action that has an end.
+// when returns the document enclosed in a template action and its end.
 func (d document) when(action string) document {
 	d.text = "{{- " + action + " }}\n---\n" + d.text + "\n{{- end }}"
 	return d
@@ -57,8 +57,9 @@ func join(all []document) string {
 	return strings.Join(texts, separator) + "\n"
 }
 
-// roles returns the template of drover's roles. drover's namespace is the release's. Helm makes that namespace itself, so it is not
-// among them. The values name the namespaces whose Secrets and ConfigMaps drover may read for Machines, and the Secrets of certificates.
+// roles returns the template of drover's roles. drover's namespace is the release's. The template leaves out the Namespace object,
+// because Helm creates that namespace itself. The chart's values name the Secrets of certificates, and the namespaces whose Secrets and
+// ConfigMaps drover may read for Machines.
 func roles(manifest string) (string, error) {
 	all, err := documents(manifest)
 	if err != nil {
@@ -86,12 +87,12 @@ func roles(manifest string) (string, error) {
 	).Replace(join(out)), nil
 }
 
-// beside returns the template of what machine-controller may do while it is installed too.
+// beside returns the template of what machine-controller may do while it is also installed.
 func beside(manifest string) (string, error) {
 	return "{{- if .Values.machineController.installed }}\n" + manifest + "{{- end }}\n", nil
 }
 
-// autoscaler returns the template of the autoscaler's roles. In a pod of drover's it runs under drover's account.
+// autoscaler returns the template of the autoscaler's roles. In drover's pod the autoscaler runs under drover's ServiceAccount.
 func autoscaler(manifest string) (string, error) {
 	all, err := documents(manifest)
 	if err != nil {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// These values take the place of an issue's number.
+// These values replace the number of an issue.
 const (
-	ruled         = "ruled" // another item or a decision wins
+	ruled         = "ruled" // another item or a decision takes precedence
 	notApplicable = "n/a"
 )
 
@@ -17,13 +17,13 @@ type item struct {
 	id    string
 	place string // the number of an issue in the issues' table, ruled, or notApplicable
 	text  string
-	note  string // the reason, or how the item is read here
+	note  string // the reason, or how drover interprets the item
 }
 
-// issue is something that will bring items.
+// issue is an issue whose solution will cover items.
 type issue struct{ id, name string }
 
-// parseItems reads the items, and reports every bad line at once.
+// parseItems parses the items. Its error reports every bad line.
 func parseItems(table string) ([]item, error) {
 	var (
 		items []item
@@ -88,7 +88,7 @@ func rows(table string) func(yield func(int, []string) bool) {
 	}
 }
 
-// checkIssues names the items whose issue is not in the table of issues.
+// checkIssues returns an error for each item whose issue is not in the table of issues.
 func checkIssues(items []item, issues []issue) error {
 	known := map[string]bool{ruled: true, notApplicable: true}
 	for _, i := range issues {
@@ -103,7 +103,7 @@ func checkIssues(items []item, issues []issue) error {
 	return errors.Join(errs...)
 }
 
-// checkEvidence returns an error for each test that names an item which no checklist has.
+// checkEvidence returns an error for each test that names an item that no checklist has.
 func checkEvidence(items []item, evidence []test) error {
 	known := map[string]bool{}
 	for _, it := range items {

@@ -1,12 +1,12 @@
-// Command conformance writes docs/conformance.md: for every item of the
-// checklists, which tests cover it, why it does not hold here, or which issue
-// will bring it. The items are docs/conformance/items.tsv; that a test covers
-// one is read off its name, or a subtest's.
+// Command conformance writes docs/conformance.md: for every item of the checklists, which tests
+// cover it, why it does not apply here, or which issue will cover it. The items are in
+// docs/conformance/items.tsv. A test covers an item when the test's name, or the name of one of its
+// subtests, contains the item.
 //
 //	go run ./hack/conformance [-check] [-root folder]
 //
-// With -check it writes nothing and fails, with the difference, when the page
-// is not what it would write.
+// With -check it does not write the page. It fails, and prints the difference, when the page is not
+// up to date.
 package main
 
 import (
@@ -55,7 +55,7 @@ func run(root string, check bool) error {
 	return nil
 }
 
-// generate reads the checklists and the tests below root and returns the page.
+// generate reads the checklists and the tests below root, and returns the page.
 func generate(root string) (string, error) {
 	items, err := readTable(root, itemsFile, parseItems)
 	if err != nil {

@@ -8,20 +8,20 @@ import (
 )
 
 var (
-	// first matches an item with its list's prefix: CA-C56, MC-2, MCM-22a, CAPI-18, F-47.
+	// first matches an item with the prefix of its list: CA-C56, MC-2, MCM-22a, CAPI-18, F-47.
 	first = regexp.MustCompile(`\b(CA-C|MCM-|MC-|CAPI-|F-)(\d+)([ab]?)\b`)
-	// further continues it: a comma or "and" and one more item of the same
-	// list, or dots and the end of a range; the prefix may be left out, of
-	// CA-C all but the C.
+	// further matches what may follow an item: a comma or "and" and one more item of the same list, or dots and the end of
+	// a range. The prefix may be omitted; of CA-C, the C may remain.
 	further = regexp.MustCompile(`^(\s*(?:,|and)\s*|\s*(?:…|\.{2,3}|–)\s*)(CA-C|C|MCM-|MC-|CAPI-|F-)?(\d+)([ab]?)\b`)
-	// identifier matches an item in a Go name, where no dash may stand: CAC56, MC_2, and _F47, which needs the underscore.
+	// identifier matches an item in a Go name, which cannot contain a dash: CAC56, MC_2, and _F47, which needs the
+	// underscore.
 	identifier = regexp.MustCompile(`(CA_?C|MCM|MC|CAPI|_F)_?(\d+)([ab]?)(?:_|[A-Z]|$)`)
 )
 
-// maxRange bounds what a typing error in a range may do.
+// maxRange limits the length of a range, so that a typing error does no harm.
 const maxRange = 120
 
-// mentions returns the items that a text names, singly, in lists and in ranges, in the order of the text.
+// mentions returns the items that a text names singly, in lists and in ranges, in the order of the text.
 func mentions(text string) []string {
 	var ids []string
 	for {
@@ -63,7 +63,8 @@ func nameMentions(name string) []string {
 	return ids
 }
 
-// continues reports whether the prefix of a further item is that of the first. It may be left out, or be only the letter C.
+// continues reports whether the prefix of a further item matches that of the first item. A further item may have no prefix,
+// or only the letter C.
 func continues(prefix, next string) bool {
 	if prefix == "CA-C" {
 		return next == "C" || next == prefix
@@ -83,7 +84,7 @@ func canonical(prefix string, number int, letter string) string {
 	return fmt.Sprintf("%s%d%s", prefix, number, letter)
 }
 
-// atoi converts digits that a pattern has matched; 0 when there are too many for an item.
+// atoi converts digits that a pattern has matched. It returns 0 when the digits are too many for an item.
 func atoi(digits string) int {
 	n, err := strconv.Atoi(digits)
 	if err != nil {

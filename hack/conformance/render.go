@@ -15,7 +15,7 @@ var lists = []struct{ prefix, title string }{
 	{"F-", "Faults that drover had, and must not have again"},
 }
 
-// The columns of the count.
+// The columns of the summary.
 const (
 	covered = iota
 	ruledOut
@@ -85,7 +85,7 @@ func countStates(items []item, by map[string][]test, prefix string) (count [stat
 	return count, total
 }
 
-// state returns covered for an item with a test, whatever else its line has.
+// state returns covered for an item with a test, whatever its line in the checklist states.
 func state(it item, tests []test) int {
 	switch {
 	case len(tests) > 0:
@@ -99,7 +99,8 @@ func state(it item, tests []test) int {
 	}
 }
 
-// sentence returns the item's text with the note on how it is read, unless the last column has the note.
+// sentence returns the item's text, with the note on how drover interprets the item, unless the note is
+// in the last column.
 func sentence(it item, tests []test) string {
 	if at := state(it, tests); it.note == "" || at == ruledOut || at == inapplicable {
 		return it.text
@@ -120,7 +121,7 @@ func standing(it item, tests []test, issues map[string]string) string {
 	}
 }
 
-// links returns a link to each test, once, with its file.
+// links returns a link to each test with its file, without repetition.
 func links(tests []test) string {
 	var parts []string
 	for _, t := range tests {
@@ -134,7 +135,7 @@ func links(tests []test) string {
 	return strings.Join(slices.Compact(parts), ", ")
 }
 
-// anchor returns the fragment of a heading in the usual renderers.
+// anchor returns the fragment that common renderers give a heading.
 func anchor(title string) string {
 	keep := func(r rune) rune {
 		switch {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// test is a test function that names items, or a table outside of any.
+// test is a test function that names items, or a table outside of any function.
 type test struct {
-	file string // with slashes, from the repository's folder
-	name string // of the function; empty for a table outside of any
+	file string // with slashes, relative to the repository's root
+	name string // of the function; empty for a table outside of any function
 	ids  []string
 }
 
@@ -25,10 +25,10 @@ func (t test) String() string {
 	return t.file + " " + t.name
 }
 
-// aboutItems are the folders of tests about the numbers of items, which cover none.
+// aboutItems are the folders whose tests contain item numbers as test data; these tests cover no items.
 var aboutItems = []string{"hack/conformance", "hack/words"}
 
-// scan finds the tests of a repository that name items, sorted by file.
+// scan finds the tests in a repository that name items, sorted by file.
 func scan(repository fs.FS) ([]test, error) {
 	var tests []test
 	err := fs.WalkDir(repository, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -56,8 +56,8 @@ func skipped(folder string) bool {
 	return folder != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "vendor" || slices.Contains(aboutItems, folder))
 }
 
-// scanFile returns the tests in one file: a test function names items in its own name, in those of its subtests, and in its
-// tables.
+// scanFile returns the tests in one file. A test function names items in its own name, in the names of its subtests, and in
+// its tables.
 func scanFile(name string, source []byte) ([]test, error) {
 	file, err := parser.ParseFile(token.NewFileSet(), name, source, parser.SkipObjectResolution)
 	if err != nil {
@@ -79,7 +79,7 @@ func scanFile(name string, source []byte) ([]test, error) {
 	return tests, nil
 }
 
-// named returns the items in a declaration's strings, except in failure messages.
+// named returns the items that a declaration's strings name, except in failure messages.
 func named(declaration ast.Decl) (ids []string) {
 	ast.Inspect(declaration, func(node ast.Node) bool {
 		switch node := node.(type) {

@@ -1,14 +1,15 @@
 package main
 
-// These are bounds for fields without one: those of Kubernetes' own types, whose markers drover cannot set, and values of maps.
-// They are wide: values that machine-controller could store and Kubernetes itself would accept must fit.
+// These are bounds for fields that have none: fields of Kubernetes' own types, whose markers drover cannot set, and values of
+// maps. The bounds are wide, because they must allow all values that machine-controller could store and that Kubernetes itself
+// would accept.
 const (
 	defaultString     = 1024
 	defaultItems      = 256
 	defaultProperties = 256
 )
 
-// stringBounds bounds a field, or the values of a map, by its name.
+// stringBounds are the bounds for strings, by name of the field or of the map that has them as values.
 var stringBounds = map[string]int64{
 	"annotations":     262144, // the API server's limit for all annotations together
 	"labels":          63,
@@ -24,18 +25,18 @@ var stringBounds = map[string]int64{
 	"resourceVersion": 253,
 }
 
-// itemBounds bounds a list by its name.
+// itemBounds are the bounds for lists, by name of the field.
 var itemBounds = map[string]int64{
 	"matchExpressions": 64,
 	"values":           64,
 }
 
-// propertyBounds bounds a map by its name.
+// propertyBounds are the bounds for maps, by name of the field.
 var propertyBounds = map[string]int64{
 	"matchLabels": 64,
 }
 
-// bound sets a bound on every list, map and string under the schema that has none. Name is the field's.
+// bound sets a bound on every list, map and string under the schema that has none. name is the name of the field.
 func bound(name string, schema object) {
 	switch schema["type"] {
 	case "string":
@@ -62,7 +63,7 @@ func bound(name string, schema object) {
 	}
 }
 
-// boundString bounds a string. One of a fixed set, or of a fixed form, is bounded already.
+// boundString bounds a string. A string with an enum or a format is already bounded.
 func boundString(name string, schema object) {
 	if schema["enum"] != nil || schema["format"] == "date-time" {
 		return

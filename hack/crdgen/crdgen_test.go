@@ -107,8 +107,8 @@ func TestADocumentThatIsNotACRDIsRefused(t *testing.T) {
 	}
 }
 
-// The committed CRDs: finished, bounded everywhere, open in every provider document, and small enough that kubectl can
-// keep the last applied one in an annotation.
+// The committed CRDs must be in their final form, bounded everywhere, and open in every provider document. They must
+// be small enough that kubectl can keep the last applied CRD in an annotation.
 func TestTheCommittedCRDs(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil || len(files) != 5 {
@@ -153,7 +153,7 @@ func TestTheCommittedCRDs(t *testing.T) {
 	}
 }
 
-// faults returns the unbounded fields, and those that would lose a null inside a provider document.
+// faults returns the unbounded fields, and the fields that would lose a null inside a provider document.
 func faults(path string, schema object, inProvider bool) []string {
 	var found []string
 	missing := func(key string) {
@@ -186,7 +186,8 @@ func faults(path string, schema object, inProvider bool) []string {
 	return found
 }
 
-// Every field that the driver reads must be explained: its lists of fields are compared with the declared ones.
+// Every field that the driver reads must be declared: the test compares the driver's lists of fields with the declared
+// fields.
 func TestTheProvidersFieldsAreDeclared(t *testing.T) {
 	spec := object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {
@@ -212,7 +213,7 @@ func TestTheProvidersFieldsAreDeclared(t *testing.T) {
 	}
 }
 
-// listIn returns the texts of a list of strings that a Go file declares, or the keys of a map.
+// listIn returns the strings in a list of strings, or the keys of a map, that a Go file declares under name.
 func listIn(t *testing.T, file, name string) []string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, 0)
@@ -272,7 +273,7 @@ func TestThePageNamesEveryField(t *testing.T) {
 	}
 }
 
-// Every key of keys.go has its line in the table of keys.
+// Every key in keys.go must have a line in the page's table of keys.
 func TestThePageNamesEveryKey(t *testing.T) {
 	page := string(content(t, "../../docs/api.md"))
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../../machines/api/v1alpha1/keys.go", nil, 0)

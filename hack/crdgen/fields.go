@@ -10,22 +10,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The part of the page that is generated stands between these lines.
+// The generated part of the page is between these lines.
 const (
 	fieldsBegin = "<!-- fields: written by hack/crdgen -->"
 	fieldsEnd   = "<!-- /fields -->"
 )
 
-// kindOrder is the order of the kinds on the page; another kind comes after them.
+// kindOrder is the order of the kinds on the page. Other kinds follow these.
 var kindOrder = []string{"MachineDeployment", "MachineSet", "Machine", "MachineClass", "Cluster"}
 
-// closed are objects that have a section of their own, or are Kubernetes' own: their fields are not repeated.
+// closed are objects whose fields the page does not repeat: they have a section of their own, or are
+// Kubernetes' own types.
 var closed = []string{
 	"addresses", "conditions", "configSource", "credentialsSecretRef", "machineClass", "managedFields", "metadata", "nodeRef",
 	"ownerReferences", "providerConfig", "providerSpec", "providerStatus", "secretRef", "selector", "taints", "template",
 }
 
-// Fields puts a table of every field of the CRDs into the page, between its two marks.
+// Fields writes a table of every field of the CRDs into the page, between its two marker lines.
 func Fields(page []byte, crds [][]byte) ([]byte, error) {
 	before, rest, found := strings.Cut(string(page), fieldsBegin)
 	_, after, ended := strings.Cut(rest, fieldsEnd)
@@ -72,7 +73,7 @@ func section(out *strings.Builder, title string, schema object, closed []string)
 	out.WriteString("\n")
 }
 
-// rows writes a line per field, the outer before the inner.
+// rows writes a line for each field, and an outer field before its inner fields.
 func rows(out *strings.Builder, path string, schema object, closed []string) {
 	properties, _ := schema["properties"].(object)
 	for _, name := range slices.Sorted(maps.Keys(properties)) {
@@ -130,7 +131,7 @@ func typeOf(schema object) string {
 	return fmt.Sprint(schema["type"])
 }
 
-// meaning returns a description on one line.
+// meaning returns the description of a schema on one line.
 func meaning(schema object) string {
 	text, _ := schema["description"].(string)
 	return strings.NewReplacer("|", "\\|", "<", "&lt;").Replace(strings.Join(strings.Fields(text), " "))

@@ -2,8 +2,8 @@ package main
 
 import "maps"
 
-// keepers are the annotations by which Helm, Argo CD and Flux leave an object in place when it is no longer among what
-// they install, or when all of that is removed. A CustomResourceDefinition takes every object of its kind along.
+// keepers are annotations that make Helm, Argo CD and Flux keep an object when it is no longer part of an
+// installation, or when the installation is removed. The deletion of a CRD would delete every object of its kind.
 var keepers = object{
 	"helm.sh/resource-policy":           "keep",
 	"argocd.argoproj.io/sync-options":   "Prune=false,Delete=false",

@@ -1,7 +1,7 @@
-// Command crdgen finishes the CustomResourceDefinitions that controller-gen writes: it gives the provider's documents
-// their schema, bounds what the markers cannot reach, and marks them so that no tool deletes them by the way. Then it
-// writes their fields into a page of the documentation.
-// It is run on the folder that holds them and on the page; running it again changes nothing.
+// Command crdgen completes the CRDs that controller-gen writes. It adds the schema of provider documents, adds bounds
+// that markers cannot set, and adds annotations that keep other tools from deleting the CRDs. Then it writes the CRDs'
+// fields into a page of the documentation. Its arguments are the folder with the CRDs and the page. Running it again
+// changes nothing.
 package main
 
 import (
@@ -23,8 +23,8 @@ func main() {
 	}
 }
 
-// definitions matches the files that controller-gen writes: <group>_<plural>.yaml. Beside them stand the guard and the
-// kustomization.
+// definitions matches the files that controller-gen writes: <group>_<plural>.yaml. The folder also contains the guard
+// and the kustomization.
 const definitions = "*_*.yaml"
 
 func run(dir, page string) error {
@@ -49,7 +49,7 @@ func run(dir, page string) error {
 	return nil
 }
 
-// rewrite replaces a file's content by the result of a function, and returns it.
+// rewrite replaces a file's content by the result of change, and returns the result.
 func rewrite(file string, change func([]byte) ([]byte, error)) ([]byte, error) {
 	raw, err := os.ReadFile(file)
 	if err != nil {
@@ -62,7 +62,7 @@ func rewrite(file string, change func([]byte) ([]byte, error)) ([]byte, error) {
 	return done, os.WriteFile(file, done, 0o644)
 }
 
-// Finish returns a CustomResourceDefinition of controller-gen's in its final form.
+// Finish returns the final form of a CRD that controller-gen wrote.
 func Finish(raw []byte) ([]byte, error) {
 	crd := object{}
 	if err := yaml.Unmarshal(raw, &crd); err != nil {
@@ -73,7 +73,8 @@ func Finish(raw []byte) ([]byte, error) {
 		return nil, fmt.Errorf("decoding: not a CustomResourceDefinition")
 	}
 	keep(crd)
-	// An object that began as v1beta1 can still say true, and server-side apply changes only what is said.
+	// In a CRD that began as v1beta1 this field can still be true, and server-side apply changes only fields that are
+	// set.
 	spec["preserveUnknownFields"] = false
 	versions, _ := spec["versions"].([]any)
 	if len(versions) == 0 {

@@ -14,9 +14,10 @@ var providerSpecYAML []byte
 //go:embed providerstatus.yaml
 var providerStatusYAML []byte
 
-// declareProviders sets the fields of every provider document under the schema: the value of a provider spec, a class's
-// provider spec, and provider statuses. In Go these are raw, because each provider has its own. The only provider's fields are
-// declared here, so that kubectl can explain them, and unknown fields are kept. The old spelling providerConfig is not changed.
+// declareProviders sets the fields of every provider document under the schema: the value of a provider spec, the provider spec
+// of a class, and provider statuses. In Go these are raw, because each provider has its own fields. OpenStack's fields are
+// declared here, so that kubectl can explain them. Unknown fields are preserved. The old spelling providerConfig is not
+// changed.
 func declareProviders(schema object) error {
 	spec, status := object{}, object{}
 	if err := yaml.Unmarshal(providerSpecYAML, &spec); err != nil {
@@ -39,7 +40,7 @@ func declareProviders(schema object) error {
 	})
 }
 
-// declare puts fields under a document's schema, keeping the document's own description.
+// declare adds fields to a document's schema, and keeps the document's own description.
 func declare(at, fields object) error {
 	if at["x-kubernetes-preserve-unknown-fields"] != true {
 		return fmt.Errorf("declaring a provider's document: its field is not marked to preserve unknown fields")
@@ -52,7 +53,7 @@ func declare(at, fields object) error {
 	return nil
 }
 
-// walk visits every named field under the schema, the outer before the inner.
+// walk visits every named field under the schema, and an outer field before its inner fields.
 func walk(schema object, visit func(name string, at object) error) error {
 	properties, _ := schema["properties"].(object)
 	for name, property := range properties {

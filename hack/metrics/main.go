@@ -15,7 +15,7 @@ import (
 // page is the file that is written, relative to the root of the repository.
 const page = "docs/metrics.md"
 
-// folders are those of the program; the rest of the repository declares no metric of drover.
+// folders are the folders of the program. The rest of the repository declares no metric of drover.
 var folders = []string{"autoscale", "cmd/drover", "machines", "nodegroup", "version"}
 
 const head = `# Metrics

@@ -11,17 +11,17 @@ import (
 	"strings"
 )
 
-// prefix begins the name of each of drover's metrics.
+// prefix is the prefix of the names of drover's metrics.
 const prefix = "drover_"
 
-// metric is one metric as the source declares it.
+// metric is one metric as declared in the source.
 type metric struct {
 	name, kind, help string
 	labels           []string
 }
 
-// scan returns the metrics that the Go files under these folders declare, without tests. A metric without a help text is an
-// error, and so is a name that is declared twice, or in a way that scan does not know.
+// scan returns the metrics that the Go files in the folders declare; it ignores tests. It returns an error for a metric without a
+// help text, for a name that is declared twice, and for a name in a declaration that it does not recognize.
 func scan(folders ...string) ([]metric, error) {
 	files, declared := token.NewFileSet(), map[string]string{}
 	var all []metric
@@ -53,7 +53,7 @@ func scan(folders ...string) ([]metric, error) {
 	return all, nil
 }
 
-// namesIn returns how many string literals of a file are names of metrics.
+// namesIn returns how many string literals in a file are names of metrics.
 func namesIn(file *ast.File) (n int) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		if l, ok := node.(*ast.BasicLit); ok && strings.HasPrefix(l.Value, `"`+prefix) {
@@ -119,7 +119,7 @@ func ofDescription(call *ast.CallExpr, helpers map[string][]string) metric {
 	return m
 }
 
-// labelsOfHelpers returns the labels that functions of a file pass to prometheus.NewDesc, by the function's name.
+// labelsOfHelpers returns the labels that functions in a file pass to prometheus.NewDesc, by name of the function.
 func labelsOfHelpers(file *ast.File) map[string][]string {
 	out := map[string][]string{}
 	for _, d := range file.Decls {
@@ -148,7 +148,7 @@ func calledName(call *ast.CallExpr) string {
 	return ""
 }
 
-// text returns the value of a string literal, or of several that are joined by +; empty for anything else.
+// text returns the value of a string literal, or of string literals joined by +. It returns "" for any other expression.
 func text(e ast.Expr) string {
 	switch e := e.(type) {
 	case *ast.BasicLit:

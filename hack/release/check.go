@@ -11,18 +11,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// charts are the folders of the charts. Their version is the release's.
+// charts are the folders of the charts. A chart's version is the release's version.
 var charts = []string{"deploy/chart/drover-crds", "deploy/chart/drover"}
 
-// state is what a release depends on.
+// state is the state of the repository on which a release depends.
 type state struct {
-	// changes are the files that are not committed, one per line.
+	// changes are the uncommitted files, one per line.
 	changes string
-	// tags are those of the repository.
+	// tags are the repository's tags.
 	tags []string
 	// changelog is the text of CHANGELOG.md.
 	changelog string
-	// charts are the versions in the charts, by folder.
+	// charts are the versions in the charts, by folder of the chart.
 	charts map[string]chart
 }
 
@@ -61,10 +61,11 @@ func read(dir string) (state, error) {
 	return s, nil
 }
 
-// semantic matches a version without build metadata, which tags of images cannot hold.
+// semantic matches a version without build metadata, because tags of images cannot contain build
+// metadata.
 var semantic = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
 
-// problems returns what prevents the release of a version, and what to do about it.
+// problems returns what prevents the release of a version, and how to solve each problem.
 func (s state) problems(version string) []string {
 	if !semantic.MatchString(version) {
 		return []string{fmt.Sprintf("%q is not a version: write it as 0.1.0 or 0.1.0-rc.1, without v", version)}

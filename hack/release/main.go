@@ -1,4 +1,5 @@
-// Command release checks that a version can be released from this commit, and prints what to run then. It changes nothing.
+// Command release checks that a version can be released from this commit, and prints the commands to run next. It changes
+// nothing.
 package main
 
 import (
@@ -23,7 +24,7 @@ func main() {
 	fmt.Println(commands)
 }
 
-// release returns the commands that release a version from the work tree in dir, or what is in their way.
+// release returns the commands that release a version from the work tree in dir, or the problems that prevent the release.
 func release(dir, version string) (commands string, problems []string) {
 	state, err := read(dir)
 	if err != nil {
@@ -35,7 +36,7 @@ func release(dir, version string) (commands string, problems []string) {
 	return instructions(version), nil
 }
 
-// git runs git in a folder and returns what it prints.
+// git runs git in dir and returns its output.
 func git(dir string, args ...string) (string, error) {
 	cmd := exec.Command("git", args...)
 	cmd.Dir = dir

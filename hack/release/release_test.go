@@ -46,7 +46,7 @@ func TestRelease(t *testing.T) {
 	for _, tt := range []struct {
 		name, version string
 		spoil         func(t *testing.T, dir string)
-		// says is part of the only problem; empty when there is none.
+		// says is part of the only problem; empty when there is no problem.
 		says string
 	}{
 		{"everything agrees", "0.1.0", func(*testing.T, string) {}, ""},
@@ -77,7 +77,8 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// TestTheChartsHaveOneVersion holds the charts of this repository to one version, which the changelog has.
+// TestTheChartsHaveOneVersion checks that the charts of this repository have the same version, and that
+// the changelog has that version.
 func TestTheChartsHaveOneVersion(t *testing.T) {
 	s, err := read("../..")
 	if err != nil {

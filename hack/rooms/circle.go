@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// largestCircle returns the largest set of files that reach each other, sorted; it is empty when there is no loop.
-// The sets are the strongly connected components of the graph (Tarjan's algorithm).
+// largestCircle returns the largest set of files that reach each other, sorted; empty when there is no cycle. The
+// sets are the strongly connected components of the graph (Tarjan's algorithm).
 func largestCircle(edges map[string]map[string]bool) []string {
 	s := search{edges: edges, index: map[string]int{}, low: map[string]int{}, open: map[string]bool{}}
 	for _, file := range slices.Sorted(maps.Keys(edges)) {

@@ -23,7 +23,8 @@ type listed struct {
 	DepOnly                 bool
 }
 
-// load type-checks the packages that the patterns name, with the compiler's export data for what they import.
+// load type-checks the packages that match the patterns. It uses the compiler's export data for their
+// imports.
 func load(patterns []string) ([]*room, error) {
 	all, err := list(patterns)
 	if err != nil {
@@ -102,7 +103,7 @@ func check(fset *token.FileSet, imports types.Importer, p listed) (*room, error)
 	return r, nil
 }
 
-// declares reports whether the file holds more than its package clause and imports.
+// declares reports whether the file contains more than its package clause and imports.
 func declares(file *ast.File) bool {
 	for _, d := range file.Decls {
 		if g, ok := d.(*ast.GenDecl); !ok || g.Tok != token.IMPORT {

@@ -1,8 +1,8 @@
 // Command rooms prints how tightly the files of each package are tied to each other, and how long functions are.
 //
-// A file uses another file of its package when it names a package-level name, a field or a method that is declared there.
-// The circle of a package is its largest set of files that use each other in a loop. Test files, generated files and
-// files without a declaration are left out. It exits with 1 when a package is beyond a limit.
+// A file uses another file of its package when it names a package-level name, a field or a method that the other file
+// declares. The circle of a package is its largest set of files that use each other in a cycle. Test files, generated
+// files and files without a declaration are ignored. The command exits with 1 when a package exceeds a limit.
 //
 //	go run ./hack/rooms                     # all packages
 //	go run ./hack/rooms -v ./nodegroup/...   # with the files of the circle and the edges
@@ -34,7 +34,7 @@ func main() {
 	}
 }
 
-// report prints a line for each package and reports whether all are within the limits.
+// report prints a line for each package, and reports whether all packages are within the limits.
 func report(packages []*room, maxCircle int, maxEdges float64, verbose bool) bool {
 	within := true
 	var all lengths

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// room is one package: its files, which of them use which, and its functions.
+// room is one package: its files, the edges from each file to the files that it uses, and its functions.
 type room struct {
 	path      string
 	files     []string
@@ -46,8 +46,8 @@ func (l lengths) longest() function {
 	return longest
 }
 
-// add counts the file's lines and functions. Lines that hold only a comment do not count towards a function, as with the
-// linter's limit.
+// add counts the file's lines and functions. As with the linter's limit, lines with only a comment do not count as lines
+// of a function.
 func (r *room) add(fset *token.FileSet, file *ast.File, source string) {
 	name := filepath.Base(fset.Position(file.Pos()).Filename)
 	lines := strings.Split(source, "\n")
@@ -69,7 +69,7 @@ func (r *room) add(fset *token.FileSet, file *ast.File, source string) {
 	}
 }
 
-// connect adds an edge for each use of something that another file of the package declares.
+// connect adds an edge for each use of an object that another file of the package declares.
 func (r *room) connect(fset *token.FileSet, pkg *types.Package, info *types.Info) {
 	for ident, object := range info.Uses {
 		if object.Pkg() != pkg || !shared(object, pkg) {

@@ -8,17 +8,20 @@ import (
 	"strings"
 )
 
-// generated are files that are made from others, where their text is checked; LICENSE is not drover's.
+// generated are files that are generated from other files, in which their text is checked. LICENSE is not drover's
+// text.
 var generated = []string{"docs/api.md", "docs/conformance.md", "docs/flags.md", "LICENSE", "CHANGELOG.md"}
 
 const (
-	// ownFolder holds this program, whose string literals are the words.
+	// ownFolder contains this program. Its string literals are the banned words.
 	ownFolder = "hack/words"
-	// itemsFolder holds the program that reads the checklists' numbers, whose tests are about them.
+	// itemsFolder contains the program that reads the checklists' numbers. Its tests contain such numbers as test
+	// data.
 	itemsFolder = "hack/conformance"
 )
 
-// filesOf returns the files below the named folders, and the named files; of the whole repository when none is named.
+// filesOf returns the named files and the files below the named folders. Without names it returns all files of the
+// repository.
 func filesOf(repository fs.FS, names []string) ([]string, error) {
 	if len(names) == 0 {
 		names = []string{"."}
@@ -45,13 +48,13 @@ func filesOf(repository fs.FS, names []string) ([]string, error) {
 	return slices.Compact(files), nil
 }
 
-// skipped reports whether the files of a folder are not checked.
+// skipped reports whether the files in a folder are not checked.
 func skipped(folder string) bool {
 	base := path.Base(folder)
 	return folder != "." && (strings.HasPrefix(base, ".") || base == "testdata" || base == "vendor" || base == "bin")
 }
 
-// check returns what is to be changed in the files, sorted.
+// check returns the findings in the files, sorted.
 func check(repository fs.FS, files []string) ([]finding, error) {
 	var all []finding
 	for _, name := range files {
@@ -79,7 +82,7 @@ func check(repository fs.FS, files []string) ([]finding, error) {
 	return sorted(all), nil
 }
 
-// readerOf returns the function that finds what is to be changed in a file's text; nil for a file without prose.
+// readerOf returns the function that finds the findings in a file's text; nil for a file without prose.
 func readerOf(name string) func(name string, source []byte) ([]finding, error) {
 	switch ext := path.Ext(name); {
 	case ext == ".go":

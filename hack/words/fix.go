@@ -16,7 +16,7 @@ type edit struct {
 	with     string
 }
 
-// replacing returns the edit that gives a string literal another value.
+// replacing returns the edit that replaces a string literal by value.
 func replacing(fset *token.FileSet, literal *ast.BasicLit, value string) edit {
 	quoted := strconv.Quote(value)
 	if literal.Value[0] == '`' {
@@ -25,7 +25,7 @@ func replacing(fset *token.FileSet, literal *ast.BasicLit, value string) edit {
 	return edit{from: fset.Position(literal.Pos()).Offset, to: fset.Position(literal.End()).Offset, with: quoted}
 }
 
-// fix writes the edits of the findings into the files, and returns the findings that remain.
+// fix writes the edits of the findings to the files, and returns the remaining findings.
 func fix(findings []finding) ([]finding, error) {
 	edits := map[string][]edit{}
 	var rest []finding
@@ -52,7 +52,7 @@ func fix(findings []finding) ([]finding, error) {
 	return rest, nil
 }
 
-// applied returns the source with the edits made, formatted.
+// applied returns the source with the edits applied, and formatted.
 func applied(source []byte, edits []edit) ([]byte, error) {
 	slices.SortFunc(edits, func(a, b edit) int { return b.from - a.from })
 	for _, e := range slices.Compact(edits) {

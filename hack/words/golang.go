@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// checkGo returns what is to be changed in the comments, string literals, log messages and test names of a Go file.
-// Generated files have nothing to be changed.
+// checkGo returns the findings in the comments, string literals, log messages and test names of a Go file. It returns none for generated
+// files.
 func checkGo(name string, source []byte) ([]finding, error) {
 	fset := token.NewFileSet()
 	file, err := parser.ParseFile(fset, name, source, parser.ParseComments|parser.SkipObjectResolution)
@@ -56,7 +56,7 @@ func commentText(fset *token.FileSet, group *ast.CommentGroup) text {
 	return joined(lines, fset.Position(group.Pos()).Line)
 }
 
-// literalText returns the text of a string literal. Its lines count when it is a raw one.
+// literalText returns the text of a string literal. In a raw string literal it also counts the lines.
 func literalText(fset *token.FileSet, literal *ast.BasicLit, value string) text {
 	line := fset.Position(literal.Pos()).Line
 	t := joined([]string{value}, line)
@@ -67,7 +67,7 @@ func literalText(fset *token.FileSet, literal *ast.BasicLit, value string) text 
 	return t
 }
 
-// literals returns the string literals of a file with more than one word; not those of imports and struct tags, which have one.
+// literals returns the string literals in a file with more than one word. It ignores imports and struct tags, which have only one.
 func literals(node ast.Node) []*ast.BasicLit {
 	var all []*ast.BasicLit
 	ast.Inspect(node, func(n ast.Node) bool {
@@ -79,7 +79,7 @@ func literals(node ast.Node) []*ast.BasicLit {
 	return all
 }
 
-// declarationDocs returns what is to be changed at the beginnings of the doc comments of a declaration and of a type's fields and methods.
+// declarationDocs returns the findings at the beginning of the doc comments of a declaration, and of the fields and methods of a type.
 func declarationDocs(fset *token.FileSet, declaration ast.Decl) []finding {
 	var found []finding
 	see := func(doc *ast.CommentGroup, names ...*ast.Ident) {
@@ -116,7 +116,7 @@ func declarationDocs(fset *token.FileSet, declaration ast.Decl) []finding {
 	return found
 }
 
-// docStart returns what is to be changed at the beginning of the doc comment of a name.
+// docStart returns the finding at the beginning of the doc comment of a name, if there is one.
 func docStart(name, doc string) (finding, bool) {
 	first, rest, _ := strings.Cut(doc, " ")
 	if first == name+":" {

@@ -38,7 +38,7 @@ func checked(t *testing.T, files map[string]string) []string {
 	return lines
 }
 
-// wantFindings fails the test unless a repository has these findings.
+// wantFindings fails the test unless the findings in a repository equal want.
 func wantFindings(t *testing.T, files map[string]string, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, checked(t, files)); diff != "" {

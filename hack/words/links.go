@@ -8,15 +8,16 @@ import (
 )
 
 var (
-	// link matches a link of a Markdown document to a file, up to its fragment.
+	// link matches a Markdown link to a file, up to the link's fragment.
 	link = regexp.MustCompile(`\]\(([^)#\s]+)`)
-	// document matches the path of a document from the repository's folder; the end may be left out: docs/decisions/0001.
+	// document matches the path of a document, relative to the repository's root. The end of the path may be omitted:
+	// docs/decisions/0001.
 	document = regexp.MustCompile(`\bdocs/[A-Za-z0-9_/-]+(?:\.md)?`)
 	// address matches a web address, which is not checked.
 	address = regexp.MustCompile(`[a-z]+://\S+`)
 )
 
-// missing returns the links of a file to files of the repository that do not exist.
+// missing returns the links in a file to files that do not exist in the repository.
 func missing(repository fs.FS, name string, source []byte) []finding {
 	var found []finding
 	if path.Dir(name) == ownFolder {
@@ -33,7 +34,7 @@ func missing(repository fs.FS, name string, source []byte) []finding {
 	return found
 }
 
-// targets returns the paths, from the repository's folder, of the files that a line of a file refers to.
+// targets returns the paths, relative to the repository's root, of the files that a line refers to.
 func targets(name, line string) []string {
 	var paths []string
 	if path.Ext(name) == ".md" {
@@ -48,7 +49,7 @@ func targets(name, line string) []string {
 	return document.FindAllString(line, -1)
 }
 
-// exists reports whether the repository has a file or folder of that path, or with a name that begins with it.
+// exists reports whether the repository has a file or folder whose path is target or begins with target.
 func exists(repository fs.FS, target string) bool {
 	if _, err := fs.Stat(repository, target); err == nil {
 		return true

@@ -1,9 +1,9 @@
-// Command words checks how drover's sources and documents are written. It exits with 1 when something is to be changed.
+// Command words checks the language of drover's sources and documents. It exits with 1 when there are findings.
 //
-// It looks for words of drover's former dialect, each with what to write in its place (rules.go), in comments, string
-// literals, documents and the comments of manifests and scripts; for doc comments that do not begin as Go's do; for log
-// messages that begin with a small letter; for item numbers of the checklists that are not at the end of a test's name;
-// for test files that are not named after what they test; and for links to files that do not exist.
+// It reports words of drover's former dialect in comments, string literals, documents and the comments of manifests and
+// scripts, each with a replacement (rules.go). It also reports doc comments that do not begin as is usual in Go, log
+// messages that begin with a small letter, item numbers of the checklists that are not at the end of a test's name,
+// test files that are not named after what they test, and links to files that do not exist.
 //
 //	go run ./hack/words                      # the whole repository
 //	go run ./hack/words ./nodegroup README.md # a folder with everything below it, and a file
@@ -48,7 +48,7 @@ func main() {
 	}
 }
 
-// report prints the findings and returns how many of them are more than advice.
+// report prints the findings, and returns the number of those that are not advice.
 func report(findings []finding, advice bool) int {
 	failed := 0
 	for _, f := range findings {

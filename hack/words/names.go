@@ -11,17 +11,17 @@ import (
 )
 
 var (
-	// item matches a number of the checklists, as CA-C56, MC-2, MCM-22a, CAPI-18 or F-47.
+	// item matches an item number of the checklists, such as CA-C56, MC-2, MCM-22a, CAPI-18 or F-47.
 	item = regexp.MustCompile(`\b(CA-C|MCM-|MC-|CAPI-|F-)\d+[ab]?\b`)
-	// itemsLast matches the end of a name that is numbers in parentheses.
+	// itemsLast matches item numbers in parentheses at the end of a name.
 	itemsLast = regexp.MustCompile(`\s*\([^()]*\b(?:CA-C|MCM-|MC-|CAPI-|F-)\d+[^()]*\)$`)
-	// itemsFirst matches a beginning that is numbers, in lists and ranges: "MC-3 MCM-71 … 74, 76".
+	// itemsFirst matches item numbers at the beginning of a name, in lists and ranges: "MC-3 MCM-71 … 74, 76".
 	itemsFirst = regexp.MustCompile(`^(CA-C|MCM-|MC-|CAPI-|F-)\d+[ab]?\b((\s*(,|and\b|…|–|\.{2,3})\s*(CA-C|C|MCM-|MC-|CAPI-|F-)?|\s+(CA-C|MCM-|MC-|CAPI-|F-))\d+[ab]?\b)*`)
-	// between matches the place between two numbers that only a space parts.
+	// between matches the space between two item numbers without a comma.
 	between = regexp.MustCompile(`(\d[ab]?) ((?:CA-C|MCM-|MC-|CAPI-|F-)\d)`)
 )
 
-// itemsNotLast returns the names of tests in a file with a checklist's number that is not at the end, in parentheses.
+// itemsNotLast returns a finding for each test name in a file that has an item number elsewhere than at its end, in parentheses.
 func itemsNotLast(fset *token.FileSet, file *ast.File) []finding {
 	var found []finding
 	for _, n := range testNames(file) {
@@ -39,7 +39,8 @@ func itemsNotLast(fset *token.FileSet, file *ast.File) []finding {
 	return found
 }
 
-// moveItems returns a name that begins with numbers with them at its end, and whether that is all there is to do.
+// moveItems moves the item numbers at the beginning of a name to its end. It returns the new name, and reports whether no other
+// change is needed.
 func moveItems(name string) (string, bool) {
 	begin := itemsFirst.FindString(name)
 	sentence := strings.TrimLeft(name[len(begin):], " :")
@@ -49,14 +50,14 @@ func moveItems(name string) (string, bool) {
 	return sentence + " (" + between.ReplaceAllString(begin, "$1, $2") + ")", true
 }
 
-// testName is a string literal in the name of a test; whole: it is all of the name.
+// testName is a string literal in the name of a test. whole reports whether the literal is the whole name.
 type testName struct {
 	literal *ast.BasicLit
 	whole   bool
 }
 
-// testNames returns the literals of the names of tests: the first argument of a Run, and in tables the keys, the field name and
-// a first field without a name.
+// testNames returns the literals that are names of tests: the first argument of a Run, and in tables the keys, the field name, and
+// a first field without a key.
 func testNames(file *ast.File) []testName {
 	var names []testName
 	add := func(name ast.Expr) {
@@ -99,8 +100,8 @@ func nameOf(index int, element ast.Expr) ast.Expr {
 	return nil
 }
 
-// smallLogs returns the log messages of a file that begin with a small letter: the first argument of Info and InfoS, the second of
-// Error and ErrorS.
+// smallLogs returns the log messages in a file that begin with a small letter. It checks the first argument of Info and InfoS, and
+// the second argument of Error and ErrorS.
 func smallLogs(fset *token.FileSet, file *ast.File) []finding {
 	var found []finding
 	ast.Inspect(file, func(n ast.Node) bool {
@@ -121,7 +122,7 @@ func smallLogs(fset *token.FileSet, file *ast.File) []finding {
 	return found
 }
 
-// logMessage returns the message of a call of a logger when it is a literal; nil for any other call.
+// logMessage returns the message in a call of a logger if the message is a literal; nil for any other call.
 func logMessage(call *ast.CallExpr) *ast.BasicLit {
 	method, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// span matches a word or passage that a document marks as code.
+// span matches text that a document marks as code.
 var span = regexp.MustCompile("`[^`]*`")
 
-// checkPage returns what is to be changed in a Markdown document: in its paragraphs, list items and rows of tables, not in its code.
+// checkPage returns the findings in a Markdown document. It checks paragraphs, list items and rows of tables, but not code.
 func checkPage(_ string, source []byte) ([]finding, error) {
 	var found []finding
 	var lines []string
@@ -39,21 +39,21 @@ func checkPage(_ string, source []byte) ([]finding, error) {
 	return found, nil
 }
 
-// begins reports whether a line begins a list item or is a row of a table, and so does not continue the line before it.
+// begins reports whether a line begins a list item or is a row of a table, so that it does not continue the line before it.
 func begins(line string) bool {
 	return strings.HasPrefix(line, "|") || strings.HasPrefix(line, "- ") || strings.HasPrefix(line, "* ") || numbered.MatchString(line)
 }
 
 var numbered = regexp.MustCompile(`^\d+\. `)
 
-// paragraph joins the lines of a paragraph and blanks what it marks as code.
+// paragraph joins the lines of a paragraph, and replaces code by spaces.
 func paragraph(lines []string, first int) text {
 	t := joined(lines, first)
 	t.body = span.ReplaceAllStringFunc(t.body, func(s string) string { return strings.Repeat("`", len(s)) })
 	return t
 }
 
-// checkScript returns what is to be changed in the comments of a manifest or a script: lines that begin with #.
+// checkScript returns the findings in the comments of a manifest or a script, which are lines that begin with #.
 func checkScript(_ string, source []byte) ([]finding, error) {
 	var found []finding
 	var lines []string

@@ -2,14 +2,15 @@ package main
 
 import "regexp"
 
-// rule is a word that is not written in drover, and what to write in its place.
+// rule is a word that drover's texts must not contain, and its replacement.
 type rule struct {
 	word *regexp.Regexp
-	// unlessAfter and unlessBefore match the text right before and right after a use of the word that is allowed; nil: none is.
+	// unlessAfter and unlessBefore match the text directly before and directly after an allowed use of the word. nil means that
+	// no use is allowed.
 	unlessAfter, unlessBefore *regexp.Regexp
 	instead                   string
 	prose                     bool // only in comments and documents, not in string literals
-	advice                    bool // often but not always hard to read: reported on demand
+	advice                    bool // often but not always hard to read; reported only with -advice
 }
 
 // re compiles a pattern that ignores case.
@@ -18,7 +19,7 @@ func re(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + patt
 // question matches the rest of a sentence that is a question.
 var question = re(`^[^.!]*\?`)
 
-// rules are the words, in the order in which they are looked for.
+// rules are the words in the order of the search.
 var rules = []rule{
 	{word: re(`\banew\b`), instead: `write "again", or name the event: "was re-created", "is built again"`},
 	{word: re(`\bwho(m)?(so)?ever\b`), instead: `name the actor: "the caller", "the client that holds the lock"`},
@@ -64,7 +65,7 @@ var rules = []rule{
 	{advice: true, word: re(`\btakes in\b`), instead: `write "accepts", "reads" or "applies"`},
 }
 
-// docVerbs are verbs that do not begin a doc comment, and what to write in their place.
+// docVerbs are verbs that must not begin a doc comment, and their replacements.
 var docVerbs = map[string]string{
 	"gives":  `write "returns"`,
 	"tells":  `write "reports whether" or "returns"`,

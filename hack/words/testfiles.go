@@ -12,14 +12,15 @@ import (
 )
 
 var (
-	// freeNames are names of test files that belong to no source file.
+	// freeNames are names of test files that need no source file of the same name.
 	freeNames = regexp.MustCompile(`^(scenario_.*|harness(_.*)?|main|example|export|fuzz|bench)$`)
-	// kindOfTest matches the end of a test file's name that follows the source file's: what kind of test it is, or on what it runs.
+	// kindOfTest matches the suffix of a test file's name after the source file's name: the kind of test, or the platform.
 	kindOfTest = regexp.MustCompile(`_(bench|fuzz|example|linux|amd64|arm64)$`)
 )
 
-// misnamed returns what is to be changed in the name of a test file; empty for any other and for a file that is named well: after
-// a source file, a file or folder beside it that it tests, or the package. In a package of tests only, a file has the name of what it tries.
+// misnamed returns what to change in the name of a test file. It returns "" for any other file, and for a file named after a source file,
+// after a file or folder beside it that it tests, or after the package. In a package that has only tests, a file may be named after what it
+// tests.
 func misnamed(repository fs.FS, name string) string {
 	stem, ok := strings.CutSuffix(path.Base(name), "_test.go")
 	folder := path.Dir(name)
@@ -32,7 +33,7 @@ func misnamed(repository fs.FS, name string) string {
 	return "name it after the source file that it tests, or scenario_…_test.go when it tests several together; fixtures are in harness_test.go"
 }
 
-// besides reports whether a folder has a file or folder with a name, whatever its extension, that is not a test.
+// besides reports whether a folder has a file or folder with the name stem and any extension that is not a test.
 func besides(repository fs.FS, folder, stem string) bool {
 	for _, entry := range entries(repository, folder) {
 		base, _, _ := strings.Cut(entry, ".")
@@ -62,7 +63,7 @@ func sourceFiles(repository fs.FS, folder string) []string {
 	return sources
 }
 
-// untested returns those of the files with functions that have no test file of their name.
+// untested returns the files that declare functions and have no test file of the same name.
 func untested(repository fs.FS, files []string) []string {
 	var found []string
 	for _, name := range files {
@@ -77,7 +78,7 @@ func untested(repository fs.FS, files []string) []string {
 	return found
 }
 
-// hasFunctions reports whether a Go file that is not generated declares a function.
+// hasFunctions reports whether a Go file declares a function and is not generated.
 func hasFunctions(repository fs.FS, name string) bool {
 	source, err := fs.ReadFile(repository, name)
 	if err != nil {

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// finding is a place where something is to be written differently.
+// finding is a passage that must be changed.
 type finding struct {
-	file    string // with slashes, from the repository's folder
+	file    string // with slashes, relative to the repository's root
 	line    int
 	found   string
-	instead string // what to write
+	instead string // the replacement
 	advice  bool
-	edit    edit // what -fix does; the zero value: it needs a writer
+	edit    edit // the change that -fix makes; the zero value means that -fix cannot change the passage
 }
 
-// text is a passage of a file: a comment, a paragraph of a document or a string literal.
+// text is a passage in a file: a comment, a paragraph of a document or a string literal.
 type text struct {
-	body  string // in one line: line breaks are spaces
-	line  int    // of its beginning, from 1
-	ends  []int  // the offsets in body at which a further line begins
+	body  string // the text with line breaks replaced by spaces
+	line  int    // the number of the first line, from 1
+	ends  []int  // the offsets in body at which the next lines begin
 	prose bool   // a comment or a paragraph, not a string literal
 }
 
-// joined returns the text of lines that stand below each other from a first line on.
+// joined returns the text of consecutive lines. first is the number of the first line.
 func joined(lines []string, first int) text {
 	t := text{line: first, prose: true}
 	var body strings.Builder
@@ -38,7 +38,7 @@ func joined(lines []string, first int) text {
 	return t
 }
 
-// lineAt returns the line of the file in which the byte at an offset of the text stands.
+// lineAt returns the number of the file's line that contains the byte at offset in the text.
 func (t text) lineAt(offset int) int {
 	line := t.line
 	for _, begin := range t.ends {
@@ -50,7 +50,7 @@ func (t text) lineAt(offset int) int {
 	return line
 }
 
-// findings returns the uses of the rules' words in the text; file is not set.
+// findings returns the uses of the rules' words in the text. It does not set the field file.
 func (t text) findings() []finding {
 	var found []finding
 	for _, r := range rules {
@@ -67,12 +67,12 @@ func (t text) findings() []finding {
 	return found
 }
 
-// allows reports whether a use of the word between two parts of a text is one that is allowed.
+// allows reports whether the rule allows a use of its word between the texts before and after.
 func (r rule) allows(before, after string) bool {
 	return r.unlessAfter != nil && r.unlessAfter.MatchString(before) || r.unlessBefore != nil && r.unlessBefore.MatchString(after)
 }
 
-// sorted orders findings by file and line and leaves out those that are the same.
+// sorted sorts findings by file and line, and removes duplicates.
 func sorted(findings []finding) []finding {
 	slices.SortStableFunc(findings, func(a, b finding) int {
 		if c := strings.Compare(a.file, b.file); c != 0 {

@@ -10,7 +10,7 @@ import (
 	kubeletconfig "k8s.io/kubelet/config/v1beta1"
 )
 
-// The kubelet's own defaults for what its configuration leaves out.
+// The kubelet's own defaults for values that its configuration omits.
 const defaultMaxPods = 110
 
 var defaultEviction = map[string]string{"memory.available": "100Mi", "nodefs.available": "10%"}
@@ -21,7 +21,7 @@ var evictionResources = map[string]corev1.ResourceName{
 	"nodefs.available": corev1.ResourceEphemeralStorage,
 }
 
-// capacity adds the resources that the kubelet itself defines to those of the machine.
+// capacity adds the resources that the kubelet itself defines to the resources of the machine.
 func capacity(machine corev1.ResourceList, config *kubeletconfig.KubeletConfiguration) corev1.ResourceList {
 	pods := config.MaxPods
 	if pods == 0 {
@@ -32,7 +32,7 @@ func capacity(machine corev1.ResourceList, config *kubeletconfig.KubeletConfigur
 	return out
 }
 
-// allocatable is capacity less the reservations and the hard eviction thresholds, as a kubelet computes it.
+// allocatable returns the capacity minus the reservations and the hard eviction thresholds, as a kubelet computes it.
 func allocatable(capacity corev1.ResourceList, config *kubeletconfig.KubeletConfiguration) (corev1.ResourceList, error) {
 	out := capacity.DeepCopy()
 	for _, reserved := range []map[string]string{config.KubeReserved, config.SystemReserved} {

@@ -22,19 +22,19 @@ import (
 // Server is a server of the cloud as the cloud-controller-manager sees it.
 type Server struct {
 	ID, Name, Flavor, Zone, Region string
-	// Addresses lists the fixed ones first.
+	// Addresses lists the fixed addresses first.
 	Addresses []corev1.NodeAddress
 }
 
 // CloudControllerOptions configures the stand-in for OpenStack's cloud-controller-manager.
 type CloudControllerOptions struct {
-	// Config is the configuration of its client for the API server.
+	// Config is the configuration of the stand-in's client for the API server.
 	Config *rest.Config
 	// Servers returns the servers that exist now.
 	Servers func() []Server
-	// Interval is the period at which it reads Nodes and servers. The default is 1 s.
+	// Interval is the interval at which the stand-in reads Nodes and servers. The default is 1 s.
 	Interval time.Duration
-	// Failed is called with errors. By default they are dropped.
+	// Failed is called with each error. By default errors are dropped.
 	Failed func(error)
 	// Clock is the source of times. The default is the real clock.
 	Clock clock.Clock
@@ -43,12 +43,12 @@ type CloudControllerOptions struct {
 // UninitializedTaint is on a node from its registration until the cloud-controller-manager has initialized it.
 const UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 
-// providerPrefix begins the provider ID of a server of the default region.
+// providerPrefix is the prefix of the provider ID of a server in the default region.
 const providerPrefix = "openstack:///"
 
 // RunCloudControllerManager runs a stand-in for OpenStack's cloud-controller-manager until ctx ends. It sets the provider ID,
 // addresses, zone, region and instance type of new Nodes, removes the uninitialized taint, and deletes the Nodes of servers that
-// are gone.
+// no longer exist.
 func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) error {
 	if o.Interval == 0 {
 		o.Interval = time.Second
@@ -73,7 +73,7 @@ func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) er
 }
 
 func syncNodes(ctx context.Context, client kubernetes.Interface, servers func() []Server) error {
-	// The Nodes are read first, so that the Node of a server that boots in between does not look like one whose server is gone.
+	// The Nodes are read first: otherwise the Node of a server that boots in between would look like a Node without a server.
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
 		return fmt.Errorf("listing nodes: %w", err)
@@ -109,7 +109,7 @@ func uninitialized(n *corev1.Node) bool {
 
 func isUninitialized(t corev1.Taint) bool { return t.Key == UninitializedTaint }
 
-// labelsOf returns the labels of a server's node, with their newer and their older names.
+// labelsOf returns the labels of a server's Node, with their newer and their older names.
 func labelsOf(s Server) map[string]string {
 	labels := map[string]string{
 		corev1.LabelInstanceTypeStable: s.Flavor, corev1.LabelInstanceType: s.Flavor,
@@ -120,8 +120,8 @@ func labelsOf(s Server) map[string]string {
 	return labels
 }
 
-// initialize writes to a new Node what the cloud knows of it. The addresses come first, because other programs start when the
-// taint is removed.
+// initialize writes to a new Node what the cloud knows of the Node's server. It writes the addresses first, because other
+// programs start when the taint is removed.
 func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node, s Server) error {
 	status := map[string]any{"status": map[string]any{"addresses": s.Addresses}}
 	if err := patchNode(ctx, client, n.Name, status, "status"); err != nil {
@@ -136,7 +136,7 @@ func initialize(ctx context.Context, client kubernetes.Interface, n *corev1.Node
 	if fresh.Spec.ProviderID == "" {
 		spec["providerID"] = providerPrefix + s.ID
 	}
-	// The patch has the resourceVersion, so that a taint that another client adds meanwhile is not lost.
+	// The patch contains the resourceVersion, so that a taint that another client adds meanwhile is not lost.
 	metadata := map[string]any{"labels": labels, "resourceVersion": fresh.ResourceVersion}
 	return patchNode(ctx, client, n.Name, map[string]any{"metadata": metadata, "spec": spec})
 }

@@ -87,7 +87,7 @@ func obtain(ctx context.Context, client kubernetes.Interface, node string, r req
 // certificate is a certificate and its key.
 type certificate struct {
 	cert, key []byte
-	// renew is when the next certificate is to be requested.
+	// renew is when the next certificate must be requested.
 	renew time.Time
 }
 

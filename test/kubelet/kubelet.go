@@ -16,26 +16,27 @@ import (
 type Options struct {
 	// MetadataURL is the base URL of the metadata service.
 	MetadataURL string
-	// InstanceID is the UUID of the server, by which the metadata service identifies it.
+	// InstanceID is the UUID by which the metadata service identifies the server.
 	InstanceID string
 	// Capacity holds the resources of the machine: cpu, memory, ephemeral-storage.
 	Capacity corev1.ResourceList
-	// Annotations are set on the Node at registration; a simulator of pods recognises its nodes by one.
+	// Annotations are set on the Node at registration. A simulator of pods recognises its Nodes by one of these annotations.
 	Annotations map[string]string
-	// Console receives each line of the server's console. By default they are dropped.
+	// Console receives each line of the server's console. By default the lines are dropped.
 	Console func(line string)
-	// Journal receives each line that a unit prints, whether the console shows it or not. By default they are dropped.
+	// Journal receives each line that a unit prints, whether the console shows it or not. By default the lines are dropped.
 	Journal func(line string)
-	// Download is called for each file that the setup downloads. Its error is what curl prints. By default all downloads succeed.
+	// Download is called for each file that the setup downloads. Its error is printed as curl's error. By default all downloads
+	// succeed.
 	Download func(url string) error
 	// ReadyAfter is the time from registration to Ready. The default is 0.
 	ReadyAfter time.Duration
-	// Heartbeat is the period at which the lease and the conditions are renewed. The default is 10 s.
+	// Heartbeat is the interval at which the lease and the conditions are renewed. The default is 10 s.
 	Heartbeat time.Duration
 	// Rotate is the age at which a certificate is replaced. The default is 80 % of its lifetime, as in a kubelet.
 	Rotate time.Duration
-	// Runs reports whether the server runs. While it does not, its kubelet does nothing; afterwards it continues with the files
-	// on its disk. By default the server always runs.
+	// Runs reports whether the server runs. While it does not run, its kubelet does nothing. When it runs again, the kubelet
+	// continues with the files on its disk. By default the server always runs.
 	Runs func() bool
 	// Restarts returns how often the kubelet was restarted. After a restart it registers its Node again, with the identity on its
 	// disk. By default it is never restarted.
@@ -53,7 +54,7 @@ const (
 	kubeletUnit = "kubelet.service"
 	// restartAfter is how long systemd waits before it restarts a failed kubelet.
 	restartAfter = time.Second
-	// settleEvery is the period of checks of a node that is not settled yet (not Ready, or without addresses).
+	// settleEvery is the interval of checks of a node that is not settled yet (not Ready, or without addresses).
 	settleEvery = 250 * time.Millisecond
 )
 
@@ -85,14 +86,14 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run runs the kubelet of one server that has just booted. It returns when ctx ends, which is the end of the server: nothing is
-// cleaned up. It returns an error when the user data is unusable. All other failures are printed to the console and retried, as
-// systemd would.
+// Run runs the kubelet of one server that has just booted. It returns when ctx ends, which stands for the end of the server:
+// nothing is cleaned up. It returns an error when the user data is unusable. All other failures are printed to the console, and
+// Run tries again, as systemd would.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
 	files, s, err := boot(ctx, o)
 	if err != nil {
-		// cloud-init prints to the console.
+		// cloud-init prints its errors to the console.
 		o.Console("cloud-init: " + err.Error())
 		return err
 	}
@@ -140,7 +141,7 @@ func boot(ctx context.Context, o Options) (*Boot, *settings, error) {
 	return files, s, nil
 }
 
-// serve is one run of the kubelet's process: it joins, registers, and then keeps the node alive.
+// serve is one run of the kubelet's process: it joins, registers its Node, and then keeps the Node alive.
 func serve(ctx context.Context, o Options, s *settings, joined func()) error {
 	own, err := join(ctx, o, s)
 	if err != nil {

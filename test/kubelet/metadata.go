@@ -44,7 +44,7 @@ func (m metadata) userData(ctx context.Context) ([]byte, error) {
 	return raw, nil
 }
 
-// identity is the used part of meta_data.json.
+// identity holds the fields of meta_data.json that the kubelet uses.
 type identity struct {
 	UUID string `json:"uuid"`
 	Name string `json:"name"`

@@ -33,9 +33,9 @@ type node struct {
 	ready      bool
 	// reported is when the conditions were last written.
 	reported time.Time
-	// identity is the node's own client certificate, server its serving certificate.
+	// identity is the node's own client certificate. server is its serving certificate.
 	identity, server rotation
-	// addresses are the addresses of the Node; empty until it has any.
+	// addresses are the addresses of the Node; empty until the Node has any.
 	addresses []corev1.NodeAddress
 	renewed   time.Time
 }
@@ -50,7 +50,7 @@ func newNode(o Options, s *settings) (*node, error) {
 	return n, nil
 }
 
-// object returns the Node as it registers.
+// object returns the Node as the kubelet registers it.
 func (n *node) object() *corev1.Node {
 	labels := map[string]string{
 		corev1.LabelHostname:   n.s.name,
@@ -72,7 +72,7 @@ func (n *node) object() *corev1.Node {
 	return obj
 }
 
-// fill sets what the kubelet itself reports. The cloud-controller-manager sets the addresses, unless there is none.
+// fill sets what the kubelet itself reports. The cloud-controller-manager sets the addresses, if there is one.
 func (n *node) fill(status *corev1.NodeStatus) {
 	status.Capacity, status.Allocatable = n.capacity, n.free
 	status.NodeInfo.KubeletVersion = n.s.version
@@ -88,7 +88,7 @@ func (n *node) fill(status *corev1.NodeStatus) {
 	status.Conditions = n.conditions(status.Conditions)
 }
 
-// conditions returns the current conditions of the node. The time of a transition changes only with the status.
+// conditions returns the current conditions of the node. The transition time of a condition changes only with its status.
 func (n *node) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
 	now := metav1.NewTime(n.o.Clock.Now())
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionFalse,
@@ -143,7 +143,7 @@ func (n *node) restart(ctx context.Context) error {
 // settled reports whether only heartbeats are left to do.
 func (n *node) settled() bool { return n.ready && n.addressed() && !n.reported.IsZero() }
 
-// addressed reports whether the node has the addresses for a serving certificate, or needs none.
+// addressed reports whether the node has the addresses for a serving certificate, or does not need any.
 func (n *node) addressed() bool { return len(n.addresses) > 0 || !n.s.config.ServerTLSBootstrap }
 
 // beat renews the lease and the conditions when they are due, reports changes, and checks whether the node has addresses.
@@ -173,7 +173,8 @@ func (n *node) beat(ctx context.Context) error {
 	return nil
 }
 
-// due reports whether work that was last done at that time is due again; half a settling pause early counts.
+// due reports whether work that was last done at the time last is due again at now. Work that is due within half of
+// settleEvery counts as due.
 func due(last, now time.Time, every time.Duration) bool {
 	return last.IsZero() || now.Sub(last) >= every-settleEvery/2
 }

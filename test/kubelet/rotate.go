@@ -11,14 +11,14 @@ import (
 // that the node stays alive while the request is not approved.
 type rotation struct {
 	own *certificate
-	// answer receives the result of the pending request; nil if none is pending.
+	// answer receives the result of the pending request; nil when no request is pending.
 	answer chan *certificate
 	// notBefore is the earliest time of the next attempt.
 	notBefore time.Time
 }
 
-// step takes the result of a request, and requests a certificate when it is time. It returns the new certificate, if there is
-// one, and the time until its next call.
+// step receives the result of a pending request, and requests a certificate when that is due. It returns the new certificate, if
+// there is one, and the time until step must be called again.
 func (r *rotation) step(ctx context.Context, n *node, client kubernetes.Interface, want request) (*certificate, time.Duration) {
 	now := n.o.Clock.Now()
 	if r.answer != nil {
@@ -70,8 +70,9 @@ func (n *node) use(c *certificate) error {
 	return nil
 }
 
-// rotate renews the node's client certificate, and its serving certificate once it has addresses. (No program connects to the
-// simulated kubelet; the test is that the certificate is issued.) It returns the time until its next call.
+// rotate renews the node's client certificate, and its serving certificate once the node has addresses. (No program connects to
+// the simulated kubelet; tests only check that the serving certificate is issued.) It returns the time until rotate must be
+// called again.
 func (n *node) rotate(ctx context.Context) time.Duration {
 	c, wait := n.identity.step(ctx, n, n.client, clientRequest)
 	if c != nil {

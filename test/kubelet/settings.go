@@ -33,11 +33,11 @@ type settings struct {
 	taints    []corev1.Taint
 	version   string
 	external  bool
-	// providerID is the provider ID that the server itself knows; else empty.
+	// providerID is the provider ID if the server itself knows it; otherwise empty.
 	providerID string
 }
 
-// readSettings reads the kubelet's settings from the files of its first boot. Its errors name the file.
+// readSettings reads the kubelet's settings from the files of the server's first boot. Its errors name the file.
 func readSettings(boot *Boot, id identity) (*settings, error) {
 	for _, path := range []string{BootstrapFile, CAFile, ConfigFile, ArgsFile} {
 		if strings.TrimSpace(boot.Files[path]) == "" {
@@ -75,7 +75,7 @@ func readSettings(boot *Boot, id identity) (*settings, error) {
 	return s, nil
 }
 
-// bootstrapConfig reads the bootstrap kubeconfig. The certificate files in it are those of the same boot.
+// bootstrapConfig reads the bootstrap kubeconfig. The certificate files that it names are files of the same boot.
 func bootstrapConfig(boot *Boot) (*rest.Config, error) {
 	kubeconfig, err := clientcmd.Load([]byte(boot.Files[BootstrapFile]))
 	if err != nil {
@@ -101,7 +101,7 @@ func bootstrapConfig(boot *Boot) (*rest.Config, error) {
 	return config, nil
 }
 
-// kubeletArgs reads KUBELET_EXTRA_ARGS in an environment file, and returns the values by flag.
+// kubeletArgs parses KUBELET_EXTRA_ARGS in an environment file, and returns the values by flag.
 func kubeletArgs(environment string) (map[string]string, error) {
 	for _, line := range strings.Split(environment, "\n") {
 		value, ok := strings.CutPrefix(strings.TrimSpace(line), "KUBELET_EXTRA_ARGS=")
@@ -122,7 +122,7 @@ func kubeletArgs(environment string) (map[string]string, error) {
 	return nil, fmt.Errorf("it sets no KUBELET_EXTRA_ARGS")
 }
 
-// nodeLabels reads --node-labels. Like a kubelet it refuses labels of the Kubernetes domains that a kubelet must not set.
+// nodeLabels parses --node-labels. Like a kubelet it refuses labels of the Kubernetes domains that a kubelet must not set.
 func nodeLabels(flag string) (map[string]string, error) {
 	labels := map[string]string{}
 	for _, pair := range strings.Split(flag, ",") {
@@ -153,7 +153,8 @@ var versionMarks = []*regexp.Regexp{
 	regexp.MustCompile(`dl\.k8s\.io/(?:release/)?v(\d+\.\d+\.\d+)`),
 }
 
-// providerIDPrefix is the form in which a boot script contains the prefix of the provider ID, before the server's own UUID.
+// providerIDPrefix matches the line of a boot script that sets the prefix of the provider ID, to which the server's own
+// UUID is appended.
 var providerIDPrefix = regexp.MustCompile(`(?m)^\s*(?:export )?PROVIDER_ID_PREFIX=["']?([^"'\s]+)`)
 
 func kubeletVersion(boot *Boot) (string, error) {
@@ -165,7 +166,7 @@ func kubeletVersion(boot *Boot) (string, error) {
 	return "", fmt.Errorf("installing the kubelet: no file of the user data says which version")
 }
 
-// firstMatch returns the first group of the match in the first file, by path, that matches; empty when none does.
+// firstMatch returns the first group of the match in the first matching file, by path; empty when no file matches.
 func firstMatch(boot *Boot, mark *regexp.Regexp) string {
 	for _, path := range slices.Sorted(maps.Keys(boot.Files)) {
 		if m := mark.FindStringSubmatch(boot.Files[path]); m != nil {

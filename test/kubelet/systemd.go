@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// The units of drover's own user data that a boot starts besides the kubelet's.
+// The units in drover's own user data that a boot starts in addition to the kubelet's unit.
 const (
 	setupUnit  = "drover-setup.service"
 	reportUnit = "drover-report.service"
@@ -19,14 +19,14 @@ const (
 const (
 	// setupAgain is how long systemd waits before it restarts a failed setup.
 	setupAgain = 10 * time.Second
-	// reportEvery, mostReports and reportLines are the numbers in the script of reportUnit.
+	// reportEvery, mostReports and reportLines are the same numbers as in the script of reportUnit.
 	reportEvery = time.Minute
 	mostReports = 15
 	reportLines = 20
 )
 
-// host is the part of a server's systemd that decides what appears on the console. Output of a unit is written to the journal. It
-// is written to the console only when the unit's file in the user data says so.
+// host is the part of a server's systemd that decides what appears on the console. The output of a unit is written to the
+// journal. It is written to the console only when the unit's file in the user data configures that.
 type host struct {
 	options Options
 	boot    *Boot
@@ -37,7 +37,7 @@ type host struct {
 	ready, joined bool
 }
 
-// setting returns the value of a key in a unit's file; empty when the file does not set it.
+// setting returns the value of a key in a unit's file; empty when the file does not set the key.
 func (h *host) setting(unit, key string) string {
 	for line := range strings.Lines(h.boot.Files[unitFolder+unit]) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), key+"="); ok {
@@ -68,8 +68,8 @@ func (h *host) print(unit, line string) {
 	h.kubelet = h.kubelet[max(0, len(h.kubelet)-reportLines):]
 }
 
-// setup runs the setup unit until it succeeds, as systemd does; false means that ctx has ended. It only does the script's
-// download of the kubelet.
+// setup runs the setup unit until it succeeds, as systemd does. It returns false when ctx has ended. It carries out only one part
+// of the unit's script: the download of the kubelet.
 func (h *host) setup(ctx context.Context, version string) bool {
 	url := "https://dl.k8s.io/release/" + version + "/bin/linux/amd64/kubelet"
 	for slices.Contains(h.boot.Units, setupUnit) && ctx.Err() == nil {
@@ -96,7 +96,8 @@ func (h *host) hasJoined() {
 	h.joined = true
 }
 
-// report runs the unit that shows the kubelet's last lines until it has joined, if the user data has it.
+// report runs the unit that prints the kubelet's last lines until the kubelet has joined. It does nothing when the user data does
+// not have that unit.
 func (h *host) report(ctx context.Context) {
 	script := h.setting(reportUnit, "ExecStart")
 	if !slices.Contains(h.boot.Units, reportUnit) || h.boot.Files[script] == "" {

@@ -17,7 +17,7 @@ import (
 // Boot holds the files that the first boot of a server writes, by path.
 type Boot struct {
 	Files map[string]string
-	// Hostname is the host name in the user data; empty when it has none.
+	// Hostname is the host name in the user data; empty when the user data has none.
 	Hostname string
 	// Units are the systemd units that the boot starts.
 	Units []string
@@ -78,7 +78,8 @@ func parseCloudConfig(text []byte) (*Boot, error) {
 	return boot, nil
 }
 
-// started returns the units that commands of a boot start. A command is a line for a shell, or a list of words.
+// started returns the units that the commands of a boot start. A command is a shell command line, or a list of
+// words.
 func started(commands []any) []string {
 	var units []string
 	for _, c := range commands {
@@ -98,7 +99,8 @@ func started(commands []any) []string {
 	return units
 }
 
-// decodeContent reverses a write_files encoding, by the names that cloud-init supports.
+// decodeContent decodes the content of a write_files entry. It supports the names of encodings that cloud-init
+// supports.
 func decodeContent(content, encoding string) (string, error) {
 	switch encoding {
 	case "", "text/plain":
@@ -118,10 +120,10 @@ func decodeContent(content, encoding string) (string, error) {
 	return string(raw), err
 }
 
-// hostnameFile is where Ignition documents set the host's name.
+// hostnameFile is the file in which Ignition documents set the host name.
 const hostnameFile = "/etc/hostname"
 
-// unitFolder is where Ignition writes the units of a document.
+// unitFolder is the directory to which Ignition writes the units of a document.
 const unitFolder = "/etc/systemd/system/"
 
 func parseIgnition(text []byte) (*Boot, error) {

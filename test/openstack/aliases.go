@@ -10,19 +10,19 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
-// The contents of a cloud, and how tests see them.
+// The types of a cloud's contents, and of what tests see of a cloud.
 type (
 	// Call is one call to the cloud's API, as the cloud saw it.
 	Call = gate.Call
-	// Fault makes chosen calls fail.
+	// Fault makes selected calls fail.
 	Fault = gate.Fault
 	// RateLimit is a token bucket on the cloud's clock. Calls beyond it are answered with 429 and Retry-After.
 	RateLimit = gate.RateLimit
-	// Pace is how fast the API carries out one kind of call.
+	// Pace is how fast the API carries out calls of one kind.
 	Pace = gate.Pace
-	// Quota is the limit of a project for each kind of resource. 0 means without a limit; None means that none is allowed.
+	// Quota is the limit of a project for each kind of resource. 0 means no limit; None means that no resource is allowed.
 	Quota = quotas.Quota
-	// Server is a server as the cloud's user sees it from within Go.
+	// Server is a server as Go code that uses the cloud sees it.
 	Server = nova.Server
 	// Host is a compute host.
 	Host = inventory.Host
@@ -43,6 +43,6 @@ type (
 // None is the quota that allows no resource of a kind.
 const None = quotas.None
 
-// ProxyPage returns a fault with which a proxy, and not OpenStack, answers a call: a page of its own with that status. The call
-// is not carried out.
+// ProxyPage returns a fault that answers a call as a proxy in front of OpenStack would: with a page of the proxy's own and the
+// given status. The call is not carried out.
 func ProxyPage(call string, status int) Fault { return gate.ProxyPage(call, status) }

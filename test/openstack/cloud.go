@@ -24,39 +24,39 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
-// Config configures a Cloud. The zero value is a cloud in which everything happens at once and nothing is limited.
+// Config configures a Cloud. The zero value is a cloud in which everything happens immediately and nothing is limited.
 type Config struct {
 	// Clock is the source of all times; nil means the real clock.
 	Clock clock.WithTicker
 	// BootTime is the time from the accepted POST to ACTIVE.
 	BootTime time.Duration
-	// ScheduleTime is the time from the accepted POST until a host is chosen, whose zone shows from then on, or until the server
-	// shows the fault that no host was found. nil means a third of BootTime.
+	// ScheduleTime is the time from the accepted POST until a host is chosen. From then on the server shows the host's zone, or
+	// the fault that no host was found. nil means a third of BootTime.
 	ScheduleTime *time.Duration
-	// ClaimTime is the time from the choice of a host until the server shows it (hostId).
+	// ClaimTime is the time from the choice of a host until the server shows the host (hostId).
 	ClaimTime time.Duration
-	// NetworkTime is the time from then until the server's ports are bound and its addresses show. A server never becomes ACTIVE
-	// earlier, whatever BootTime is.
+	// NetworkTime is the time after ClaimTime until the server's ports are bound and its addresses are shown. A server never
+	// becomes ACTIVE earlier, whatever BootTime is.
 	NetworkTime time.Duration
-	// DeleteTime is the time from the accepted DELETE until the server is gone.
+	// DeleteTime is the time from the accepted DELETE until the server no longer exists.
 	DeleteTime time.Duration
 	// PowerTime is the time from the accepted os-start or os-stop to ACTIVE or SHUTOFF.
 	PowerTime time.Duration
 	// Latency is how long each call takes before it is carried out.
 	Latency time.Duration
-	// Paces holds the latency and concurrency of kinds of calls, by Call.Name (such as `POST /ports`). They replace Latency.
+	// Paces holds the latency and concurrency of kinds of calls, by Call.Name (such as `POST /ports`). A Pace replaces Latency.
 	Paces map[string]Pace
 	// TokenTTL is the lifetime of a token; 0 means one hour.
 	TokenTTL time.Duration
-	// Regions are the names in the catalog; empty: RegionOne. All of them show the same resources.
+	// Regions are the names in the catalog. Empty means RegionOne. All regions show the same resources.
 	Regions []string
 	// Quota is the quota of a project unless SetQuota sets another one.
 	Quota Quota
-	// FaultsInLists makes lists show the fault of a server for which no host was found. A real cloud shows it depending on the
-	// database with which its API is configured. A usual installation shows it only in a GET of the server.
+	// FaultsInLists makes lists show the fault of a server for which no host was found. In a real cloud this depends on the
+	// database with which the API is configured. A usual installation shows the fault only in a GET of the server.
 	FaultsInLists bool
-	// FirstOfTwoFails makes the first of two servers fail that were accepted on the same port. By default the second one fails.
-	// On a real cloud both happen.
+	// FirstOfTwoFails makes the first of two servers that were accepted on the same port fail. By default the second server
+	// fails. Both happen in real clouds.
 	FirstOfTwoFails bool
 	// ComputeMicroversion is the newest microversion of Nova; empty means 2.93.
 	ComputeMicroversion string
@@ -64,7 +64,7 @@ type Config struct {
 	UnversionedCompute bool
 	// RateLimits holds the limit of each service ("identity", "compute", "network", "image", "volume").
 	RateLimits map[string]RateLimit
-	// Random is the source of IDs, which are read one after another; nil means crypto/rand. It must not fail.
+	// Random is the source of IDs, which are read from it one after another. nil means crypto/rand. Random must not fail.
 	Random io.Reader
 	// Seed adds the initial contents of the cloud; see SeedMetaKube.
 	Seed func(*Cloud)
@@ -95,7 +95,7 @@ type Cloud struct {
 	api, metadata net.Listener
 }
 
-// New creates a cloud. It does not listen yet: see Start, Handler and RoundTripper.
+// New creates a cloud. The cloud does not listen yet: see Start, Handler and RoundTripper.
 func New(cfg Config) *Cloud {
 	cfg.setDefaults()
 	k := kernel.New(cfg.Clock, cfg.Random)
@@ -121,7 +121,7 @@ func New(cfg Config) *Cloud {
 	return c
 }
 
-// setDefaults fills in what was left empty.
+// setDefaults sets the defaults of empty fields.
 func (cfg *Config) setDefaults() {
 	if cfg.Clock == nil {
 		cfg.Clock = clock.RealClock{}
@@ -144,8 +144,8 @@ func (cfg *Config) setDefaults() {
 	}
 }
 
-// Start listens on two free loopback ports, one for the API and one for the metadata service, until Close or until ctx ends. It
-// returns an error when the seed failed or when it cannot listen.
+// Start listens on two free loopback ports, one for the API and one for the metadata service, until Close is called or ctx ends.
+// It returns an error when Seed failed or when it cannot listen.
 func (c *Cloud) Start(ctx context.Context) error {
 	if c.seedError != nil {
 		return c.seedError
@@ -178,7 +178,7 @@ func (c *Cloud) Close() {
 	})
 }
 
-// AuthURL returns the versioned URL of Keystone. Before Start its host exists only for the in-process door.
+// AuthURL returns the versioned URL of Keystone. Before Start the URL works only with RoundTripper and Transport.
 func (c *Cloud) AuthURL() string { return c.baseURL() + "/identity/v3" }
 
 func (c *Cloud) baseURL() string {
@@ -188,8 +188,8 @@ func (c *Cloud) baseURL() string {
 	return "http://" + c.api.Addr().String()
 }
 
-// MetadataURL returns the URL of the metadata service. A request names its server in the header X-Instance-ID. It is empty before
-// Start.
+// MetadataURL returns the URL of the metadata service; empty before Start. A request names its server in the header
+// X-Instance-ID.
 func (c *Cloud) MetadataURL() string {
 	if c.metadata == nil {
 		return ""

@@ -18,13 +18,13 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// clients are gophercloud's, logged in as the seed's user.
+// clients are gophercloud clients, signed in as the seed's user.
 type clients struct {
 	provider                        *gophercloud.ProviderClient
 	compute, network, image, volume *gophercloud.ServiceClient
 }
 
-// known are IDs that most tests need.
+// known holds IDs that most tests need.
 type known struct{ flavor, image, network string }
 
 func password(cloud *openstack.Cloud) gophercloud.AuthOptions {
@@ -34,7 +34,7 @@ func password(cloud *openstack.Cloud) gophercloud.AuthOptions {
 	}
 }
 
-// start opens the TCP door to a cloud with the seed.
+// start starts a cloud with the seed, which listens on TCP.
 func start(t *testing.T, cfg openstack.Config) *openstack.Cloud {
 	t.Helper()
 	if cfg.Seed == nil {
@@ -48,7 +48,7 @@ func start(t *testing.T, cfg openstack.Config) *openstack.Cloud {
 	return cloud
 }
 
-// login logs in by password; transport nil means TCP.
+// login signs in by password. A nil transport means TCP.
 func login(t *testing.T, cloud *openstack.Cloud, transport http.RoundTripper) clients {
 	t.Helper()
 	return loginAs(t, password(cloud), transport)
@@ -93,7 +93,7 @@ func (c clients) known(t *testing.T) known {
 	return out
 }
 
-// extract reads all pages of a list.
+// extract returns the items on all pages of a list.
 func extract[P, T any](t *testing.T, pages func(context.Context) (P, error), read func(P) ([]T, error)) []T {
 	t.Helper()
 	p, err := pages(t.Context())
@@ -107,7 +107,7 @@ func extract[P, T any](t *testing.T, pages func(context.Context) (P, error), rea
 	return out
 }
 
-// port makes one in the seed's subnet.
+// port creates a port in the seed's subnet.
 func (c clients) port(t *testing.T, k known, description string) *ports.Port {
 	t.Helper()
 	p, err := ports.Create(t.Context(), c.network, ports.CreateOpts{
@@ -149,7 +149,7 @@ func (c clients) get(t *testing.T, id string) *servers.Server {
 	return s
 }
 
-// eventually waits, for what happens beside the calls.
+// eventually waits until holds returns true, for events that no call causes.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return holds(), nil })
@@ -158,7 +158,7 @@ func eventually(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// refused checks an error's status code.
+// refused fails the test unless the error has the status code.
 func refused(t *testing.T, err error, status int) string {
 	t.Helper()
 	if !gophercloud.ResponseCodeIs(err, status) {

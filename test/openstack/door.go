@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/kernel"
 )
 
-// Handler is the API, for a listener of one's own. Start makes one.
+// Handler returns the API's handler, for a listener of the caller. Start uses it for its own listener.
 func (c *Cloud) Handler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		a, err := c.answer(r)
@@ -28,7 +28,7 @@ func (c *Cloud) Handler() http.Handler {
 	})
 }
 
-// cut closes the connection under the client.
+// cut closes the client's connection without an answer.
 func cut(w http.ResponseWriter) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {
@@ -36,11 +36,11 @@ func cut(w http.ResponseWriter) {
 	}
 }
 
-// RoundTripper is the second door: it answers in the caller's goroutine, whatever the host in the URL is.
+// RoundTripper returns a RoundTripper that answers in the caller's goroutine, whatever the host in the URL is.
 func (c *Cloud) RoundTripper() http.RoundTripper { return roundTripper{c} }
 
-// Transport is RoundTripper in the shape of a transport, for those who need that type: it sends every http:// URL into
-// this cloud.
+// Transport returns RoundTripper in the form of an *http.Transport, for callers that need that type. It sends every
+// http:// URL to this cloud.
 func (c *Cloud) Transport() *http.Transport {
 	t := &http.Transport{}
 	t.RegisterProtocol("http", c.RoundTripper())
@@ -70,7 +70,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	}, nil
 }
 
-// answer takes a call through latency, limits and faults to its handler, and logs it.
+// answer passes a call through latency, limits and faults to its handler, and logs the call.
 func (c *Cloud) answer(r *http.Request) (api.Answer, error) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -89,7 +89,7 @@ func (c *Cloud) answer(r *http.Request) (api.Answer, error) {
 	return a, err
 }
 
-// callInHand is a call with what was found out about it on its way in.
+// callInHand is a call, with the results of the checks before its handler.
 type callInHand struct {
 	q     *api.Request
 	route api.Route
@@ -148,7 +148,7 @@ func (c *Cloud) dispatch(in callInHand) api.Reply {
 	return in.route.Handle(in.q)
 }
 
-// refusesConnections reports whether a service does not listen.
+// refusesConnections reports whether a service refuses connections.
 func (c *Cloud) refusesConnections(service string) (refuses bool) {
 	c.kernel.Hold(func() { refuses = service == api.ServiceNetwork && c.network.Down() })
 	return refuses

@@ -4,12 +4,12 @@ import (
 	"time"
 )
 
-// RealPaces returns how fast a real cloud carries out the kinds of calls that a machine costs, with atATime calls of each
-// kind in work at a time.
+// RealPaces returns how fast a real cloud carries out the kinds of calls that drover makes for a Machine. The cloud
+// carries out atATime calls of each kind concurrently.
 //
-// The creates are as slow as the cloud of finding F-56, on which the ten workers of a controller were measured: a port
-// takes 1.4 s, a floating IP 2 s, a server 1 s. The other kinds are as measured on an OpenStack Zed that had nothing else
-// to do (docs/testing.md has the table). That cloud has 1 for atATime, and no limit for GET /ports.
+// The creates are as slow as in the cloud of finding F-56, in which the ten workers of a controller were measured: a port
+// takes 1.4 s, a floating IP 2 s, a server 1 s. The other kinds were measured on an otherwise idle OpenStack Zed
+// (docs/testing.md has the table). In that cloud atATime is 1, and there is no limit for GET /ports.
 func RealPaces(atATime int) map[string]Pace {
 	paces := map[string]Pace{"GET /ports": {Latency: 20 * time.Millisecond}}
 	for name, latency := range map[string]time.Duration{
@@ -23,10 +23,10 @@ func RealPaces(atATime int) map[string]Pace {
 	return paces
 }
 
-// Realistic returns cfg with the times of a real cloud: RealPaces(atATime), 20 ms for every other call, and servers whose
-// zone shows 2 s after the POST, the host 2.5 s later, the addresses 1 s after that, and ACTIVE 10 s after the
-// POST. A client that lists every 2 s sees each of them in a list of its own, as it does on a real cloud that is building
-// many servers. A deletion takes 2 s.
+// Realistic returns cfg with the times of a real cloud: RealPaces(atATime), and 20 ms for every other call. A server
+// shows its zone 2 s after the POST, the host 2.5 s later and the addresses 1 s after that, and becomes ACTIVE 10 s after
+// the POST. A client that lists every 2 s sees each of these states in a separate list, as in a real cloud that is
+// building many servers. A deletion takes 2 s.
 func Realistic(cfg Config, atATime int) Config {
 	schedule := 2 * time.Second
 	cfg.Paces, cfg.Latency = RealPaces(atATime), 20*time.Millisecond

@@ -79,7 +79,7 @@ type shape struct {
 	shows string
 }
 
-// shapes returns what GET shows of a server in its first 12 s, looked at every 500 ms, each shape once.
+// shapes reads a server every 500 ms in its first 12 s, and returns each different shape once.
 func shapes(t *testing.T, c clients, id string) []shape {
 	t.Helper()
 	const every, call = 500 * time.Millisecond, 70 * time.Millisecond

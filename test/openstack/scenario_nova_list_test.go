@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// flavors are IDs by name.
+// flavors returns the IDs of the flavors by name.
 func (c clients) flavors(t *testing.T) map[string]string {
 	t.Helper()
 	out := map[string]string{}

@@ -75,7 +75,7 @@ func TestNovaRefusesAtOnce(t *testing.T) {
 			}
 			_, err := servers.Create(t.Context(), &at, body, servers.SchedulerHintOpts{Group: tc.hint}).Extract()
 			if tc.hint == "shared" {
-				// gophercloud checks this itself; what it says is its own.
+				// gophercloud itself checks this, and its error text is its own.
 				if err == nil {
 					t.Error("accepted")
 				}
@@ -91,7 +91,8 @@ func TestNovaRefusesAtOnce(t *testing.T) {
 	}
 }
 
-// extra sets one key of a request that gophercloud's own options would not let through; nil takes it away.
+// extra sets one key of a request, to send values that gophercloud's own options do not allow. nil removes
+// the key.
 type extra struct {
 	servers.CreateOpts
 	key   string

@@ -12,14 +12,14 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// rawCall is a call that gophercloud has no options for.
+// rawCall is a call for which gophercloud has no options.
 type rawCall struct {
 	method, url string
 	header      map[string]string
 	body        any
 }
 
-// raw makes it and decodes the answer.
+// raw makes the call and decodes the answer.
 func (c clients) raw(t *testing.T, in rawCall) (status int, h http.Header, body map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(in.body)

@@ -47,7 +47,8 @@ func TestThousandsOfServersAreCheap(t *testing.T) {
 		t.Errorf("%d calls: full pages and an empty one", calls)
 	}
 
-	// Answering a page must cost less than reading it costs a client: the best of a few, each beside its floor.
+	// Answering a page must cost less than decoding it costs a client. The test compares the best of a few runs
+	// of each.
 	page, decode := time.Hour, time.Hour
 	for range 5 {
 		begin = time.Now()

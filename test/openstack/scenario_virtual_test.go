@@ -15,7 +15,8 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// The in-process door in virtual time: nothing here takes real time, and every duration is exact.
+// The test uses the RoundTripper in virtual time: it takes no real time, and every duration is
+// exact.
 func TestVirtualTime(t *testing.T) {
 	t.Run("a boot takes what it takes, and so does every call", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {

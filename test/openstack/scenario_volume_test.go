@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// onVolume makes a server boot from a new volume.
+// onVolume returns the options for a server that boots from a new volume.
 func (k known) onVolume(name string, goesWithIt bool) servers.CreateOpts {
 	o := k.server(name, "")
 	o.ImageRef = ""

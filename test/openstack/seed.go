@@ -1,12 +1,13 @@
 package openstack
 
-// AddProject adds a project to a domain (a name; empty means Default) and returns its ID. An existing project is kept.
+// AddProject adds a project to the domain with the name domainName (empty means Default) and returns the project's ID. It does
+// not change an existing project.
 func (c *Cloud) AddProject(name, domainName string) (id string) {
 	c.kernel.Hold(func() { id = c.identity.AddProject(name, domainName) })
 	return id
 }
 
-// AddUser adds a user, and the projects that it names, and returns its ID.
+// AddUser adds a user and the user's projects, and returns the user's ID.
 func (c *Cloud) AddUser(u User) (id string) {
 	c.kernel.Hold(func() { id = c.identity.AddUser(u) })
 	return id
@@ -18,12 +19,12 @@ func (c *Cloud) AddAppCredential(a AppCredential) (id string, err error) {
 	return id, err
 }
 
-// RenameProject changes the name of a project that is named by its name or ID.
+// RenameProject changes the name of the project with the name or ID nameOrID.
 func (c *Cloud) RenameProject(nameOrID, name string) {
 	c.kernel.Hold(func() { c.identity.RenameProject(nameOrID, name) })
 }
 
-// RevokeTokens makes every token that was given out so far invalid.
+// RevokeTokens invalidates every token issued so far.
 func (c *Cloud) RevokeTokens() { c.kernel.Hold(c.identity.RevokeTokens) }
 
 // RevokeAppCredential deletes an application credential and the tokens that were issued for it. An unknown ID changes nothing.
@@ -37,7 +38,7 @@ func (c *Cloud) AddFlavor(f Flavor) (id string) {
 	return id
 }
 
-// RemoveFlavor removes a flavor for new servers; those that have it keep it.
+// RemoveFlavor removes a flavor for new servers. Existing servers keep it.
 func (c *Cloud) RemoveFlavor(id string) { c.kernel.Hold(func() { c.inventory.RemoveFlavor(id) }) }
 
 // AddServerGroup adds a server group with a policy to a project (name or ID) and returns its ID; id may be empty.
@@ -49,15 +50,15 @@ func (c *Cloud) AddServerGroup(project, id, name, policy string) (made string) {
 	return made
 }
 
-// AddKeyPair adds a key pair to a user, by the user's ID.
+// AddKeyPair adds a key pair to the user with the ID.
 func (c *Cloud) AddKeyPair(userID, name, publicKey string) {
 	c.kernel.Hold(func() { c.inventory.AddKeyPair(userID, name, publicKey) })
 }
 
-// SetHost changes a host that is known by name, or adds one.
+// SetHost changes the host with the name, or adds it.
 func (c *Cloud) SetHost(h Host) { c.kernel.Do(func() { c.inventory.SetHost(h) }) }
 
-// Hosts returns all hosts, as they were last set.
+// Hosts returns all hosts as last set.
 func (c *Cloud) Hosts() (hosts []Host) {
 	c.kernel.Do(func() { hosts = c.inventory.Hosts() })
 	return hosts
@@ -97,7 +98,7 @@ func (c *Cloud) AddVolumeType(name string) (id string) {
 	return id
 }
 
-// SetQuota changes what one project (name or ID) may have; "" stands for all that have none of their own.
+// SetQuota changes the quota of one project (name or ID). "" stands for all projects without a quota of their own.
 func (c *Cloud) SetQuota(project string, q Quota) {
 	c.kernel.Hold(func() {
 		if project != "" {

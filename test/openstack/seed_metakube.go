@@ -4,7 +4,8 @@ import (
 	"fmt"
 )
 
-// What SeedMetaKube puts into a cloud: the names of the MachineDeployment that drover was first asked for.
+// The contents that SeedMetaKube creates in a cloud. The names are those used by the first MachineDeployment that
+// drover was written for.
 const (
 	MetaKubeRegion        = "dbl"
 	MetaKubeZone          = "dbl1"
@@ -21,7 +22,7 @@ const (
 	MetaKubeServerGroup   = "fe9dcd44-f08a-492a-9e64-4e38e1d51573"
 	MetaKubePool          = "ext-net"
 	MetaKubeVolumeType    = "ssd"
-	// MetaKubeImpossible is a flavor that no host has room for.
+	// MetaKubeImpossible is a flavor for which no host has room.
 	MetaKubeImpossible = "m1.impossible"
 
 	MetaKubeAppCredentialID     = "5f2c1c9f6c3b4a5e8d7f0a1b2c3d4e5f"
@@ -29,12 +30,12 @@ const (
 	MetaKubeAppCredentialSecret = "drover-app-secret"
 )
 
-// metaKubeHosts is enough for thousands of small servers.
+// metaKubeHosts is the number of hosts. It is enough for thousands of small servers.
 const metaKubeHosts = 20
 
-// SeedMetaKube fills a cloud with what that MachineDeployment names, and a little more: region, two zones, flavors,
-// images, network, subnet, groups, a floating IP pool of about 4000, a user with password and application credential.
-// Use it as Config.Seed, with Config.Regions left empty.
+// SeedMetaKube creates the resources that the MachineDeployment names, and a few more: a region, two zones, flavors,
+// images, a network, a subnet, groups, a floating IP pool of about 4000 addresses, and a user with a password and an
+// application credential. Use it as Config.Seed, with an empty Config.Regions.
 func SeedMetaKube(c *Cloud) {
 	c.kernel.Hold(func() { c.identity.SetRegions([]string{MetaKubeRegion}) })
 	c.AddUser(User{Name: MetaKubeUser, Password: MetaKubePassword, Projects: []string{MetaKubeProject}})
@@ -69,14 +70,14 @@ func SeedMetaKube(c *Cloud) {
 	c.AddVolumeType(MetaKubeVolumeType)
 }
 
-// seeded keeps the first thing that went wrong for Start to report.
+// seeded records the first error of the seed, which Start returns.
 func (c *Cloud) seeded(_ string, err error) {
 	if c.seedError == nil {
 		c.seedError = err
 	}
 }
 
-// Environment returns the variables with which OpenStack's clients log in as the seed's user, by password.
+// Environment returns the variables with which OpenStack's clients sign in as the seed's user, by password.
 func (c *Cloud) Environment() []string {
 	return []string{
 		"OS_AUTH_URL=" + c.AuthURL(), "OS_REGION_NAME=" + MetaKubeRegion, "OS_USERNAME=" + MetaKubeUser, "OS_PASSWORD=" + MetaKubePassword,
@@ -85,7 +86,7 @@ func (c *Cloud) Environment() []string {
 	}
 }
 
-// AppEnvironment returns them for the seed's application credential.
+// AppEnvironment returns the variables for the seed's application credential.
 func (c *Cloud) AppEnvironment() []string {
 	return []string{
 		"OS_AUTH_URL=" + c.AuthURL(), "OS_REGION_NAME=" + MetaKubeRegion, "OS_AUTH_TYPE=v3applicationcredential",

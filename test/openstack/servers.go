@@ -1,12 +1,14 @@
 package openstack
 
-// OnBoot has f called whenever a server becomes ACTIVE. Calls come one after another, in order, without the lock.
+// OnBoot registers f to be called whenever a server becomes ACTIVE. The calls are made in order, one after the other, and
+// without the lock.
 func (c *Cloud) OnBoot(f func(Server)) { c.kernel.Hold(func() { c.compute.OnBoot(f) }) }
 
-// OnGone has f called whenever a server that had become ACTIVE is gone. Calls come as those of OnBoot do.
+// OnGone registers f to be called whenever a server that had become ACTIVE no longer exists. The calls are made like those of
+// OnBoot.
 func (c *Cloud) OnGone(f func(serverID string)) { c.kernel.Hold(func() { c.compute.OnGone(f) }) }
 
-// ServerCount returns how many servers there are. It costs far less than Servers.
+// ServerCount returns how many servers exist. It costs far less than Servers.
 func (c *Cloud) ServerCount() (n int) {
 	c.kernel.Do(func() { n = c.compute.ServerCount() })
 	return n
@@ -24,26 +26,27 @@ func (c *Cloud) Server(id string) (s Server, found bool) {
 	return s, found
 }
 
-// DeleteServer deletes a server at once, outside of the API. It returns false when the server does not exist.
+// DeleteServer deletes a server immediately, without a call to the API. It returns false when the server does not exist.
 func (c *Cloud) DeleteServer(id string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.DeleteServer(id) })
 	return found
 }
 
-// FailServer puts a server into ERROR with that fault. It returns false when the server does not exist.
+// FailServer puts a server into ERROR with the given fault. It returns false when the server does not exist.
 func (c *Cloud) FailServer(id, message string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.FailServer(id, message) })
 	return found
 }
 
-// StopServer shuts a server down (SHUTOFF), as its own operating system may. It returns false when the server does not exist.
+// StopServer puts a server into SHUTOFF, as when its own operating system shuts it down. It returns false when the server does
+// not exist.
 func (c *Cloud) StopServer(id string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.StopServer(id) })
 	return found
 }
 
-// ChangeServer sets the vm_state and task_state of a server, in Nova's words, as an action of a user does. It returns false when
-// the server does not exist.
+// ChangeServer sets the vm_state and task_state of a server, as an action of a user does. It returns false when the server does
+// not exist.
 func (c *Cloud) ChangeServer(id, state, task string) (found bool) {
 	c.kernel.Do(func() { found = c.compute.ChangeServer(id, state, task) })
 	return found
@@ -55,11 +58,11 @@ func (c *Cloud) SetConsole(id, text string) (found bool) {
 	return found
 }
 
-// ArchiveDeleted forgets deleted servers, as `nova-manage db archive_deleted_rows` does: no list shows them again, and
-// one of them as a marker is refused.
+// ArchiveDeleted removes deleted servers from the database, as `nova-manage db archive_deleted_rows` does: no list shows them
+// again, and they are refused as a marker.
 func (c *Cloud) ArchiveDeleted() { c.kernel.Do(c.compute.ArchiveDeleted) }
 
-// Left is what is in the cloud now, by ID.
+// Left holds the IDs of the resources that are in the cloud now.
 type Left struct{ Servers, Ports, FloatingIPs, Volumes []string }
 
 // Empty reports whether nothing is left.

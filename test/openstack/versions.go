@@ -9,8 +9,8 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// negotiate settles the microversion of a compute call: OpenStack-API-Version before X-OpenStack-Nova-API-Version,
-// else 2.1. One that is not offered is refused with 406.
+// negotiate determines the microversion of a compute call: the one in OpenStack-API-Version, or else in
+// X-OpenStack-Nova-API-Version, or else 2.1. It refuses a version that is not offered with 406.
 func (c *Cloud) negotiate(q *api.Request) (api.Reply, bool) {
 	q.Version = api.Oldest
 	asked := q.Header.Get("X-OpenStack-Nova-API-Version")

@@ -26,7 +26,7 @@ const (
 	volume   = "volumev3"
 )
 
-// client speaks plain HTTP, so that nothing stands between a row and what the cloud says.
+// client sends plain HTTP requests, so that no library changes the cloud's answers.
 type client struct {
 	t         *testing.T
 	keystone  string
@@ -36,7 +36,7 @@ type client struct {
 	endpoints map[string]string
 }
 
-// answer is what came back. err is set when nothing did.
+// answer is the response to a call. err is set when there was no response.
 type answer struct {
 	status int
 	header http.Header
@@ -66,7 +66,7 @@ func send(t *testing.T, in request) answer {
 		}
 		body = bytes.NewReader(raw)
 	}
-	// Deletions at the end of a row are sent when its context has ended already.
+	// Deletions at the end of a row are sent after its context has ended.
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), in.method, in.url, body)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func send(t *testing.T, in request) answer {
 	return a
 }
 
-// at returns a value inside the body, by a path such as servers.0.id; nil if it does not exist.
+// at returns the value at a path in the body, such as servers.0.id; nil if it does not exist.
 func (a answer) at(path string) any {
 	v := a.body
 	for _, step := range strings.Split(path, ".") {
@@ -117,13 +117,13 @@ func (a answer) at(path string) any {
 	return v
 }
 
-// word is at for a text; empty when it is none.
+// word returns the string at a path in the body; empty when there is no string.
 func (a answer) word(path string) string {
 	text, _ := a.at(path).(string)
 	return text
 }
 
-// rows is at for a list of objects.
+// rows returns the list of objects at a path in the body.
 func (a answer) rows(path string) []doc {
 	list, _ := a.at(path).([]any)
 	out := make([]doc, 0, len(list))
@@ -135,7 +135,7 @@ func (a answer) rows(path string) []doc {
 	return out
 }
 
-// signIn is one request for a token.
+// signIn requests a token.
 func signIn(t *testing.T, endpoint string, auth doc) answer {
 	t.Helper()
 	return send(t, request{method: http.MethodPost, url: keystone(endpoint) + "/auth/tokens", body: doc{"auth": auth}})
@@ -158,7 +158,7 @@ func domain(c openstackclient.Credentials, own string) doc {
 	return nil
 }
 
-// byPassword is the body for signing in with names.
+// byPassword returns the request body for signing in by names and password.
 func byPassword(c openstackclient.Credentials) doc {
 	return doc{
 		"identity": doc{"methods": []string{"password"}, "password": doc{"user": doc{
@@ -168,7 +168,7 @@ func byPassword(c openstackclient.Credentials) doc {
 	}
 }
 
-// newClient signs in by password.
+// newClient returns a client that has signed in by password.
 func newClient(t *testing.T, c openstackclient.Credentials) *client {
 	t.Helper()
 	a := signIn(t, c.IdentityEndpoint, byPassword(c))
@@ -178,7 +178,7 @@ func newClient(t *testing.T, c openstackclient.Credentials) *client {
 	return clientOf(t, c, a)
 }
 
-// clientOf takes token and catalog out of Keystone's answer.
+// clientOf returns a client with the token and the catalog in Keystone's answer.
 func clientOf(t *testing.T, c openstackclient.Credentials, a answer) *client {
 	t.Helper()
 	cl := &client{
@@ -204,7 +204,7 @@ func clientOf(t *testing.T, c openstackclient.Credentials, a answer) *client {
 	return cl
 }
 
-// do makes a call; version may be empty.
+// do makes a call. version may be empty.
 func (c *client) do(method, service, path string, in ...any) answer {
 	c.t.Helper()
 	r := request{method: method, url: c.endpoints[service] + path, token: c.token}
@@ -219,7 +219,7 @@ func (c *client) do(method, service, path string, in ...any) answer {
 	return send(c.t, r)
 }
 
-// at names a microversion among the arguments of a call.
+// at is the microversion in the arguments of a call.
 type at string
 
 func (c *client) get(service, path string, in ...any) answer {

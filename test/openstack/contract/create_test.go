@@ -49,7 +49,7 @@ var createRows = []row{
 	}},
 }
 
-// serverGroup makes a server group.
+// serverGroup creates a server group.
 func (b *bench) serverGroup(policy string) string {
 	b.Helper()
 	a := b.want(b.user.post(compute, "/os-server-groups", doc{"server_group": doc{"name": b.name(), "policy": policy}}, at("2.64")), http.StatusOK)
@@ -92,7 +92,7 @@ func everythingAskedFor(b *bench) {
 
 const nowhere = "00000000-0000-0000-0000-00000000dead"
 
-// refusals are 400s, by what is wrong.
+// refusals are requests that are refused with 400, by their mistake.
 var refusals = []struct {
 	name  string
 	wish  wish

@@ -23,7 +23,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/provider"
 )
 
-// drover runs the driver with these credentials as the configured cloud, until the row ends or the function is called.
+// drover runs the driver with c as the credentials of the configured cloud, until the row ends or the returned function is
+// called.
 func (b *bench) drover(c openstackclient.Credentials) (*driver.Cloud, func()) {
 	b.Helper()
 	return b.droverWith(driver.Options{Configured: c})
@@ -58,14 +59,14 @@ func (b *bench) droverWith(o driver.Options) (*driver.Cloud, func()) {
 	return d, stop
 }
 
-// fields is a spec on the usual network; extra lies over it.
+// fields returns a provider spec on the usual network, overridden by extra.
 func (b *bench) fields(extra doc) doc {
 	f := doc{"flavor": b.flavor, "image": b.image, "network": b.network, "subnet": b.subnet, "securityGroups": []string{b.group}}
 	maps.Copy(f, extra)
 	return f
 }
 
-// machine is a Machine with such a provider spec.
+// machine returns a Machine with the provider spec fields.
 func (b *bench) machine(fields doc) *v1alpha1.Machine {
 	b.Helper()
 	raw, err := json.Marshal(doc{
@@ -80,8 +81,8 @@ func (b *bench) machine(fields doc) *v1alpha1.Machine {
 	}
 }
 
-// instance returns the cloud.Instance of the Machine when the project has been listed. Resources that the row leaves are deleted
-// at its end.
+// instance returns the cloud.Instance of the Machine after the driver has listed the project. At its end the row deletes the
+// resources that are left.
 func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
 	b.Helper()
 	i, err := d.Instance(context.WithoutCancel(b.Context()), m)
@@ -92,7 +93,7 @@ func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
 	return i
 }
 
-// bring takes the steps that create a server.
+// bring carries out the steps that create a server.
 func bring(ctx context.Context, i cloud.Instance) error {
 	if err := i.Prepare(ctx); err != nil {
 		return err
@@ -101,7 +102,7 @@ func bring(ctx context.Context, i cloud.Instance) error {
 	return err
 }
 
-// reaches waits until the server is in a state, and returns the server.
+// reaches waits until the server is in the state want, and returns the server.
 func (b *bench) reaches(i cloud.Instance, want cloud.ServerState) *cloud.Server {
 	b.Helper()
 	var s *cloud.Server
@@ -116,7 +117,7 @@ func (b *bench) reaches(i cloud.Instance, want cloud.ServerState) *cloud.Server 
 	return s
 }
 
-// release takes the steps that delete everything, for several Machines at a time.
+// release carries out the steps that delete all resources, for several Machines concurrently.
 func (b *bench) release(all ...cloud.Instance) {
 	b.Helper()
 	ctx := context.WithoutCancel(b.Context())
@@ -216,7 +217,8 @@ var driverRows = []row{
 		stop()
 		d, stop = b.drover(b.credentials)
 		i = b.instance(d, m)
-		// The port may be that of a server which was asked for just before the end: it is looked for first.
+		// The port may belong to a server that was requested just before the end. Therefore the driver first looks for such a
+		// server.
 		b.until("the server is asked for", func() bool { return bring(b.Context(), i) == nil })
 		stop()
 		d, _ = b.drover(b.credentials)
@@ -257,7 +259,7 @@ var driverRows = []row{
 			b.Fatal(err)
 		}
 		b.remove(b.reaches(i, cloud.ServerActive).ID)
-		// At rest the shared list is read once a minute.
+		// When the driver is idle, it reads the shared list once a minute.
 		b.until("it is known to be gone", func() bool { f, err := i.Observe(b.Context()); return err == nil && f.Gone })
 		b.release(i)
 		b.has(0, 0, 0)
@@ -341,7 +343,8 @@ func severalMachines(b *bench) {
 		calls[c]++
 		total++
 	}
-	// The look-ups are the token, versions, flavors, image, network, subnet, group, zones, and the lists of ports and addresses.
+	// The look-ups are the token, versions, flavors, image, network, subnet, group and zones, and the lists of ports and
+	// addresses.
 	const lookups = 10
 	lists := calls["GET /servers/detail"]
 	if most := int(time.Since(started)/(2*time.Second)) + 1; lists > most {
@@ -372,7 +375,7 @@ func severalMachines(b *bench) {
 	}
 }
 
-// judged fails the row unless the error has that class and code.
+// judged fails the row unless the error has the class and the code.
 func (b *bench) judged(err error, class fault.Class, code fault.Code) {
 	b.Helper()
 	e := fault.Of(err)
@@ -491,7 +494,7 @@ var driverErrorRows = []row{
 	}},
 }
 
-// fails creates a Machine whose server is accepted and goes to ERROR.
+// fails creates a Machine whose server is accepted and changes to ERROR.
 func (b *bench) fails(fields doc, class fault.Class, code fault.Code) {
 	b.Helper()
 	d, _ := b.drover(b.credentials)

@@ -8,7 +8,7 @@ import (
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
-// stampForm is how Keystone writes times.
+// stampForm is the layout of times in Keystone's answers.
 const stampForm = "2006-01-02T15:04:05.000000Z"
 
 var signInRows = []row{
@@ -67,7 +67,7 @@ func aTokenTells(b *bench) {
 	}
 }
 
-// newCredential makes an application credential.
+// newCredential creates an application credential.
 func (b *bench) newCredential(name, secret string) string {
 	b.Helper()
 	path := "/users/" + b.user.user + "/application_credentials"

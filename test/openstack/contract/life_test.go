@@ -122,7 +122,7 @@ var lifeRows = []row{
 		b.same("fault", a.word("server.fault.message"), "No valid host was found. ")
 	}},
 	{"one server too many in an anti-affinity group: accepted, then ERROR", operator, func(b *bench) {
-		// With all hosts but those of one zone out of use the second server has no host left.
+		// With all hosts outside of one zone disabled, no host is left for the second server.
 		for _, z := range b.user.get(compute, "/os-availability-zone").rows("availabilityZoneInfo") {
 			if z["zoneName"] != b.zone {
 				b.misfortune(b.T).disable(b.T, z["zoneName"].(string))
@@ -154,12 +154,12 @@ func (b *bench) stopped() string {
 	return id
 }
 
-// start asks for a server to be started.
+// start requests that a server be started.
 func (b *bench) start(id string) answer {
 	return b.user.post(compute, "/servers/"+id+"/action", doc{"os-start": nil})
 }
 
-// unbound waits until a port is nobody's.
+// unbound waits until a port belongs to no server.
 func (b *bench) unbound(port string) {
 	b.Helper()
 	b.until("the port is free", func() bool { return b.user.get(network, "/ports/"+port).word("port.device_id") == "" })
@@ -179,7 +179,7 @@ func noValidHost(b *bench) {
 	b.same("task_state", a.at("server.OS-EXT-STS:task_state"), nil)
 	b.same("hostId", a.word("server.hostId"), "")
 	b.same("addresses", a.at("server.addresses"), "map[]")
-	// Lists show the faults of those servers that are kept in the database that the API has as its own.
+	// Lists show the faults of only those servers that are stored in the API's own database.
 	if text := b.rowOf(b.user.get(compute, "/servers/detail"), id).word("fault.message"); text != "" {
 		b.same("fault in the list", text, a.word("server.fault.message"))
 	}

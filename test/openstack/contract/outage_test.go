@@ -13,11 +13,11 @@ var outageRows = []row{
 	{"the driver calls a build that failed while Neutron was down Transient, not NoCapacity (F-58)", operator, buildsWithoutNetwork},
 }
 
-// outageRounds is how often an outage is tried until it meets a server that is being built.
+// outageRounds is how often the test causes an outage until the outage affects a server that is being built.
 const outageRounds = 3
 
-// networkOutage stops Neutron while servers are being built. Which of them it meets is a matter of time, so several rounds
-// may be needed.
+// networkOutage stops Neutron while servers are being built. Which servers the outage affects depends on timing, so
+// several rounds may be needed.
 func networkOutage(b *bench) {
 	failed := 0
 	for round := 0; round < outageRounds && failed == 0; round++ {
@@ -48,7 +48,8 @@ func networkOutage(b *bench) {
 	}
 }
 
-// built waits until none of the servers is in BUILD. It reads the short list, which Nova also has while Neutron is down.
+// built waits until none of the servers is in BUILD. It reads the short list, which Nova serves even while Neutron is
+// down.
 func (b *bench) built(ids []string) {
 	b.Helper()
 	b.until("no server is being built", func() bool {
@@ -61,7 +62,8 @@ func (b *bench) built(ids []string) {
 	})
 }
 
-// buildsWithoutNetwork makes machines, stops Neutron while their servers are built, and asks the driver what went wrong.
+// buildsWithoutNetwork creates Machines, stops Neutron while their servers are being built, and checks the errors that the
+// driver reports.
 func buildsWithoutNetwork(b *bench) {
 	failed := 0
 	for round := 0; round < outageRounds && failed == 0; round++ {

@@ -119,7 +119,7 @@ func exactMarks(b *bench) {
 	b.same("with white space after it", len(find(mark+" ")), 1)
 }
 
-// floatingIP makes an address; extra lies over the request.
+// floatingIP creates a floating IP. extra overrides fields of the request.
 func (b *bench) floatingIP(extra doc) answer {
 	b.Helper()
 	body := doc{"floating_network_id": b.networkID(b.pool)}
@@ -192,12 +192,12 @@ var floatingRows = []row{
 		b.want(b.floatingIP(doc{"floating_network_id": id}), http.StatusCreated)
 		full := []string{"IpAddressGenerationFailure", "No more IP addresses available on network " + id + "."}
 		b.want(b.floatingIP(doc{"floating_network_id": id}), http.StatusConflict, full...)
-		// That is found out before anybody asks whether a router leads there.
+		// Neutron checks this before it checks whether a router connects the two networks.
 		b.want(b.floatingIP(doc{"floating_network_id": id, "port_id": b.portID()}), http.StatusConflict, full...)
 	}},
 }
 
-// securityGroup makes a group.
+// securityGroup creates a security group.
 func (b *bench) securityGroup(name string) answer {
 	b.Helper()
 	a := b.user.post(network, "/security-groups", doc{"security_group": doc{"name": name, "description": "made by a test"}})

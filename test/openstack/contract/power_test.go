@@ -35,7 +35,7 @@ var driverPowerRows = []row{
 	}},
 }
 
-// withServer returns a Machine's side of the cloud, and the ID of its server, which runs.
+// withServer returns a Machine's cloud.Instance, and the ID of its server, which runs.
 func (b *bench) withServer() (cloud.Instance, string) {
 	b.Helper()
 	d, _ := b.drover(b.credentials)
@@ -46,7 +46,7 @@ func (b *bench) withServer() (cloud.Instance, string) {
 	return i, b.reaches(i, cloud.ServerActive).ID
 }
 
-// seen waits until the cloud itself shows the server in a state.
+// seen waits until the cloud itself shows the server in the state want.
 func (b *bench) seen(i cloud.Instance, want cloud.ServerState) {
 	b.Helper()
 	b.until("the server is "+string(want), func() bool {

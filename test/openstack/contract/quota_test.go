@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// used returns a number of the project's limits.
+// used returns the value of field in the project's limits.
 func (b *bench) used(field string) int {
 	b.Helper()
 	n, _ := b.want(b.user.get(compute, "/limits"), http.StatusOK).at("limits.absolute." + field).(float64)
@@ -61,7 +61,7 @@ var quotaRows = []row{
 	}},
 }
 
-// fromVolume is a server whose boot disk is a volume.
+// fromVolume describes a server whose boot disk is a volume.
 func (b *bench) fromVolume(device doc) wish {
 	b.Helper()
 	whole := doc{

@@ -18,9 +18,9 @@ import (
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
-// TestRealCloud runs against the cloud that OS_CLOUD names in the file that OS_CLIENT_CONFIG_FILE names. The variables
-// DROVER_TEST_… name the cloud's resources; the defaults are those that test/openstack/real seeds. DROVER_TEST_RUNNER is the
-// folder test/openstack/real when that is the cloud; then the tests can cause faults.
+// TestRealCloud runs against the cloud OS_CLOUD in the file OS_CLIENT_CONFIG_FILE. The variables DROVER_TEST_… name the
+// cloud's resources. Their defaults are the resources that test/openstack/real seeds. When the cloud is test/openstack/real,
+// DROVER_TEST_RUNNER is that folder, and the tests can cause faults.
 func TestRealCloud(t *testing.T) {
 	openReal(t)
 	run(t, openReal, false)
@@ -105,7 +105,7 @@ func (r *runner) limit(t *testing.T, what string, n int) {
 	r.fault(t, "limit", what, strconv.Itoa(n))
 }
 
-// disable takes host compute-N out of use, which is the only host of zone azN.
+// disable disables the host compute-N, which is the only host in zone azN.
 func (r *runner) disable(t *testing.T, zone string) {
 	t.Helper()
 	for _, host := range strings.Fields(r.script(t, "computes")) {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// latePosts is how often the replaced port is tried.
+// latePosts is how often the test replaces a port.
 const latePosts = 10
 
 var samePortRows = []row{
@@ -25,16 +25,16 @@ var samePortRows = []row{
 	{"a late order for a port that was replaced is 400 or ends in ERROR, and the server on the new port keeps it (F-21)", nothing, lateOrders},
 }
 
-// on is the field that asks for a server on that port.
+// on returns the fields that request a server on the port.
 func on(port string) doc { return doc{"networks": []doc{{"port": port}}} }
 
-// device returns the ID of the server that a port is bound to; empty: none.
+// device returns the ID of the server that a port is bound to; empty when it is bound to none.
 func (b *bench) device(port string) string {
 	b.Helper()
 	return b.want(b.user.get(network, "/ports/"+port), http.StatusOK).word("port.device_id")
 }
 
-// outcome waits until a server is ACTIVE or in ERROR, and returns which.
+// outcome waits until a server is ACTIVE or in ERROR, and returns that status.
 func (b *bench) outcome(id string) string {
 	b.Helper()
 	status := ""
@@ -45,8 +45,8 @@ func (b *bench) outcome(id string) string {
 	return status
 }
 
-// neitherHasThePort asks for two servers on one port. When the cloud is so quick that the second order comes too late to be
-// accepted, it is tried again with another port.
+// neitherHasThePort requests two servers on one port. When the cloud is so fast that it refuses the second request,
+// neitherHasThePort tries again with another port.
 func (b *bench) neitherHasThePort(apart time.Duration) {
 	for range 20 {
 		port := b.portID()
@@ -68,7 +68,7 @@ func (b *bench) neitherHasThePort(apart time.Duration) {
 	b.Fatal("the second order was never accepted")
 }
 
-// twoServers asks for two servers on one port.
+// twoServers requests two servers on one port.
 func (b *bench) twoServers(port string, apart time.Duration) [2]answer {
 	var orders [2]answer
 	fields := doc{"flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID(), "networks": []doc{{"port": port}}}
@@ -92,14 +92,15 @@ func (b *bench) twoServers(port string, apart time.Duration) [2]answer {
 	return orders
 }
 
-// replaced is one port that was replaced.
+// replaced is a port that was replaced by a new one.
 type replaced struct {
 	port, server string
 	late         answer
 }
 
-// lateOrders replaces ports as drover does: a port is seen unbound, deleted and made again, and a server is made on the new
-// one. The order for the old port arrives at once, a moment later, or while the port is being deleted.
+// lateOrders replaces ports as drover does: it sees that a port is unbound, deletes it, creates it again, and creates a
+// server on the new port. The create request for a server on the old port arrives immediately, a moment later, or while the
+// old port is being deleted.
 func lateOrders(b *bench) {
 	flavor, image := b.flavorID(b.flavor), b.imageID()
 	var all []replaced

@@ -24,10 +24,10 @@ const (
 	region       = "RegionOne"
 )
 
-// oneByOne is the pace of creates.
+// oneByOne is the pace of create requests.
 var oneByOne = openstack.Pace{Latency: 20 * time.Millisecond, AtATime: 1}
 
-// newSimulated starts a cloud that holds what the runner's holds.
+// newSimulated starts a cloud with the same resources as the runner's cloud.
 func newSimulated(t *testing.T) *target {
 	t.Helper()
 	c := openstack.New(openstack.Config{
@@ -81,7 +81,8 @@ func seedDemo(c *openstack.Cloud) {
 	c.AddVolumeType("ssd")
 }
 
-// simulated causes faults in a simulated cloud. Each row has a cloud of its own, so nothing has to be undone.
+// simulated causes faults in a simulated cloud. Each row has a cloud of its own, so the faults need not be
+// undone.
 type simulated struct {
 	cloud *openstack.Cloud
 	quota openstack.Quota

@@ -20,7 +20,7 @@ type row struct {
 	run  func(*bench)
 }
 
-// rows are all behaviours, by what they are about.
+// rows are all behaviours, by topic.
 var rows = map[string][]row{
 	"signing in": signInRows, "versions": versionRows, "looking up": lookupRows, "creating a server": createRows,
 	"refusing a server": refusalRows, "the life of a server": lifeRows, "listing servers": listRows, "time": timeRows, "outages": outageRows, "ports": portRows, "servers on one port": samePortRows,
@@ -28,13 +28,13 @@ var rows = map[string][]row{
 	"the driver": driverRows, "the driver and power": driverPowerRows, "the driver's errors": driverErrorRows,
 }
 
-// order is that in which the topics run: cheap ones first.
+// order is the order in which the topics run: cheap ones first.
 var order = []string{
 	"signing in", "versions", "looking up", "refusing a server", "ports", "floating IPs", "groups", "creating a server",
 	"the life of a server", "servers on one port", "listing servers", "time", "quota", "volumes", "trouble", "the driver", "the driver's errors", "outages",
 }
 
-// bench is the state of a running row: a user who is signed in, and resources to delete at the end.
+// bench is the state of a running row: a user who is signed in, and the resources to delete at the end.
 type bench struct {
 	*testing.T
 	*target
@@ -82,7 +82,7 @@ func (b *bench) want(a answer, status int, texts ...string) answer {
 	return a
 }
 
-// oneOf is want for several statuses.
+// oneOf is like want, but allows several statuses.
 func (b *bench) oneOf(a answer, statuses ...int) answer {
 	b.Helper()
 	for _, s := range statuses {
@@ -94,7 +94,7 @@ func (b *bench) oneOf(a answer, statuses ...int) answer {
 	return a
 }
 
-// same fails the row when a value differs.
+// same fails the row when got and want differ.
 func (b *bench) same(what string, got, want any) {
 	b.Helper()
 	if fmt.Sprint(got) != fmt.Sprint(want) {
@@ -102,7 +102,7 @@ func (b *bench) same(what string, got, want any) {
 	}
 }
 
-// until checks a condition again and again until it holds.
+// until checks a condition repeatedly until it holds.
 func (b *bench) until(what string, holds func() bool) {
 	b.Helper()
 	err := wait.PollUntilContextTimeout(context.WithoutCancel(b.Context()), b.pace, b.patience, true, func(context.Context) (bool, error) { return holds(), nil })
@@ -111,7 +111,8 @@ func (b *bench) until(what string, holds func() bool) {
 	}
 }
 
-// nextSecond waits until the cloud's clock, of which Nova shows whole seconds, has left that of a time which it gave.
+// nextSecond waits until the cloud's clock is in a later second than given, because Nova returns times in whole
+// seconds.
 func (b *bench) nextSecond(given string) {
 	b.Helper()
 	at, err := time.Parse(time.RFC3339, given)
@@ -186,7 +187,7 @@ func (b *bench) portID() string {
 	return b.want(b.port(nil), http.StatusCreated).word("port.id")
 }
 
-// wish describes a server to request: fields that override the usual ones (nil removes one), and scheduler hints.
+// wish describes a server to request: fields that override the usual ones (nil removes a field), and scheduler hints.
 type wish struct {
 	fields  doc
 	hints   doc
@@ -239,14 +240,14 @@ func (b *bench) status(id, want string) answer {
 	return a
 }
 
-// remove deletes a server and waits until it is gone.
+// remove deletes a server and waits until it no longer exists.
 func (b *bench) remove(id string) {
 	b.Helper()
 	b.user.delete(compute, "/servers/"+id)
 	b.gone("/servers/" + id)
 }
 
-// gone waits until Nova knows nothing of it any more.
+// gone waits until Nova answers 404 for the path.
 func (b *bench) gone(path string) {
 	b.Helper()
 	b.until(path+" is gone", func() bool { return b.user.get(compute, path).status == http.StatusNotFound })

@@ -7,13 +7,13 @@ import (
 	openstackclient "github.com/drover-project/drover/machines/openstack/client"
 )
 
-// target is a cloud that the suite runs against. Its names are those of existing resources.
+// target is a cloud that the suite runs against. Its fields name existing resources.
 type target struct {
-	// credentials are those of a member of a project, by user and password.
+	// credentials are the user and password of a project member.
 	credentials openstackclient.Credentials
-	// reader may only read in the project; it is empty when no such user exists.
+	// reader is a user who may only read in the project; empty when there is no such user.
 	reader openstackclient.Credentials
-	// faulty reaches the same project through a proxy that can make calls fail.
+	// faulty connects to the same project through a proxy that can make calls fail.
 	faulty openstackclient.Credentials
 
 	flavor, impossible    string
@@ -22,32 +22,33 @@ type target struct {
 	group, keyPair, zone  string
 	// volumeType is empty where there are no volumes.
 	volumeType string
-	// unrouted is a network with one free address and without a way to the pool; nearlyEmpty is a pool of one address.
+	// unrouted is a network with one free address and without a route to the pool. nearlyEmpty is a pool with one address.
 	unrouted, nearlyEmpty string
 
-	// machines is how many the driver makes at a time.
+	// machines is the number of Machines for which the driver works concurrently.
 	machines int
 
-	// misfortune returns what causes faults; nil when the cloud does not support that. Rows that need it are then left out.
+	// misfortune returns the misfortune that causes faults in this cloud. When it is nil, the suite skips the rows that
+	// need faults.
 	misfortune func(t *testing.T) misfortune
-	// pace is the time between two checks of a condition, patience how long it may take.
+	// pace is the time between two checks of a condition. patience is how long a condition may take to hold.
 	pace, patience time.Duration
 }
 
-// misfortune causes faults as an operator of the cloud could. They end with the test.
+// misfortune causes faults as an operator of the cloud could. The faults end with the test.
 type misfortune interface {
-	// limit is a quota of the project, in the words of its service: instances, cores, server_group_members, port,
-	// floatingip, volumes, gigabytes.
+	// limit sets a quota of the project. what is the quota's name in its service: instances, cores, server_group_members,
+	// port, floatingip, volumes, gigabytes.
 	limit(t *testing.T, what string, n int)
-	// disable takes all hosts of a zone out of use; empty: all zones.
+	// disable disables all hosts in a zone; an empty zone means all zones.
 	disable(t *testing.T, zone string)
 	// fail puts a server into ERROR.
 	fail(t *testing.T, server string)
-	// answer makes calls fail for those who come through target.faulty.
+	// answer makes calls through target.faulty fail.
 	answer(t *testing.T, f failure)
-	// networkDown stops Neutron until the function is called that it returns.
+	// networkDown stops Neutron until the returned function is called.
 	networkDown(t *testing.T) (up func())
-	// calls returns method and path of the calls through target.faulty since the last call of this function.
+	// calls returns the methods and paths of the calls through target.faulty since the previous call of this function.
 	calls(t *testing.T) []string
 }
 
@@ -55,7 +56,8 @@ type misfortune interface {
 type failure struct {
 	service, method, path string
 	times                 int
-	// status is answered without carrying out the call; 0 means that the call is carried out and its response is lost.
+	// status is the answer to the call, which is not carried out. 0 means that the call is carried out and its response is
+	// lost.
 	status, retryAfter int
 }
 
@@ -68,15 +70,15 @@ const (
 	volumes
 	operatorAndVolumes
 	aReader
-	// aPlayground requires networks whose addresses may be used up.
+	// aPlayground requires networks whose addresses may all be used.
 	aPlayground
-	// aMinute requires a minute or two, because the driver waits until no call is in flight.
+	// aMinute requires one or two minutes, because the driver waits until no call is in flight.
 	aMinute
-	// aQuietCloud requires that no other row runs at the same time, because durations are compared.
+	// aQuietCloud requires that no other row runs at the same time, because the row compares durations.
 	aQuietCloud
 )
 
-// missing returns what the target lacks for a row; empty if nothing.
+// missing returns what the target lacks for a row; empty when it lacks nothing.
 func (tg *target) missing(n need) string {
 	switch {
 	case (n == operator || n == operatorAndVolumes) && tg.misfortune == nil:

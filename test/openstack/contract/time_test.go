@@ -48,7 +48,7 @@ var timeRows = []row{
 	}},
 }
 
-// together makes n calls, at most so many at a time, and returns their answers.
+// together makes n calls, at most atATime concurrently, and returns their answers.
 func together(n, atATime int, call func() answer) []answer {
 	answers := make([]answer, n)
 	places := make(chan struct{}, atATime)
@@ -64,8 +64,8 @@ func together(n, atATime int, call func() answer) []answer {
 	return answers
 }
 
-// limited fails the row when sixteen creates, eight at a time, take less than a third of sixteen times the fastest of four single
-// ones. It deletes the resources when the row ends: idAt is the path of the ID in the response.
+// limited fails the row when sixteen creates, eight of them concurrent, take less than a third of sixteen times the fastest of
+// four single creates. It deletes the resources when the row ends. idAt is the path of the ID in the response.
 func (b *bench) limited(create func() answer, status int, service, path, idAt string) {
 	b.Helper()
 	timed := func(n int) time.Duration {
@@ -90,7 +90,7 @@ func (b *bench) limited(create func() answer, status int, service, path, idAt st
 	}
 }
 
-// building asks for servers on ports of their own, all at once, and returns their IDs.
+// building requests n servers concurrently, each on its own port, and returns their IDs.
 func (b *bench) building(n int) []string {
 	b.Helper()
 	ports := make(chan string, n)
@@ -116,9 +116,9 @@ func (b *bench) building(n int) []string {
 	return ids
 }
 
-// zoneHostAddresses lists what changed while servers are built. No list may show a host without its zone, or addresses
-// without the host; some list must show a zone without a host. That one lasts for a moment only, so several rounds may be
-// needed to see it.
+// zoneHostAddresses reads lists while servers are being built. No list may show a host without its zone, or addresses without the
+// host. At least one list must show a zone without a host. That state lasts only for a moment, so several rounds may be needed to
+// see it.
 func zoneHostAddresses(b *bench) {
 	const rounds = 5
 	zoneAlone := 0

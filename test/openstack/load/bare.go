@@ -14,24 +14,26 @@ import (
 	"github.com/gophercloud/gophercloud/v2/openstack/networking/v2/ports"
 )
 
-// Bare is a client that makes the calls of Machines and decides nothing.
+// Bare is a client that makes the same calls as drover makes for Machines, without drover's
+// decisions.
 type Bare struct {
 	network, compute *gophercloud.ServiceClient
-	// Names of what servers are made with; IDs of the networks.
+	// Network and Pool are the IDs of networks. Image and Flavor are the names with which servers
+	// are created.
 	Network, Pool, Image, Flavor string
-	// Flights bounds the Machines that it works on at a time; 0: all of them.
+	// Flights is the number of Machines for which Bare makes calls concurrently. 0 means no limit.
 	Flights int
-	// DeleteTime is how long the cloud needs to delete a server once it was asked to.
+	// DeleteTime is how long the cloud needs to delete a server after the request.
 	DeleteTime time.Duration
 
 	mu   sync.Mutex
 	made []bareServer
 }
 
-// bareServer is what was made for one Machine.
+// bareServer holds the IDs of the resources created for one Machine.
 type bareServer struct{ port, address, server string }
 
-// NewBare signs in.
+// NewBare returns a Bare that has signed in.
 func NewBare(ctx context.Context, options gophercloud.AuthOptions, region string, through http.RoundTripper) (*Bare, error) {
 	provider, err := openstack.NewClient(options.IdentityEndpoint)
 	if err != nil {
@@ -86,7 +88,8 @@ func (b *Bare) create(ctx context.Context, name string) (one bareServer, err err
 	return one, nil
 }
 
-// Delete deletes what Create made: each server, and what was on it once it is gone.
+// Delete deletes what Create created: each server, and its port and address once the server no
+// longer exists.
 func (b *Bare) Delete(ctx context.Context) error {
 	return b.each(len(b.made), func(k int) error {
 		one := b.made[k]
@@ -106,7 +109,7 @@ func (b *Bare) Delete(ctx context.Context) error {
 	})
 }
 
-// each returns the first error.
+// each runs f for 0 to n-1, and returns the first error.
 func (b *Bare) each(n int, f func(k int) error) error {
 	flights := b.Flights
 	if flights == 0 {

@@ -1,3 +1,3 @@
-// Package load makes the calls of many Machines to a simulated cloud, as the Machine controller does and as a bare client
-// does, and measures how well the cloud was used.
+// Package load makes the calls for many Machines to a simulated cloud, both as the Machine controller and as a bare
+// client. It measures how well the cloud was used.
 package load

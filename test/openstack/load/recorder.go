@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// Request is one request, as the client saw it.
+// Request is one request as the client saw it.
 type Request struct {
-	// Kind is its verb and collection, such as `POST /ports`.
+	// Kind is the request's verb and collection, such as `POST /ports`.
 	Kind string
-	// Subject is the Machine that it was made for; empty for other requests.
+	// Subject is the Machine for which the request was made; empty for other requests.
 	Subject string
-	// Sent and Ended are when it was sent and when its answer came.
+	// Sent and Ended are when the request was sent and when its answer arrived.
 	Sent, Ended time.Time
 }
 
@@ -29,12 +29,12 @@ type Recorder struct {
 
 type subjectKey struct{}
 
-// For returns a context whose requests are recorded as those of a Machine.
+// For returns a context whose requests are recorded as requests for the Machine subject.
 func For(ctx context.Context, subject string) context.Context {
 	return context.WithValue(ctx, subjectKey{}, subject)
 }
 
-// RoundTrip sends a request and records it once it is answered.
+// RoundTrip sends a request and records it when it has been answered.
 func (r *Recorder) RoundTrip(req *http.Request) (*http.Response, error) {
 	subject, _ := req.Context().Value(subjectKey{}).(string)
 	one := Request{Kind: kind(req), Subject: subject, Sent: time.Now()}
@@ -55,7 +55,7 @@ func kind(req *http.Request) string {
 	return req.Method + " /" + collection
 }
 
-// Forget drops what was recorded.
+// Forget drops all records.
 func (r *Recorder) Forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -86,17 +86,18 @@ func (r *Recorder) Last(kind string) (last time.Time) {
 	return last
 }
 
-// Idle is for how long the cloud had nothing to do although a Machine waited.
+// Idle is for how long the cloud had nothing to do although a Machine was waiting.
 type Idle struct {
 	// Kind is the time in which a Machine waited to send a request of a kind, and none of that kind was in flight: the
-	// worst of all kinds.
+	// Kind is how long a Machine waited to send a request of one kind while no request of that kind was in flight. It is
+	// the longest such time of all kinds.
 	Kind time.Duration
-	// Any is the time in which a Machine waited, and no request of any kind was in flight.
+	// Any is how long a Machine waited while no request of any kind was in flight.
 	Any time.Duration
 }
 
-// Idle returns how long the cloud was idle since began, for Machines that each send these kinds of requests one after the
-// other.
+// Idle returns how long the cloud has been idle since began, for Machines that each send requests of the given kinds one
+// after the other.
 func (r *Recorder) Idle(began time.Time, kinds ...string) Idle {
 	var idle Idle
 	var waited, flown spans
@@ -119,12 +120,12 @@ func (r *Recorder) Idle(began time.Time, kinds ...string) Idle {
 	return idle
 }
 
-// span is a time from and until which something was the case.
+// span is a period of time.
 type span struct{ from, until time.Time }
 
 type spans []span
 
-// without returns for how long one of s held and none of the others did.
+// without returns the total time that is in a span of s and in no span of others.
 func (s spans) without(others spans) time.Duration {
 	var edges []time.Time
 	for _, one := range slices.Concat(s, others) {

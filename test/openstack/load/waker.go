@@ -6,20 +6,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Waker passes the Machines that a driver wakes to the current follower. The zero value drops them.
+// Waker passes the Machines that a driver wakes to the current follower. The zero value drops the
+// Machines.
 type Waker struct {
 	mu   sync.Mutex
 	wake func(types.NamespacedName)
 }
 
-// Follow sets what is called with the Machines that are woken; nil: nothing is.
+// Follow sets the function that is called with each Machine that the driver wakes. nil means that
+// no function is called.
 func (w *Waker) Follow(wake func(types.NamespacedName)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wake = wake
 }
 
-// Woken hands on a Machine.
+// Woken passes a Machine to the current follower.
 func (w *Waker) Woken(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

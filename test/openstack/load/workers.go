@@ -8,14 +8,16 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Workers reconcile keys as a controller does: each key by one worker at a time, again when it is woken meanwhile.
+// Workers reconcile keys as a controller does: one worker at a time reconciles a key, and again if the key is woken
+// meanwhile.
 type Workers struct {
 	// Count is the number of workers.
 	Count int
-	// Reconcile makes one pass. It returns after which time to make another one if the key is not woken before; negative:
-	// the key is done.
+	// Reconcile reconciles the key once. It returns the time after which to reconcile the key again unless it is woken
+	// earlier. A negative time means that the key is done.
 	Reconcile func(key types.NamespacedName) (after time.Duration)
-	// Follow is called before the first pass, with what wakes a key, and once more with nil when all keys are done.
+	// Follow is called before the first reconcile with the function that wakes a key, and with nil when all keys are
+	// done.
 	Follow func(wake func(types.NamespacedName))
 }
 

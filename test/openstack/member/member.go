@@ -1,5 +1,5 @@
-// Package member is a user of a cloud beside drover, by default an ordinary one of the simulated cloud: tests let it make what
-// belongs to others, and look at what the cloud holds.
+// Package member is a user of a cloud other than drover, by default a member of a project of the simulated cloud. Through it
+// tests create resources that do not belong to drover, and read the contents of the cloud.
 package member
 
 import (
@@ -19,11 +19,11 @@ import (
 type Session struct {
 	provider *gophercloud.ProviderClient
 	region   string
-	// Microversion is that of calls to Nova. Empty: the oldest one.
+	// Microversion is the microversion of calls to Nova. Empty means the oldest one.
 	Microversion string
 }
 
-// SignIn signs the user of [sim.SeedMetaKube] in. transport carries the calls; nil means the default one.
+// SignIn signs in the user of [sim.SeedMetaKube]. transport carries the calls; nil means the default transport.
 func SignIn(ctx context.Context, cloud *sim.Cloud, transport http.RoundTripper) (*Session, error) {
 	return SignInAs(ctx, gophercloud.AuthOptions{
 		IdentityEndpoint: cloud.AuthURL(), Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
@@ -31,7 +31,7 @@ func SignIn(ctx context.Context, cloud *sim.Cloud, transport http.RoundTripper) 
 	}, sim.MetaKubeRegion, transport)
 }
 
-// SignInAs signs a user of any cloud in, for one region. transport carries the calls; nil means the default one.
+// SignInAs signs in a user of any cloud, for one region. transport carries the calls; nil means the default transport.
 func SignInAs(ctx context.Context, user gophercloud.AuthOptions, region string, transport http.RoundTripper) (*Session, error) {
 	provider, err := openstack.NewClient(user.IdentityEndpoint)
 	if err != nil {
@@ -44,14 +44,14 @@ func SignInAs(ctx context.Context, user gophercloud.AuthOptions, region string, 
 	return &Session{provider: provider, region: region}, nil
 }
 
-// services holds, by the name that callers use, the type of a service in the catalog and the version of its API, where the
-// catalog does not have it.
+// services holds the type of each service in the catalog, by the name that callers use. It also holds the version of the
+// service's API where the URL in the catalog lacks it.
 var services = map[string]struct{ kind, version string }{
 	"compute": {"compute", ""}, "network": {"network", "v2.0/"}, "image": {"image", "v2/"}, "volume": {"volumev3", ""},
 }
 
-// Ask makes one call and returns the body of its answer. path begins with the service: compute, network, image or volume, as
-// in "compute /servers". An empty body sends none. Any answer but 200, 201 and 202 is an error.
+// Ask makes one call and returns the body of its answer. path begins with the service (compute, network, image or volume), as
+// in "compute /servers". When body is empty, the request has no body. Any status other than 200, 201 and 202 is an error.
 func (s *Session) Ask(ctx context.Context, method, path, body string) ([]byte, error) {
 	name, rest, ok := strings.Cut(path, " /")
 	service, known := services[name]
@@ -91,7 +91,7 @@ func (s *Session) Rows(ctx context.Context, path, key string) ([]map[string]any,
 	return rows, json.Unmarshal(body[key], &rows)
 }
 
-// Find returns the ID of the first item of a list with that name; empty when there is none.
+// Find returns the ID of the first item with the name in a list; empty when there is none.
 func (s *Session) Find(ctx context.Context, service, key, name string) string {
 	rows, err := s.Rows(ctx, service+" /"+key, key)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *Session) Find(ctx context.Context, service, key, name string) string {
 	return ""
 }
 
-// listings are where each kind of resource is listed.
+// listings are the lists of each kind of resource.
 var listings = []struct{ path, key string }{
 	{"compute /servers/detail", "servers"}, {"network /ports", "ports"}, {"network /floatingips", "floatingips"}, {"volume /volumes/detail", "volumes"},
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// Refuse answers an error in the style of the service that was called.
+// Refuse returns an error in the style of the service that was called.
 func (q *Request) Refuse(status int, format string, args ...any) Reply {
 	message := fmt.Sprintf(format, args...)
 	switch q.Service {
@@ -27,7 +27,7 @@ func (q *Request) Refuse(status int, format string, args ...any) Reply {
 	}
 }
 
-// novaFaults are the keys under which Nova and Cinder put an error.
+// novaFaults are the keys under which Nova and Cinder write an error.
 var novaFaults = map[int]string{
 	http.StatusBadRequest: "badRequest", http.StatusUnauthorized: "unauthorized", http.StatusForbidden: "forbidden",
 	http.StatusNotFound: "itemNotFound", http.StatusConflict: "conflictingRequest",
@@ -69,7 +69,8 @@ func GlanceError(status int, message string) Reply {
 		"</h1>\n  " + message + "<br /><br />\n\n\n\n </body>\n</html>"}
 }
 
-// Unauthorized is what a service says to a token that is none; Glance has words of its own.
+// Unauthorized returns a service's answer to an invalid token. Glance's text differs from the
+// others'.
 func (q *Request) Unauthorized() Reply {
 	if q.Service != ServiceImage {
 		return Unauthorized()
@@ -79,12 +80,12 @@ func (q *Request) Unauthorized() Reply {
 		With("WWW-Authenticate", `Keystone uri="identity"`)
 }
 
-// Unauthorized is the answer to a call without a valid token.
+// Unauthorized returns the answer to a call without a valid token.
 func Unauthorized() Reply {
 	return KeystoneError(http.StatusUnauthorized, "The request you have made requires authentication.")
 }
 
-// StrictDecode refuses keys that the API does not know, as the real ones do.
+// StrictDecode returns an error for keys that the API does not know, as the real APIs do.
 func StrictDecode(body []byte, into any) error {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
@@ -97,7 +98,7 @@ func StrictDecode(body []byte, into any) error {
 	return nil
 }
 
-// UnknownKey takes the key that no API knows out of strictDecode's error.
+// UnknownKey returns the unknown key in an error of StrictDecode.
 func UnknownKey(err error) (string, bool) {
 	_, name, unknown := strings.Cut(err.Error(), "unknown field ")
 	return strings.Trim(name, `"`), unknown

@@ -9,15 +9,15 @@ import (
 // Microversion is a Nova API version; the zero value means that none applies.
 type Microversion struct{ Major, Minor int }
 
-// String returns the version as headers have it, such as 2.93.
+// String returns the version as in headers, such as 2.93.
 func (v Microversion) String() string { return fmt.Sprintf("%d.%d", v.Major, v.Minor) }
 
-// AtLeast reports whether the version is that one or a later one.
+// AtLeast reports whether the version is major.minor or later.
 func (v Microversion) AtLeast(major, minor int) bool {
 	return v.Major > major || (v.Major == major && v.Minor >= minor)
 }
 
-// ParseMicroversion reads a version such as 2.93; false when it is not one.
+// ParseMicroversion parses a version such as 2.93. It returns false when s is not a version.
 func ParseMicroversion(s string) (Microversion, bool) {
 	major, minor, found := strings.Cut(s, ".")
 	if !found {

@@ -9,11 +9,12 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// paging are the query values that are not filters.
+// paging are the query parameters that are not filters.
 var paging = []string{"fields", "limit", "marker", "sort_key", "sort_dir", "page_reverse", "tags", "tags-any", "not-tags", "not-tags-any"}
 
-// Page filters, cuts and trims a Neutron list according to the query. With a limit the rows are sorted by ID, since a marker
-// needs an order. An unknown marker is 404. A filter that the rows (such as sample) do not have is 400.
+// Page applies the filters, paging and field selection of the query to a Neutron list. With a limit it sorts the rows by ID,
+// because a marker needs an order. It answers 404 to an unknown marker, and 400 to a filter by a field that the rows do not
+// have; sample is such a row.
 func (q *Request) Page(key string, list []wire.Object, sample wire.Object) Reply {
 	query := q.URL.Query()
 	for name, wanted := range query {
@@ -66,7 +67,7 @@ func (q *Request) cut(list []wire.Object, limit string) (rows []wire.Object, mor
 	return list, false, true
 }
 
-// next is the address of the page after this one.
+// next returns the URL of the page after this one.
 func (q *Request) next(list []wire.Object) string {
 	u := *q.URL
 	query := u.Query()

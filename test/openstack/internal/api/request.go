@@ -1,5 +1,5 @@
-// Package api holds what a call is to the services: request, reply, routes, microversions, pages, and errors in the words of
-// each service. It knows no resource.
+// Package api holds what the services share to answer calls: requests, replies, routes, microversions, pages, and errors in
+// the form of each service. It has no notion of kinds of resources.
 package api
 
 import (
@@ -13,19 +13,19 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// Request is a call as a handler sees it. Handlers run with the lock held.
+// Request is a call as its handler sees it. Handlers run with the lock held.
 type Request struct {
 	*http.Request
 	Body []byte
 	// Service is the first part of the path: identity, compute, network, image, volume.
 	Service string
-	// Base is scheme and host as the client wrote them: links in answers lead back to the door it came through.
+	// Base is the scheme and host as the client wrote them, so that links in answers use the same address as the call.
 	Base string
 	// Now is when the call is carried out.
 	Now time.Time
-	// Caller is who asks; the zero value where no token is needed.
+	// Caller is the party that makes the call; the zero value where no token is needed.
 	Caller Caller
-	// Version is the compute microversion that was asked for.
+	// Version is the requested microversion of compute.
 	Version Microversion
 }
 
@@ -39,14 +39,14 @@ type Caller struct {
 // Project returns the ID of the project that the token is for.
 func (q *Request) Project() string { return q.Caller.Project }
 
-// Reply is an answer: body nil sends none.
+// Reply is the answer of a handler. A nil body sends no body.
 type Reply struct {
 	Status int
 	header http.Header
 	Body   any
 }
 
-// With returns the reply with one more header.
+// With returns the reply with an additional header.
 func (r Reply) With(key, value string) Reply {
 	if r.header == nil {
 		r.header = http.Header{}
@@ -55,10 +55,10 @@ func (r Reply) With(key, value string) Reply {
 	return r
 }
 
-// Ok is the reply 200 with one key.
+// Ok returns the reply 200 with a body of one key.
 func Ok(key string, v any) Reply { return Reply{Status: http.StatusOK, Body: wire.Object{{key, v}}} }
 
-// Empty is a reply without a body.
+// Empty returns a reply without a body.
 func Empty(status int) Reply { return Reply{Status: status} }
 
 // NotFoundPage is the answer to a path that no service has.
@@ -68,7 +68,7 @@ func NotFoundPage() Reply {
 	}}
 }
 
-// Decode reads a body; an answer in the service's own style comes back when it cannot.
+// Decode decodes the body. When it cannot, it returns a reply in the service's own style.
 func (q *Request) Decode(into any) (Reply, bool) {
 	err := StrictDecode(q.Body, into)
 	if err == nil {
@@ -80,7 +80,7 @@ func (q *Request) Decode(into any) (Reply, bool) {
 	return q.Refuse(http.StatusBadRequest, "Malformed request body: %s", err), false
 }
 
-// list splits a comma separated query value; nil when it is absent.
+// list splits a comma-separated query value; nil when it is absent.
 func (q *Request) list(key string) []string {
 	v := q.URL.Query().Get(key)
 	if v == "" {
@@ -89,7 +89,7 @@ func (q *Request) list(key string) []string {
 	return strings.Split(v, ",")
 }
 
-// Tagged applies the four tag filters.
+// Tagged reports whether o matches the query's four tag filters.
 func (q *Request) Tagged(o wire.Object) bool {
 	v, _ := o.Get("tags")
 	tags, _ := v.([]string)
@@ -105,7 +105,7 @@ func (q *Request) Tagged(o wire.Object) bool {
 	return true
 }
 
-// Finish encodes an answer, without the lock.
+// Finish encodes a reply. It does not need the lock.
 func (q *Request) Finish(r Reply) Answer {
 	a := Answer{Status: r.Status, Header: r.header}
 	if a.Header == nil {
@@ -133,7 +133,7 @@ func (q *Request) Finish(r Reply) Answer {
 	return a
 }
 
-// Answer is a reply on its way out.
+// Answer is an encoded reply.
 type Answer struct {
 	Status int
 	Header http.Header

@@ -15,7 +15,7 @@ const (
 	ServiceVolume   = "volume"
 )
 
-// prefixes are what stands before a service's own paths; the path templates of the log begin after it.
+// prefixes are the prefixes of the services' paths; the path templates in the log omit them.
 var prefixes = map[string]string{
 	ServiceIdentity: "/identity/v3",
 	ServiceCompute:  "/compute/v2.1",
@@ -36,23 +36,23 @@ type Route struct {
 // Router finds the route of a call.
 type Router struct{ byLength map[int][]Route }
 
-// Add adds a call of a service, by its path below the service's own prefix.
+// Add adds a call of a service. path is relative to the service's prefix.
 func (rt *Router) Add(service, method, path string, handle func(*Request) Reply) {
 	rt.Put(Route{Service: service, Method: method, Path: path, Handle: handle}, prefixes[service]+path)
 }
 
-// Open adds a path that needs no token; it is written with its whole prefix.
+// Open adds a call that needs no token. full is its whole path.
 func (rt *Router) Open(service, full, path string, handle func(*Request) Reply) {
 	rt.Put(Route{Service: service, Method: http.MethodGet, Path: path, Open: true, Handle: handle}, full)
 }
 
-// Put adds a route by its whole path.
+// Put adds a route for its whole path.
 func (rt *Router) Put(r Route, full string) {
 	r.segments = Split(full)
 	rt.byLength[len(r.segments)] = append(rt.byLength[len(r.segments)], r)
 }
 
-// NewRouter returns a router of the routes that the services add.
+// NewRouter returns a router with the routes that the services add.
 func NewRouter(services ...func(*Router)) *Router {
 	rt := &Router{byLength: map[int][]Route{}}
 	for _, add := range services {

@@ -1,4 +1,5 @@
-// Package cinder is the volume service of the simulated cloud, as much of it as boot volumes need. It asks Glance for images.
+// Package cinder is the volume service of the simulated cloud. It has only what boot volumes need. It gets images from
+// Glance.
 package cinder
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// images is what Cinder needs of Glance.
+// images is the part of Glance that Cinder needs.
 type images interface {
 	// image returns an image by its ID.
 	Image(id string) (*glance.Image, bool)
@@ -33,7 +34,7 @@ type Service struct {
 
 type volumeType struct{ id, name string }
 
-// Volume is a volume as Cinder holds it.
+// Volume is a volume as stored in Cinder.
 type Volume struct {
 	id, name, Project, kind, Status string
 	size                            int
@@ -43,7 +44,7 @@ type Volume struct {
 	metadata                        map[string]string
 }
 
-// HasType reports whether there is a volume type of that name or ID.
+// HasType reports whether there is a volume type with the name or ID.
 func (svc *Service) HasType(name string) bool {
 	return slices.ContainsFunc(svc.types.All(), func(t *volumeType) bool { return t.name == name || t.id == name })
 }
@@ -90,7 +91,7 @@ func (svc *Service) listVolumeTypes(_ *api.Request) api.Reply {
 	return api.Ok("volume_types", list)
 }
 
-// volumeUse is how many volumes a project has, and their gibibytes.
+// volumeUse returns how many volumes a project has, and their size in GiB.
 func (svc *Service) volumeUse(project string) (count, gigabytes int) {
 	for _, v := range svc.rows.All() {
 		if v.Project == project {
@@ -101,7 +102,7 @@ func (svc *Service) volumeUse(project string) (count, gigabytes int) {
 	return count, gigabytes
 }
 
-// overVolumeQuota returns Cinder's error text when one more volume would exceed the quota; empty when it fits.
+// overVolumeQuota returns Cinder's error text when one more volume would exceed the quota; empty when it would not.
 func (svc *Service) overVolumeQuota(project string, size int) string {
 	quota := svc.quotas.Of(project)
 	count, gigabytes := svc.volumeUse(project)
@@ -192,17 +193,17 @@ func (svc *Service) showVolumeLimits(q *api.Request) api.Reply {
 // Volume returns a volume by its ID.
 func (svc *Service) Volume(id string) (*Volume, bool) { return svc.rows.Get(id) }
 
-// Device is a volume that a server is to have: an existing one when it is named by its ID, else a new one.
+// Device is a volume for a server: an existing volume when it is named by its ID, or else a new one.
 type Device struct {
 	Existing            bool
-	ID                  string // of the volume, or of the image that a new one is made of
+	ID                  string // of the volume, or of the image from which a new volume is made
 	Size                int
 	Kind                *string
 	Path                string
 	DeleteOnTermination bool
 }
 
-// Attachment is a volume that a server has.
+// Attachment is a volume attached to a server.
 type Attachment struct {
 	Volume, Device      string
 	DeleteOnTermination bool
@@ -224,7 +225,7 @@ func (svc *Service) Attach(server, project string, d Device, at time.Time) (Atta
 	return Attachment{Volume: v.id, Device: v.device, DeleteOnTermination: d.DeleteOnTermination}, ""
 }
 
-// Release deletes the volumes that go with their server and frees the others.
+// Release deletes the volumes that are deleted with their server, and detaches the others.
 func (svc *Service) Release(attachments []Attachment) {
 	for _, a := range attachments {
 		v, known := svc.rows.Get(a.Volume)

@@ -1,5 +1,5 @@
-// Package gate holds what a call meets before it reaches a service: the log, faults that tests ask for, rate limits, and the
-// pace of each kind of call. Each has a lock of its own. It knows no service.
+// Package gate holds what a call passes before it reaches a service: the log, faults that tests inject, rate limits, and the
+// pace of each kind of call. Each of these has a lock of its own. The package has no notion of services.
 package gate
 
 import (
@@ -10,31 +10,31 @@ import (
 
 // Call is one call to the cloud's API, as the cloud saw it.
 type Call struct {
-	// Time is when it came in.
+	// Time is when the call arrived.
 	Time time.Time
 	// Service is identity, compute, network, image or volume; empty for a path that belongs to none.
 	Service string
-	// Method and Path: Path is a template without the service's own prefix, such as /servers or /servers/{id}.
+	// Method and Path are the method and the path template without the service's prefix, such as /servers or /servers/{id}.
 	Method, Path string
-	// Project is the name of the project of the call's token; empty when no token was needed or the call was refused before the
-	// token was read.
+	// Project is the name of the project of the call's token. It is empty when the call needed no token, or was refused before
+	// the token was read.
 	Project string
-	// Status is what was answered, or would have been when the reply was dropped; 0 when the call was never carried out.
+	// Status is the status of the answer, even if the answer was dropped. It is 0 when the call was not carried out.
 	Status int
-	// Duration is from the call to its answer, on the cloud's clock.
+	// Duration is the time from the call to its answer, on the cloud's clock.
 	Duration time.Duration
 }
 
-// Name is method and template, such as `POST /servers`.
+// Name returns the method and the path template, such as `POST /servers`.
 func (c Call) Name() string { return c.Method + " " + c.Path }
 
-// maxCalls is how many calls are remembered one by one; older ones are only counted.
+// maxCalls is how many calls the log stores individually. It only counts older calls.
 const maxCalls = 100_000
 
-// callKind is what calls are counted by.
+// callKind is the key by which calls are counted.
 type callKind struct{ service, name string }
 
-// Log counts calls and remembers the last of them.
+// Log counts calls and stores the most recent ones.
 type Log struct {
 	mu       sync.Mutex
 	done     []Call
@@ -43,7 +43,7 @@ type Log struct {
 	peak     int
 }
 
-// add remembers a call that has ended. The lock is held.
+// add stores a call that has ended. The caller holds the lock.
 func (l *Log) add(call Call) {
 	if l.counts == nil {
 		l.counts = map[callKind]int{}
@@ -55,14 +55,16 @@ func (l *Log) add(call Call) {
 	l.done = append(l.done, call)
 }
 
-// All returns the calls that have ended, in that order: all of them, or at least the last hundred thousand.
+// All returns the calls that have ended, in the order in which they ended. When there are very many, it returns at least the
+// last hundred thousand.
 func (l *Log) All() []Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.done)
 }
 
-// Count returns how many calls have ended; given names (`POST /servers`) or services (`compute`), how many of those.
+// Count returns how many calls have ended. With names (`POST /servers`) or services (`compute`), it counts only the calls of
+// these.
 func (l *Log) Count(which ...string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +77,7 @@ func (l *Log) Count(which ...string) int {
 	return n
 }
 
-// ByName counts the calls that have ended by name, such as `POST /servers`.
+// ByName returns the number of calls that have ended, by name such as `POST /servers`.
 func (l *Log) ByName() map[string]int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,14 +95,14 @@ func (l *Log) Forget() {
 	l.done, l.counts, l.peak = nil, nil, l.inFlight
 }
 
-// Most returns the largest number of calls that were in hand at once since the log was last emptied.
+// Most returns the largest number of concurrent calls since the log was last emptied.
 func (l *Log) Most() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.peak
 }
 
-// Enter counts a call that came in.
+// Enter counts a call that has arrived.
 func (l *Log) Enter() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -11,29 +11,29 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// Fault makes chosen calls fail.
+// Fault makes selected calls fail.
 type Fault struct {
-	// Call is method and path template, `POST /servers`; `*` stands for any method, and for any path as a whole
-	// (`GET *`). Empty: every call.
+	// Call selects calls by method and path template, such as `POST /servers`. `*` stands for any method, or for any whole path
+	// (`GET *`). Empty means every call.
 	Call string
-	// Service narrows it: compute, network … Empty: all.
+	// Service restricts the fault to one service (compute, network …). Empty means all services.
 	Service string
 	// After is the number of matching calls that succeed first.
 	After int
-	// Times ends the fault after so many calls; 0: it lasts until cleared.
+	// Times is the number of calls after which the fault ends. 0 means that it lasts until it is cleared.
 	Times int
 
 	// Delay is how long the call waits before anything else happens.
 	Delay time.Duration
-	// Hang never answers; the call is not carried out.
+	// Hang makes the call wait forever; the call is not carried out.
 	Hang bool
-	// Refuse cuts the connection; the call is not carried out.
+	// Refuse closes the connection; the call is not carried out.
 	Refuse bool
-	// Status, Header and Body are answered; the call is not carried out. An empty Body is filled with an error text.
+	// Status, Header and Body are the answer; the call is not carried out. An empty Body is replaced by an error text.
 	Status int
 	Header http.Header
 	Body   string
-	// Drop carries the call out and cuts the connection instead of answering.
+	// Drop carries out the call and closes the connection instead of answering.
 	Drop bool
 }
 
@@ -48,7 +48,7 @@ func (f Fault) matches(call *Call) bool {
 	return (method == "*" || method == call.Method) && (path == "*" || path == call.Path)
 }
 
-// Reply returns the answer that the fault gives in the place of the service.
+// Reply returns the answer that the fault gives instead of the service.
 func (f Fault) Reply() api.Answer {
 	a := api.Answer{Status: f.Status, Header: f.Header.Clone(), Body: []byte(f.Body)}
 	if a.Header == nil {
@@ -70,13 +70,13 @@ type armed struct {
 	cleared   bool
 }
 
-// Faults hold what tests let go wrong.
+// Faults holds the faults that tests inject.
 type Faults struct {
 	mu    sync.Mutex
 	armed []*armed
 }
 
-// Inject arms a fault; of several that match, the one armed first is met. The function that comes back clears it.
+// Inject adds a fault. When several faults match a call, the one added first applies. The returned function clears the fault.
 func (t *Faults) Inject(f Fault) (clear func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -96,7 +96,7 @@ func (t *Faults) Clear() {
 	t.armed = nil
 }
 
-// Take returns the fault that a call meets; the zero Fault when it meets none.
+// Take returns the fault that applies to a call; the zero Fault when there is none.
 func (t *Faults) Take(call *Call) Fault {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -115,8 +115,8 @@ func (t *Faults) Take(call *Call) Fault {
 	return Fault{}
 }
 
-// ProxyPage returns a fault with which a proxy, and not OpenStack, answers a call: a page of its own with that status. The call
-// is not carried out.
+// ProxyPage returns a fault that answers a call as a proxy in front of OpenStack would: with a page of the proxy's own and the
+// given status. The call is not carried out.
 func ProxyPage(call string, status int) Fault {
 	return Fault{
 		Call: call, Status: status, Header: http.Header{"Content-Type": {"text/html"}},

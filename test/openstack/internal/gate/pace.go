@@ -8,22 +8,22 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/kernel"
 )
 
-// Pace is how fast the API carries out one kind of call.
+// Pace is how fast the API carries out calls of one kind.
 type Pace struct {
-	// Latency is how long one call takes, from when it is begun.
+	// Latency is how long one call takes from when the API begins it.
 	Latency time.Duration
-	// AtATime is how many calls of the kind are in work at a time; later ones wait for their turn, in the order in which
-	// they arrived. 0: all of them.
+	// AtATime is how many calls of the kind the API carries out concurrently. Further calls wait in the order in which
+	// they arrived. 0 means no limit.
 	AtATime int
 }
 
-// Paces hold the Pace of each kind of call, by Call.Name.
+// Paces holds the Pace of each kind of call, by Call.Name.
 type Paces struct {
 	mu    sync.Mutex
 	kinds map[string]*queue
 }
 
-// queue is the line of one kind of call.
+// queue holds the waiting calls of one kind.
 type queue struct {
 	Pace
 	inWork  int
@@ -39,8 +39,9 @@ func NewPaces(of map[string]Pace) *Paces {
 	return p
 }
 
-// Begin waits for the call's turn. It returns the call's latency, and what must be called once the call has ended; false
-// when no pace is set for this kind of call. Error: the client went away or the cloud was closed.
+// Begin waits for the call's turn. It returns the call's latency, and a function that must be called when the call has
+// ended. It returns false when this kind of call has no pace. It returns an error when the client disconnects or the
+// cloud is closed.
 func (p *Paces) Begin(ctx context.Context, closed <-chan struct{}, name string) (time.Duration, func(), bool, error) {
 	q, known := p.kinds[name]
 	if !known {
@@ -68,7 +69,7 @@ func (p *Paces) Begin(ctx context.Context, closed <-chan struct{}, name string) 
 	return 0, func() {}, true, err
 }
 
-// end hands the place of a call that has ended to the one that waits longest.
+// end passes the slot of a call that has ended to the call that has waited longest.
 func (p *Paces) end(q *queue) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -80,7 +81,7 @@ func (p *Paces) end(q *queue) {
 	q.waiting = q.waiting[1:]
 }
 
-// giveUp takes a call out of the line, or passes its turn on when that came in the same moment.
+// giveUp removes a call from the queue. If the call has just got its turn, giveUp passes the turn on.
 func (p *Paces) giveUp(q *queue, turn chan struct{}) {
 	p.mu.Lock()
 	for i, waiting := range q.waiting {

@@ -15,13 +15,13 @@ import (
 
 // RateLimit is a token bucket on the cloud's clock. Calls beyond it are answered with 429 and Retry-After.
 type RateLimit struct {
-	// PerSecond is how many calls may be made in the long run.
+	// PerSecond is how many calls per second may be made in the long run.
 	PerSecond float64
-	// Burst is how many may come at once; 0: one second's worth, at least 1.
+	// Burst is how many calls may arrive at the same time. 0 means the number for one second, at least 1.
 	Burst int
 }
 
-// Rates hold the rate limit of each service.
+// Rates holds the rate limit of each service.
 type Rates struct {
 	clock clock.PassiveClock
 
@@ -35,7 +35,7 @@ type bucket struct {
 	last   time.Time
 }
 
-// NewRates returns the limits of services.
+// NewRates returns the rate limits of services.
 func NewRates(c clock.PassiveClock, limits map[string]RateLimit) *Rates {
 	r := &Rates{clock: c, buckets: map[string]*bucket{}}
 	for service, l := range limits {
@@ -51,7 +51,7 @@ func newBucket(l RateLimit) *bucket {
 	return &bucket{RateLimit: l, tokens: float64(l.Burst)}
 }
 
-// Set changes a service's limit; the zero RateLimit lifts it.
+// Set changes a service's rate limit. The zero RateLimit removes it.
 func (r *Rates) Set(service string, l RateLimit) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -61,7 +61,7 @@ func (r *Rates) Set(service string, l RateLimit) {
 	}
 }
 
-// Over answers 429 for a call too many.
+// Over returns the answer 429 when a call exceeds the service's rate limit.
 func (r *Rates) Over(service string) (api.Answer, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package glance is the image service of the simulated cloud. It knows no other service.
+// Package glance is the image service of the simulated cloud. It does not use any other service.
 package glance
 
 import (
@@ -16,18 +16,18 @@ import (
 
 // Image is an operating system image.
 type Image struct {
-	// ID; empty: made up.
+	// ID and Name identify the image. An empty ID means a generated one.
 	ID, Name string
 	// MinDisk is in GiB, MinRAM in MiB.
 	MinDisk, MinRAM int
 	// Size is in bytes.
 	Size int
-	// Status; empty: active.
+	// Status is the image's status. Empty means active.
 	Status string
-	// Project, when named, is its owner, and the only one that sees it.
+	// Project is the owner's name. If it is set, only this project sees the image.
 	Project string
-	// Community is true for an image that every project can read by its ID. Lists leave it out unless they ask for that
-	// visibility.
+	// Community is true for an image that every project can read by its ID. Lists include it only when they ask for
+	// that visibility.
 	Community bool
 	Tags      []string
 	// Properties are shown among the other attributes, as Glance does: os_distro, architecture …
@@ -35,7 +35,7 @@ type Image struct {
 	created    time.Time
 }
 
-// SeenBy reports whether a project, by its name, sees the image.
+// SeenBy reports whether the project with the name sees the image.
 func (i *Image) SeenBy(project string) bool {
 	return i.Project == "" || i.Project == project || i.Community
 }
@@ -72,10 +72,10 @@ func (svc *Service) Routes(rt *api.Router) {
 	rt.Add(api.ServiceImage, http.MethodGet, "/images/{id}", svc.showImage)
 }
 
-// imageParameters are the query values that are not filters.
+// imageParameters are the query parameters that are not filters.
 var imageParameters = []string{"limit", "marker", "sort", "sort_key", "sort_dir", "tag", "member_status", "visibility"}
 
-// maxImages is how many a page holds when the query does not say; Glance's own default is 25.
+// maxImages is the size of a page when the query sets no limit. Glance's own default is 25.
 const maxImages = 25
 
 // listImages lists images from the newest to the oldest, page by page.
@@ -112,7 +112,7 @@ func (svc *Service) listImages(q *api.Request) api.Reply {
 	return api.Reply{Status: http.StatusOK, Body: body}
 }
 
-// imageMatches compares the query with an image; `in:a,b` means one of them.
+// imageMatches reports whether an image matches the query; `in:a,b` matches a or b.
 func imageMatches(q *api.Request, o wire.Object) bool {
 	for key, wanted := range q.URL.Query() {
 		if slices.Contains(imageParameters, key) {

@@ -14,17 +14,17 @@ import (
 
 // Flavor is a server size.
 type Flavor struct {
-	// ID; empty: made up.
+	// ID and Name identify the flavor. An empty ID means a generated one.
 	ID, Name string
 	VCPUs    int
 	// RAM and Swap are in MiB; Disk and Ephemeral in GiB.
 	RAM, Disk, Ephemeral, Swap int
 	ExtraSpecs                 map[string]string
-	// Project, when named, is the only one that sees it.
+	// Project is a project's name. If it is set, only this project sees the flavor.
 	Project string
 }
 
-// SeenBy reports whether a project, by its name, sees the flavor.
+// SeenBy reports whether the project with the name sees the flavor.
 func (f *Flavor) SeenBy(project string) bool { return f.Project == "" || f.Project == project }
 
 // KeyPair is a public key of a user.
@@ -42,7 +42,7 @@ type ServerGroup struct {
 // Join adds a server to the group.
 func (g *ServerGroup) Join(id string) { g.Members = append(g.Members, id) }
 
-// Leave takes a server off the group.
+// Leave removes a server from the group.
 func (g *ServerGroup) Leave(id string) {
 	g.Members = slices.DeleteFunc(g.Members, func(m string) bool { return m == id })
 }
@@ -262,7 +262,7 @@ func (svc *Service) deleteKeyPair(q *api.Request) api.Reply {
 	return api.Empty(http.StatusNoContent)
 }
 
-// view shows one policy and rules from 2.64 on, a list of policies below.
+// view shows one policy and its rules from 2.64 on, and a list of policies in older versions.
 func (g *ServerGroup) view(q *api.Request) wire.Object {
 	o := wire.Object{{"id", g.ID}, {"name", g.name}, {"members", append([]string{}, g.Members...)}}
 	if q.Version.AtLeast(2, 13) {

@@ -9,19 +9,19 @@ import (
 // Host is a compute host.
 type Host struct {
 	Name, Zone string
-	// Cell it belongs to; see LoseCell.
+	// Cell is the cell that the host belongs to; see LoseCell.
 	Cell string
-	// VCPUs, RAM (MiB) and Disk (GiB) are what servers may have of it; 0: no limit.
+	// VCPUs, RAM (MiB) and Disk (GiB) are the host's resources for servers. 0 means no limit.
 	VCPUs, RAM, Disk int
-	// Disabled hosts get no new servers. Down ones neither, and servers on them are deleted without them.
+	// Disabled and Down hosts get no new servers. A server on a Down host is deleted without the host.
 	Disabled, Down bool
 }
 
-// Hypervisor is a host and what servers have of it.
+// Hypervisor is a host, and the resources that servers use on it.
 type Hypervisor struct {
 	Host
 	vcpus, ram, disk, servers int
-	// ids are the hostId by project.
+	// ids holds the hostId that each project sees, by project.
 	ids map[string]string
 }
 
@@ -39,15 +39,15 @@ func (h *Hypervisor) claim(f *Flavor, sign int) {
 	h.servers += sign
 }
 
-// The scheduler's error texts when it has no host: noCandidate when placement has no host with room in the zone, and noHostLeft
-// when filters refuse the existing ones.
+// The scheduler's error texts when it finds no host. noCandidate is the text when no host in the zone has room, and noHostLeft
+// is the text when filters refuse the remaining hosts.
 const (
 	noCandidate = "No valid host was found. "
 	noHostLeft  = "No valid host was found. There are not enough hosts available."
 )
 
-// Choose picks the usable host of the zone with room and with the fewest members of the server group, then the fewest
-// servers. Nil: none, and why.
+// Choose returns the usable host with room in the zone that has the fewest members of the server group, and among equals the
+// fewest servers. When there is no such host, it returns nil and the reason.
 func (svc *Service) Choose(f *Flavor, zone string, g *ServerGroup) (best *Hypervisor, why string) {
 	members := map[string]int{}
 	policy := ""
@@ -83,7 +83,7 @@ func rank(h *Hypervisor, policy string, members map[string]int) int {
 	return h.servers
 }
 
-// SetHost changes a host that is known by name, or adds one.
+// SetHost changes the host with the name, or adds it.
 func (svc *Service) SetHost(h Host) {
 	if i := slices.IndexFunc(svc.hosts, func(known *Hypervisor) bool { return known.Name == h.Name }); i >= 0 {
 		svc.hosts[i].Host = h
@@ -92,7 +92,7 @@ func (svc *Service) SetHost(h Host) {
 	svc.hosts = append(svc.hosts, &Hypervisor{Host: h})
 }
 
-// Hosts returns all hosts, as they were last set.
+// Hosts returns all hosts as last set.
 func (svc *Service) Hosts() []Host {
 	var out []Host
 	for _, h := range svc.hosts {
@@ -101,12 +101,12 @@ func (svc *Service) Hosts() []Host {
 	return out
 }
 
-// HasZone reports whether a usable host is in a zone.
+// HasZone reports whether there is a usable host in the zone.
 func (svc *Service) HasZone(zone string) bool {
 	return slices.ContainsFunc(svc.hosts, func(h *Hypervisor) bool { return h.Zone == zone && h.usable() })
 }
 
-// Occupy counts a server on a host.
+// Occupy adds a server to the used resources of a host.
 func (h *Hypervisor) Occupy(f *Flavor, g *ServerGroup) {
 	h.claim(f, +1)
 	if g != nil {
@@ -114,7 +114,7 @@ func (h *Hypervisor) Occupy(f *Flavor, g *ServerGroup) {
 	}
 }
 
-// Vacate takes a server off a host.
+// Vacate removes a server from the used resources of a host.
 func (h *Hypervisor) Vacate(f *Flavor, g *ServerGroup) {
 	h.claim(f, -1)
 	if g == nil {
@@ -125,7 +125,8 @@ func (h *Hypervisor) Vacate(f *Flavor, g *ServerGroup) {
 	}
 }
 
-// IDFor returns the hostId that a project sees: hosts differ in it within a project, and no project learns more.
+// IDFor returns the hostId that a project sees. Different hosts have different IDs within a project, and a project learns
+// nothing else about the host.
 func (h *Hypervisor) IDFor(project string) string {
 	if h.ids == nil {
 		h.ids = map[string]string{}

@@ -1,5 +1,5 @@
-// Package inventory is what Nova makes servers of: flavors, hosts, key pairs, server groups, and how much each project uses.
-// It knows no server.
+// Package inventory holds what Nova makes servers of: flavors, hosts, key pairs and server groups. It also holds how much
+// each project uses. It has no notion of servers.
 package inventory
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/table"
 )
 
-// Service is what Nova makes servers of: flavors, key pairs, server groups and hosts, and how much of it each project has.
+// Service holds flavors, key pairs, server groups and hosts, and how much of them each project uses.
 type Service struct {
 	kernel *kernel.Kernel
 	quotas *quotas.Quotas
@@ -27,7 +27,7 @@ func (svc *Service) AddFlavor(f Flavor) string {
 	return f.ID
 }
 
-// RemoveFlavor removes it for new servers; those that have it keep it.
+// RemoveFlavor removes a flavor for new servers. Existing servers keep it.
 func (svc *Service) RemoveFlavor(id string) {
 	svc.flavors.Remove(id)
 }
@@ -39,12 +39,12 @@ func (svc *Service) AddServerGroup(projectID, id, name, policy string) string {
 	return g.ID
 }
 
-// AddKeyPair adds a key pair to a user, by the user's ID.
+// AddKeyPair adds a key pair to the user with the ID.
 func (svc *Service) AddKeyPair(userID, name, publicKey string) {
 	svc.keyPairs.Put(keyID(userID, name), &KeyPair{Name: name, user: userID, PublicKey: publicKey})
 }
 
-// New returns an inventory without anything.
+// New returns an empty inventory.
 func New(k *kernel.Kernel, q *quotas.Quotas) *Service { return &Service{kernel: k, quotas: q} }
 
 // Flavor returns a flavor by its ID.

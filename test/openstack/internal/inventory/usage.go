@@ -7,11 +7,11 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
-// usage is what a project has of what Nova counts.
+// usage is how much a project uses of the resources that Nova counts.
 type usage struct{ instances, cores, ram int }
 
-// OverComputeQuota returns Nova's error text when so many servers of that flavor exceed the quota of instances, cores or ram;
-// empty when they fit.
+// OverComputeQuota returns Nova's error text when count servers of the flavor would exceed the quota of instances, cores or
+// RAM; empty when they would not.
 func (svc *Service) OverComputeQuota(project string, f *Flavor, count int) string {
 	quota, used := svc.quotas.Of(project), svc.usage[project]
 	if used == nil {
@@ -42,7 +42,7 @@ func (svc *Service) OverComputeQuota(project string, f *Flavor, count int) strin
 		all, strings.Join(wanted, ", "), strings.Join(have, ", "), strings.Join(allowed, ", "), all)
 }
 
-// Count adds a server of a flavor to what a project has, or takes it away.
+// Count adds a server of the flavor to the project's usage when sign is 1, and subtracts it when sign is -1.
 func (svc *Service) Count(project string, f *Flavor, sign int) {
 	if svc.usage == nil {
 		svc.usage = map[string]*usage{}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// agenda is what the cloud still has to do, by time. It is worked off by every call before it is answered, and by one
-// goroutine that exists only while there are entries.
+// agenda holds what the cloud has to do later, by time. Every call does the entries that are due before it is answered. One
+// goroutine does them between calls; it exists only while there are entries.
 type agenda struct {
 	entries entries
 	seq     int
@@ -37,7 +37,7 @@ func (e *entries) Pop() any {
 	return last
 }
 
-// Plan enters do at a point in time; do runs with the lock held and learns the time it was meant for. The lock is held.
+// Plan adds do to the agenda for the time at. do runs with the lock held and receives that time. The caller holds the lock.
 func (k *Kernel) Plan(at time.Time, do func(at time.Time)) {
 	k.agenda.seq++
 	heap.Push(&k.agenda.entries, entry{at: at, seq: k.agenda.seq, do: do})
@@ -52,7 +52,7 @@ func (k *Kernel) Plan(at time.Time, do func(at time.Time)) {
 	}
 }
 
-// After does at once what takes no time, and enters everything else for later. The lock is held.
+// After runs do immediately when d is 0, and otherwise adds it to the agenda. The caller holds the lock.
 func (k *Kernel) After(at time.Time, d time.Duration, do func(at time.Time)) {
 	if d <= 0 {
 		do(at)
@@ -61,7 +61,7 @@ func (k *Kernel) After(at time.Time, d time.Duration, do func(at time.Time)) {
 	k.Plan(at.Add(d), do)
 }
 
-// advance does everything that is due. The lock is held.
+// advance runs all entries that are due. The caller holds the lock.
 func (k *Kernel) advance() {
 	now := k.clock.Now()
 	for len(k.agenda.entries) > 0 && !k.agenda.entries[0].at.After(now) {
@@ -84,7 +84,7 @@ func (k *Kernel) runAgenda() {
 
 		timer := k.clock.NewTimer(next.Sub(k.clock.Now()))
 		if !k.clock.Now().Before(next) {
-			// A fake clock was stepped before the timer stood.
+			// The fake clock was stepped before the timer was set.
 			timer.Stop()
 			continue
 		}
@@ -99,14 +99,14 @@ func (k *Kernel) runAgenda() {
 	}
 }
 
-// callbacks are the calls of functions that the user of the cloud has registered. One goroutine makes them in order, and exists
-// only while there are any.
+// callbacks are calls of functions that the user of the cloud has registered. One goroutine makes these calls in order. It
+// exists only while there are calls.
 type callbacks struct {
 	queue   []func()
 	running bool
 }
 
-// Tell has f called without the lock. The lock is held.
+// Tell calls f later, without the lock. The caller of Tell holds the lock.
 func (k *Kernel) Tell(f func()) {
 	k.callbacks.queue = append(k.callbacks.queue, f)
 	if k.callbacks.running {

@@ -1,7 +1,7 @@
-// Package kernel holds what the services of one cloud share: the only lock over their state, the clock with the agenda of what
-// becomes due, callbacks, and the source of IDs. It knows no resource.
+// Package kernel holds what the services of one cloud share: the only lock over their state, the clock with the agenda,
+// callbacks, and the source of IDs. It has no notion of resources.
 //
-// Handlers and methods of services run inside of [Kernel.Do] or [Kernel.Hold], and take no lock themselves.
+// Handlers and methods of services run inside [Kernel.Do] or [Kernel.Hold], and do not lock themselves.
 package kernel
 
 import (
@@ -15,8 +15,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// Kernel is what the services of one cloud share: the lock over all state, the clock, the agenda of what becomes due, and
-// the source of IDs.
+// Kernel is what the services of one cloud share: the lock over all state, the clock, the agenda, and the source of IDs.
 type Kernel struct {
 	clock  clock.WithTicker
 	random io.Reader
@@ -34,7 +33,7 @@ func New(c clock.WithTicker, random io.Reader) *Kernel {
 	return &Kernel{clock: c, random: random, agenda: agenda{wake: make(chan struct{}, 1)}, closed: make(chan struct{})}
 }
 
-// Do runs f with the lock held and with everything done that is due by now.
+// Do runs the due entries of the agenda, and then f, with the lock held.
 func (k *Kernel) Do(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -42,7 +41,7 @@ func (k *Kernel) Do(f func()) {
 	f()
 }
 
-// Hold runs f with the lock held. It does not run entries of the agenda that are due.
+// Hold runs f with the lock held. It does not run due entries of the agenda.
 func (k *Kernel) Hold(f func()) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -52,10 +51,10 @@ func (k *Kernel) Hold(f func()) {
 // Now returns the time on the cloud's clock.
 func (k *Kernel) Now() time.Time { return k.clock.Now() }
 
-// Done is closed once the cloud is.
+// Done returns a channel that is closed when the cloud is closed.
 func (k *Kernel) Done() <-chan struct{} { return k.closed }
 
-// Close stops the agenda, ends all waiting, and then calls and. The second time it does nothing.
+// Close stops the agenda, ends all waiting, and then calls and. A second call does nothing.
 func (k *Kernel) Close(and func()) {
 	k.once.Do(func() {
 		close(k.closed)
@@ -63,7 +62,7 @@ func (k *Kernel) Close(and func()) {
 	})
 }
 
-// NewID returns a UUID. The lock is held, but for the seed's.
+// NewID returns a UUID. The caller holds the lock, except in the seed.
 func (k *Kernel) NewID() string {
 	var id [16]byte
 	_, _ = io.ReadFull(k.random, id[:])
@@ -71,7 +70,7 @@ func (k *Kernel) NewID() string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 }
 
-// OrNew returns the ID, or a new one in the place of an empty one.
+// OrNew returns id, or a new ID when id is empty.
 func (k *Kernel) OrNew(id string) string {
 	if id == "" {
 		return k.NewID()
@@ -82,7 +81,7 @@ func (k *Kernel) OrNew(id string) string {
 // Since returns the time that has passed on the cloud's clock.
 func (k *Kernel) Since(t time.Time) time.Duration { return k.clock.Since(t) }
 
-// Wait blocks for d on the cloud's clock. It returns an error when the client goes away or the cloud is closed.
+// Wait blocks for d on the cloud's clock. It returns an error when the client disconnects or the cloud is closed.
 func (k *Kernel) Wait(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return nil
@@ -99,7 +98,7 @@ func (k *Kernel) Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Hang waits until the client goes away or the cloud is closed.
+// Hang waits until the client disconnects or the cloud is closed.
 func (k *Kernel) Hang(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -109,5 +108,5 @@ func (k *Kernel) Hang(ctx context.Context) error {
 	}
 }
 
-// ErrDropped is the error of a connection that is to be cut without an answer.
+// ErrDropped is the error for a connection that must be closed without an answer.
 var ErrDropped = errors.New("connection reset by the simulated cloud")

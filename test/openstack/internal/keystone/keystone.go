@@ -1,5 +1,5 @@
-// Package keystone is the identity service of the simulated cloud: projects, users, application credentials, tokens, the
-// catalog. It knows no other service.
+// Package keystone is the identity service of the simulated cloud: projects, users, application credentials, tokens and the
+// catalog. It does not use any other service.
 package keystone
 
 import (
@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// defaultDomain is the one that every Keystone has.
+// defaultDomain is the domain that every Keystone has.
 var defaultDomain = domain{ID: "default", Name: "Default"}
 
 type domain struct{ ID, Name string }
@@ -31,7 +31,7 @@ type user struct {
 	ID, Name, password string
 	domain             domain
 	defaultProject     *project
-	// roles by project ID.
+	// roles holds the user's roles by project ID.
 	roles map[string][]string
 }
 
@@ -40,7 +40,7 @@ type appCredential struct {
 	user             *user
 	project          *project
 	roles            []string
-	// expires is when it ends, and its tokens with it; zero: never.
+	// expires is when the credential and its tokens expire; zero means never.
 	expires time.Time
 }
 
@@ -50,16 +50,17 @@ type token struct {
 	project         *project
 	roles           []string
 	issued, expires time.Time
-	// credential is the application credential that it was issued for; nil for another method. ends is when that ends; zero: never.
+	// credential is the application credential that the token was issued for; nil for another method. ends is when the
+	// application credential expires; zero means never.
 	credential *appCredential
 	ends       time.Time
 }
 
-// Config is what varies among clouds.
+// Config holds the settings that vary among clouds.
 type Config struct {
 	// Regions are the names in the catalog.
 	Regions []string
-	// TokenTTL is how long a token lives.
+	// TokenTTL is the lifetime of a token.
 	TokenTTL time.Duration
 	// UnversionedCompute leaves the version out of the compute URLs in the catalog.
 	UnversionedCompute bool
@@ -80,7 +81,7 @@ type Service struct {
 // New returns an identity service without users.
 func New(k *kernel.Kernel, cfg Config) *Service { return &Service{kernel: k, cfg: cfg} }
 
-// SetRegions changes the names in the catalog.
+// SetRegions changes the names of the regions in the catalog.
 func (svc *Service) SetRegions(names []string) { svc.cfg.Regions = names }
 
 // Routes adds the calls that Keystone answers.
@@ -96,8 +97,7 @@ func (svc *Service) Routes(rt *api.Router) {
 	rt.Add(api.ServiceIdentity, http.MethodDelete, "/users/{user}/application_credentials/{id}", svc.deleteAppCredential)
 }
 
-// Authorize finds the token of a call. It answers 401 when there is none that lives, and 403 to a project that may
-// only read.
+// Authorize finds the token of a call. It answers 401 when there is no valid token, and 403 to a caller that may only read.
 func (svc *Service) Authorize(q *api.Request, rt api.Route) (api.Reply, bool) {
 	if rt.Open {
 		return api.Reply{}, false
@@ -121,7 +121,7 @@ func (svc *Service) Authorize(q *api.Request, rt api.Route) (api.Reply, bool) {
 
 func writes(role string) bool { return role == "member" || role == "admin" }
 
-// novaPolicies are the rules that Nova names when it refuses; a call without one is refused all the same.
+// novaPolicies are the policy rules that Nova names when it refuses a call. It also refuses calls that are not listed here.
 var novaPolicies = map[string]string{
 	"POST /servers":               "os_compute_api:servers:create",
 	"DELETE /servers/{id}":        "os_compute_api:servers:delete",
@@ -229,8 +229,8 @@ func (svc *Service) authenticate(q *api.Request, in *authRequest) (*token, api.R
 	}
 }
 
-// byAppCredential signs in with an application credential. An unknown ID is 404, a wrong secret 401. The scope is that of the
-// credential.
+// byAppCredential signs in with an application credential. It answers 404 to an unknown ID and 401 to a wrong secret. The token has
+// the scope of the credential.
 func (svc *Service) byAppCredential(q *api.Request, in *authRequest) (*token, api.Reply) {
 	ref := in.Auth.Identity.AppCredential
 	var found *appCredential
@@ -258,7 +258,7 @@ func (svc *Service) byAppCredential(q *api.Request, in *authRequest) (*token, ap
 	}, api.Reply{}
 }
 
-// scope returns a token its project: the one asked for, else the user's default, else none.
+// scope sets the token's project: the requested project, or else the user's default project, or else none.
 func (svc *Service) scope(t *token, raw json.RawMessage) (*token, api.Reply) {
 	t.project = t.user.defaultProject
 	var asked struct {
@@ -326,10 +326,11 @@ func (t *token) caller() api.Caller {
 	return c
 }
 
-// own returns the token that a call came with.
+// own returns the token in the call's header.
 func (svc *Service) own(q *api.Request) *token { return svc.tokens[q.Header.Get("X-Auth-Token")] }
 
-// end is how Keystone writes when a token ends: in another form when it is its application credential that ends.
+// end returns when a token expires as Keystone writes it. The form differs when the token expires together with its application
+// credential.
 func (t *token) end() string {
 	if t.expires.Equal(t.ends) {
 		return t.ends.UTC().Format("2006-01-02T15:04:05")

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// subject is the token that a call is about.
+// subject returns the token that a call is about.
 func (svc *Service) subject(q *api.Request) (*token, bool) {
 	t, known := svc.tokens[q.Header.Get("X-Subject-Token")]
 	return t, known && q.Now.Before(t.expires)
@@ -31,7 +31,7 @@ func (svc *Service) revokeToken(q *api.Request) api.Reply {
 	return api.Empty(http.StatusNoContent)
 }
 
-// RevokeTokens makes every token that was given out so far invalid.
+// RevokeTokens invalidates every token issued so far.
 func (svc *Service) RevokeTokens() {
 	svc.tokens = nil
 }

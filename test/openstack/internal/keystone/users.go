@@ -7,23 +7,25 @@ import (
 
 // User is a user who may sign in.
 type User struct {
-	// ID; empty: made up.
+	// ID, Name and Password identify the user. An empty ID means a generated one.
 	ID, Name, Password string
-	// Domain is a name; empty: Default.
+	// Domain is the name of the user's domain. Empty means Default.
 	Domain string
-	// Projects it has roles in, by name; the first is its default project.
+	// Projects are the names of the projects in which the user has roles. The first is the user's default project.
 	Projects []string
-	// Roles it has in each; empty: member and reader. Without member or admin it may only read.
+	// Roles are the user's roles in each project. Empty means member and reader. Without member or admin the user may
+	// only read.
 	Roles []string
 }
 
-// AppCredential is an application credential of a user for a project, both named.
+// AppCredential is an application credential of a user for a project. User and Project are names.
 type AppCredential struct {
-	// ID; empty: made up.
+	// An empty ID means a generated one.
 	ID, Name, Secret, User, Project string
 }
 
-// AddProject adds a project to a domain (a name; empty means Default) and returns its ID. An existing project is kept.
+// AddProject adds a project to the domain with the name domainName (empty means Default) and returns the project's ID.
+// It does not change an existing project.
 func (svc *Service) AddProject(name, domainName string) string {
 	d := svc.domain(domainName)
 	if p := svc.findProject(projectRef{Name: name, Domain: &domainRef{ID: d.ID}}); p != nil {
@@ -34,7 +36,7 @@ func (svc *Service) AddProject(name, domainName string) string {
 	return p.ID
 }
 
-// RenameProject changes the name of a project that is named by its name or ID.
+// RenameProject changes the name of the project with the name or ID nameOrID.
 func (svc *Service) RenameProject(nameOrID, name string) { svc.mustProject(nameOrID).Name = name }
 
 func (svc *Service) domain(name string) domain {
@@ -51,7 +53,8 @@ func (svc *Service) domain(name string) domain {
 	return d
 }
 
-// mustProject finds a project by name or ID, and makes one of that name when there is none.
+// mustProject returns the project with the name or ID nameOrID. When there is none, it creates a project with that
+// name.
 func (svc *Service) mustProject(nameOrID string) *project {
 	for _, p := range svc.projects.All() {
 		if p.Name == nameOrID || p.ID == nameOrID {
@@ -63,7 +66,7 @@ func (svc *Service) mustProject(nameOrID string) *project {
 	return p
 }
 
-// ProjectName returns the name of a project, or its ID when it is not known.
+// ProjectName returns the name of a project, or its ID when the project is not known.
 func (svc *Service) ProjectName(id string) string {
 	if p, known := svc.projects.Get(id); known {
 		return p.Name
@@ -71,7 +74,7 @@ func (svc *Service) ProjectName(id string) string {
 	return id
 }
 
-// AddUser adds a user, and the projects that it names, and returns its ID.
+// AddUser adds a user and the user's projects, and returns the user's ID.
 func (svc *Service) AddUser(in User) string {
 	roles := in.Roles
 	if len(roles) == 0 {
@@ -102,5 +105,6 @@ func (svc *Service) AddAppCredential(in AppCredential) (string, error) {
 	return "", fmt.Errorf("adding application credential %q: there is no user %q", in.Name, in.User)
 }
 
-// ProjectID returns the ID of a project that is named by its name or ID, and makes one of that name when there is none.
+// ProjectID returns the ID of the project with the name or ID nameOrID. When there is none, it creates a project with
+// that name.
 func (svc *Service) ProjectID(nameOrID string) string { return svc.mustProject(nameOrID).ID }

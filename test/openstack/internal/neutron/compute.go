@@ -8,19 +8,19 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
-// Down reports whether nobody reaches the service.
+// Down reports whether the service is stopped, so that no client can reach it.
 func (svc *Service) Down() bool { return svc.isDown }
 
 // Port returns a port by its ID.
 func (svc *Service) Port(id string) (*Port, bool) { return svc.ports.Get(id) }
 
-// NetworkName returns the name of a network that there is.
+// NetworkName returns the name of an existing network.
 func (svc *Service) NetworkName(id string) string {
 	n, _ := svc.networks.Get(id)
 	return n.name
 }
 
-// IsExternal reports whether a network is one that floating IPs come from.
+// IsExternal reports whether floating IPs can come from the network.
 func (svc *Service) IsExternal(id string) bool {
 	n, known := svc.networks.Get(id)
 	return known && n.external
@@ -59,7 +59,7 @@ func (svc *Service) GroupNames(p *Port) []string {
 	return names
 }
 
-// GroupsNamed returns a project's security groups of a name, or the one with that ID.
+// GroupsNamed returns a project's security groups with the name, or the security group with the ID.
 func (svc *Service) GroupsNamed(project, nameOrID string) []*SecurityGroup {
 	var found []*SecurityGroup
 	for _, g := range svc.groups.All() {
@@ -70,13 +70,13 @@ func (svc *Service) GroupsNamed(project, nameOrID string) []*SecurityGroup {
 	return found
 }
 
-// HasRoom reports whether a project may have so many more ports.
+// HasRoom reports whether the quota allows a project more additional ports.
 func (svc *Service) HasRoom(project string, more int) bool {
 	return !quotas.Beyond(svc.quotas.Of(project).Ports, svc.portCount[project]+more)
 }
 
-// ServerPort makes a port for a server, as Nova does: no name, no description, the security groups of these names. fixed is its
-// address; empty: any.
+// ServerPort creates a port for a server as Nova does: without a name and a description, and with the security groups named in
+// groups. fixed is its address; empty means any address.
 func (svc *Service) ServerPort(project, network, fixed string, groups []string, at time.Time) (*Port, api.Reply) {
 	ids := []string{}
 	for _, g := range svc.groups.All() {
@@ -91,7 +91,7 @@ func (svc *Service) ServerPort(project, network, fixed string, groups []string, 
 	return svc.makePort(&api.Request{Service: api.ServiceNetwork, Now: at, Caller: api.Caller{Project: project}}, spec)
 }
 
-// Bind returns a port to a server on a host.
+// Bind binds a port to a server on a host.
 func (p *Port) Bind(server, zone, host string, at time.Time) {
 	p.DeviceID, p.deviceOwner, p.host, p.Status = server, "compute:"+zone, host, "DOWN"
 	p.touch(at)
@@ -103,7 +103,7 @@ func (p *Port) Activate(at time.Time) {
 	p.touch(at)
 }
 
-// Unbind frees a port from its server.
+// Unbind unbinds a port from its server.
 func (p *Port) Unbind(at time.Time) {
 	p.DeviceID, p.deviceOwner, p.host, p.Status = "", "", "", "DOWN"
 	p.touch(at)

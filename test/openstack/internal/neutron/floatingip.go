@@ -33,7 +33,7 @@ func (f *floatingIP) view() wire.Object {
 	}, f.project)
 }
 
-// associate binds the address to a port, or to none.
+// associate associates the floating IP with a port, or with none when p is nil.
 func (f *floatingIP) associate(p *Port, now time.Time) {
 	f.touch(now)
 	if p == nil {
@@ -43,7 +43,7 @@ func (f *floatingIP) associate(p *Port, now time.Time) {
 	f.port, f.router, f.fixed, f.status = p.ID, routerOf(p.Project), p.FixedIPs[0].Address, "ACTIVE"
 }
 
-// routerOf is the router that joins a project's networks to all pools.
+// routerOf returns the ID of the router that connects a project's networks to all pools.
 func routerOf(project string) string {
 	sum := sha256.Sum256([]byte(project))
 	return fmt.Sprintf("%x-%x-%x-%x-%x", sum[:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])
@@ -61,7 +61,7 @@ type floatingIPSpec struct {
 	Tags        []string        `json:"tags"`
 }
 
-// wantedPort is the port that is named; nil when it is absent or null.
+// wantedPort returns the port named in the request; nil when it is absent or null.
 func (svc *Service) wantedPort(q *api.Request, f *floatingIP, raw json.RawMessage) (*Port, api.Reply) {
 	var id *string
 	if len(raw) == 0 || json.Unmarshal(raw, &id) != nil || id == nil || *id == "" {

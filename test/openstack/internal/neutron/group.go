@@ -64,7 +64,7 @@ func deref[T any](p *T) any {
 	return *p
 }
 
-// DefaultGroup is the one that every project has.
+// DefaultGroup returns the security group that every project has.
 func (svc *Service) DefaultGroup(project string, now time.Time) *SecurityGroup {
 	for _, g := range svc.groups.All() {
 		if g.project == project && g.Name == "default" {
@@ -220,7 +220,7 @@ func (svc *Service) listSecurityGroupRules(q *api.Request) api.Reply {
 	return q.Page("security_group_rules", list, (&groupRule{}).view(&SecurityGroup{}))
 }
 
-// stamped finds what tags can be put on.
+// stamped returns the stamps of the resource whose tags a call is about.
 func (svc *Service) stamped(q *api.Request) (*stamps, api.Reply) {
 	id := q.PathValue("id")
 	switch q.PathValue("kind") {
@@ -268,7 +268,7 @@ func (svc *Service) replaceTags(q *api.Request) api.Reply {
 	return api.Ok("tags", in.Tags)
 }
 
-// networkQuota lists kind, limit and use.
+// networkQuota lists the kind, limit and use of each quota.
 func (svc *Service) networkQuota(project string) []struct {
 	kind        string
 	limit, used int

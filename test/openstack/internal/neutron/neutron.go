@@ -1,5 +1,5 @@
-// Package neutron is the network service of the simulated cloud: networks, subnets, ports, floating IPs, security groups. It
-// knows no server: compute.go has what Nova asks for, and a callback says that addresses have changed.
+// Package neutron is the network service of the simulated cloud: networks, subnets, ports, floating IPs and security groups.
+// It has no notion of servers: compute.go has the methods that Nova calls, and a callback announces changes of addresses.
 package neutron
 
 import (
@@ -15,9 +15,10 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// projects is what Neutron needs of Keystone.
+// projects is the part of Keystone that Neutron needs.
 type projects interface {
-	// projectID returns the ID of a project that is named by its name or ID, and makes one of that name when there is none.
+	// ProjectID returns the ID of the project with the name or ID nameOrID. When there is none, it creates a project with
+	// that name.
 	ProjectID(nameOrID string) string
 }
 
@@ -28,7 +29,7 @@ type Service struct {
 	projects projects
 	// addressesChanged announces that the addresses of a server's ports have changed.
 	addressesChanged func(serverID string)
-	// isDown is true while the service cannot be reached, by Nova neither.
+	// isDown is true while the service cannot be reached, not even by Nova.
 	isDown bool
 
 	networks    table.Table[*Net]
@@ -45,13 +46,13 @@ func New(k *kernel.Kernel, q *quotas.Quotas, p projects) *Service {
 	return &Service{kernel: k, quotas: q, projects: p, addressesChanged: func(string) {}}
 }
 
-// OnAddressesChanged has f called when the addresses of a server's ports have changed.
+// OnAddressesChanged registers f to be called when the addresses of a server's ports have changed.
 func (svc *Service) OnAddressesChanged(f func(serverID string)) { svc.addressesChanged = f }
 
-// SetDown stops the service, or starts it again. While it is down its connections are refused.
+// SetDown stops the service, or starts it again. While the service is down, it refuses connections.
 func (svc *Service) SetDown(down bool) { svc.isDown = down }
 
-// stamps are what every Neutron resource carries.
+// stamps are the fields that every Neutron resource has.
 type stamps struct {
 	created, updated time.Time
 	revision         int
@@ -73,7 +74,7 @@ func (s *stamps) view(o wire.Object, project string) wire.Object {
 		wire.Member{"created_at", wire.Zulu(s.created)}, wire.Member{"updated_at", wire.Zulu(s.updated)}, wire.Member{"revision_number", s.revision})
 }
 
-// Net is a network as Neutron holds it.
+// Net is a network as stored in Neutron.
 type Net struct {
 	stamps
 	ID, name, project string
@@ -121,7 +122,7 @@ func (s *subnet) version() int {
 	return 6
 }
 
-// take returns a free address of the pool, and does not come back to one before it went through all the others.
+// take returns a free address of the pool. It returns an address again only after it has tried all the others.
 func (s *subnet) take() (netip.Addr, bool) {
 	start := s.next
 	for {
@@ -171,7 +172,7 @@ func (svc *Service) Routes(rt *api.Router) {
 	rt.Add(n, http.MethodPut, "/{kind}/{id}/tags", svc.replaceTags)
 }
 
-// extensions are the aliases that a client may ask for.
+// extensions are the aliases of the extensions that a client may ask for.
 var extensions = []string{
 	"allowed-address-pairs", "binding", "default-subnetpools", "external-net", "filter-validation", "net-mtu", "pagination", "port-security",
 	"project-id", "provider", "quotas", "quota_details", "revision-if-match", "router", "security-group", "sorting",
@@ -247,7 +248,7 @@ func (svc *Service) showSubnet(q *api.Request) api.Reply {
 	return api.Ok("subnet", s.view())
 }
 
-// overQuota is Neutron's answer.
+// overQuota returns Neutron's answer when a quota is exceeded.
 func overQuota(kind string) api.Reply {
 	return api.NeutronError(http.StatusConflict, "OverQuota", "Quota exceeded for resources: ['%s'].", kind)
 }

@@ -13,13 +13,13 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// FixedIP is an address of a subnet.
+// FixedIP is an address in a subnet.
 type FixedIP struct {
 	subnet  string
 	Address netip.Addr
 }
 
-// Port is a port as Neutron holds it.
+// Port is a port as stored in Neutron.
 type Port struct {
 	stamps
 	ID, Project, Network    string
@@ -58,7 +58,7 @@ type fixedIPSpec struct {
 	IPAddress string `json:"ip_address"`
 }
 
-// portSpec is what a client may say about a port. Absent and null are nil.
+// portSpec holds the fields of a port that a client may set. Absent and null fields are nil.
 type portSpec struct {
 	NetworkID      string             `json:"network_id"`
 	Name           *string            `json:"name"`
@@ -79,7 +79,7 @@ type portSpec struct {
 	Uplink         *bool              `json:"propagate_uplink_status"`
 }
 
-// createPorts makes one port, or several at once: all of them or none.
+// createPorts creates one port, or several ports in one call, all or none.
 func (svc *Service) createPorts(q *api.Request) api.Reply {
 	var in struct {
 		Port  *portSpec  `json:"port"`
@@ -119,7 +119,7 @@ func (svc *Service) createPorts(q *api.Request) api.Reply {
 	return api.Reply{Status: http.StatusCreated, Body: wire.Object{{"ports", views}}}
 }
 
-// makePort checks a spec, gives it addresses and stores it.
+// makePort checks a spec, allocates the addresses and stores the port.
 func (svc *Service) makePort(q *api.Request, in *portSpec) (*Port, api.Reply) {
 	n, known := svc.VisibleNetwork(q, in.NetworkID)
 	if !known {
@@ -160,7 +160,7 @@ func (svc *Service) storePort(p *Port) {
 	svc.portCount[p.Project]++
 }
 
-// applyPort sets what create and update have in common.
+// applyPort sets the fields that create and update have in common.
 func (svc *Service) applyPort(q *api.Request, p *Port, in *portSpec) api.Reply {
 	wire.Set(&p.name, in.Name)
 	wire.Set(&p.description, in.Description)
@@ -201,7 +201,7 @@ func pair(raw json.RawMessage) wire.Object {
 	return wire.Object{{"ip_address", in.IP}, {"mac_address", in.MAC}}
 }
 
-// allocate takes the wanted addresses, or one per IP version when none is named.
+// allocate allocates the wanted addresses. When none is named, it allocates one address per IP version.
 func (svc *Service) allocate(n *Net, wanted []fixedIPSpec) ([]FixedIP, api.Reply) {
 	var out []FixedIP
 	undo := func(r api.Reply) ([]FixedIP, api.Reply) {
@@ -298,7 +298,8 @@ func (svc *Service) listPorts(q *api.Request) api.Reply {
 	return q.Page("ports", list, (&Port{}).View())
 }
 
-// mayMatch rules out cheaply, before a port is rendered, what the commonest filters would rule out afterwards.
+// mayMatch reports whether a port may match the query. It checks only the most common filters, because it must
+// be cheap: ports that it rules out are not rendered.
 func (p *Port) mayMatch(query map[string][]string) bool {
 	for key, value := range map[string]string{"description": p.description, "device_id": p.DeviceID, "name": p.name, "network_id": p.Network} {
 		if wanted, asked := query[key]; asked && !slices.ContainsFunc(wanted, func(w string) bool { return wire.SameText(w, value) }) {
@@ -372,7 +373,7 @@ func (svc *Service) deletePort(q *api.Request) api.Reply {
 	return api.Empty(http.StatusNoContent)
 }
 
-// DropPort removes a port; its floating IP stays, without it.
+// DropPort deletes a port. Its floating IP stays, without the port.
 func (svc *Service) DropPort(p *Port) {
 	svc.free(p.FixedIPs)
 	svc.ports.Remove(p.ID)

@@ -7,21 +7,22 @@ import (
 
 // Network is a network.
 type Network struct {
-	// ID; empty: made up.
+	// ID and Name identify the network. An empty ID means a generated one.
 	ID, Name string
-	// Project it belongs to; empty: shared by all.
+	// Project is the project that the network belongs to. Empty means that all projects share it.
 	Project string
-	// External networks are where floating IPs come from.
+	// External reports whether floating IPs come from the network.
 	External bool
-	// Unrouted networks have no router to an external one: their ports take no floating IP.
+	// Unrouted reports whether the network has no router to an external one. Its ports then cannot have a floating IP.
 	Unrouted bool
 }
 
-// Subnet is a subnet of the network with that ID.
+// Subnet is a subnet of the network with the ID Network.
 type Subnet struct {
-	// ID; empty: made up.
+	// An empty ID means a generated one.
 	ID, Name, Network, CIDR string
-	// First and Last bound the pool; empty: all of the CIDR but network, gateway (the first) and broadcast.
+	// First and Last bound the pool. Empty means the whole CIDR except the network, gateway (the first) and broadcast
+	// addresses.
 	First, Last string
 }
 
@@ -66,7 +67,7 @@ func (svc *Service) AddSubnet(in Subnet) (string, error) {
 	return s.id, nil
 }
 
-// lastHost is the last address but one of a prefix: the last is for broadcast.
+// lastHost returns the last address but one of a prefix. The last address is for broadcast.
 func lastHost(p netip.Prefix) netip.Addr {
 	b := p.Addr().AsSlice()
 	for bit := p.Bits(); bit < len(b)*8; bit++ {

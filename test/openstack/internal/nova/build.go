@@ -9,8 +9,8 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/neutron"
 )
 
-// place chooses a server's host, or fails the server. The list shows the host's zone from then on; the host itself shows
-// when its nova-compute has claimed the server, ClaimTime later.
+// place chooses a server's host, or fails the server. From then on lists show the host's zone. They show the host itself when
+// its nova-compute has claimed the server, ClaimTime later.
 func (svc *Service) place(s *server, at time.Time) {
 	if !s.wanted() {
 		return
@@ -28,7 +28,7 @@ func (svc *Service) place(s *server, at time.Time) {
 	svc.kernel.After(at, svc.cfg.ClaimTime, func(at time.Time) { svc.claim(s, at) })
 }
 
-// claim shows the server on its host. Its ports follow NetworkTime later.
+// claim shows the server's host. The server's ports are bound NetworkTime later.
 func (svc *Service) claim(s *server, at time.Time) {
 	if !s.wanted() {
 		return
@@ -37,7 +37,8 @@ func (svc *Service) claim(s *server, at time.Time) {
 	svc.kernel.After(at, svc.cfg.NetworkTime, func(at time.Time) { svc.spawn(s, at) })
 }
 
-// spawn returns a server its ports, volumes and addresses, or its fault. It becomes ACTIVE BootTime after it was asked for.
+// spawn sets the ports, volumes and addresses of a server, or its fault. The server becomes ACTIVE BootTime after the create
+// request.
 func (svc *Service) spawn(s *server, at time.Time) {
 	if !s.wanted() {
 		return
@@ -63,10 +64,10 @@ func (svc *Service) spawn(s *server, at time.Time) {
 	svc.kernel.Plan(boot, func(at time.Time) { svc.boot(s, at) })
 }
 
-// wanted reports whether a server is still being built and nobody has asked for its deletion.
+// wanted reports whether a server is still being built and no client has requested its deletion.
 func (s *server) wanted() bool { return s.state == building && s.task != "deleting" }
 
-// plug binds a server's ports and makes those that Nova makes itself.
+// plug binds a server's ports, and creates the ports that Nova makes itself.
 func (svc *Service) plug(s *server, at time.Time) string {
 	nics := slices.Clone(s.nics)
 	defer func() { svc.edit(s, at, func() { s.nics = nics }) }()
@@ -97,7 +98,7 @@ func (svc *Service) plug(s *server, at time.Time) string {
 	return ""
 }
 
-// portGroups are the names of the security groups that a server's ports are in, each once.
+// portGroups returns the names of the security groups of a server's ports, without duplicates.
 func (svc *Service) portGroups(s *server) []string {
 	var names []string
 	for _, p := range svc.boundPorts(s) {
@@ -110,7 +111,7 @@ func (svc *Service) portGroups(s *server) []string {
 	return names
 }
 
-// novaPort makes a port as Nova does: no name, no description, the server's security groups.
+// novaPort creates a port as Nova does: without a name and a description, and with the server's security groups.
 func (svc *Service) novaPort(s *server, n nic, at time.Time) (*neutron.Port, string) {
 	if svc.Network.IsExternal(n.network) {
 		return nil, fmt.Sprintf("Build of instance %s aborted: Failed to allocate the network(s), not rescheduling.", s.id)
@@ -149,8 +150,8 @@ func (svc *Service) boot(s *server, at time.Time) {
 	}
 }
 
-// attachDevices creates the new volumes of a server, and attaches the existing ones. When that fails it returns the text of the
-// server's fault.
+// attachDevices creates the new volumes of a server, and attaches the existing ones. When this fails, it returns the text of
+// the server's fault.
 func (svc *Service) attachDevices(s *server, at time.Time) string {
 	var list []cinder.Attachment
 	defer func() { svc.edit(s, at, func() { s.volumes = list }) }()
@@ -170,7 +171,8 @@ func (svc *Service) attachDevices(s *server, at time.Time) string {
 	return ""
 }
 
-// failWithoutNetwork fails a build for which Nova cannot reach Neutron, with the words that Zed has for it. The lock is held.
+// failWithoutNetwork fails a build when Nova cannot reach Neutron, with Nova's error text in release Zed. The caller holds the
+// lock.
 func (svc *Service) failWithoutNetwork(s *server, at time.Time) {
 	svc.fail(s, at, fmt.Sprintf("Build of instance %s aborted: Unable to establish connection to %s/network/v2.0/ports: "+
 		"HTTPConnectionPool: Max retries exceeded with url: /v2.0/", s.id, svc.cfg.BaseURL()))

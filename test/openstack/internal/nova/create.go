@@ -60,7 +60,8 @@ type networkSpec struct {
 	Tag   string `json:"tag"`
 }
 
-// draft is a server on its way in: what was asked for and what it was resolved to.
+// draft is a server that is being requested: the fields of the request, and the objects that they refer
+// to.
 type draft struct {
 	svc   *Service
 	q     *api.Request
@@ -75,7 +76,7 @@ type draft struct {
 	count  int
 }
 
-// checks are what a request goes through, in Nova's order; the first refusal is the answer.
+// checks are the checks of a create request, in Nova's order. The first refusal is the answer.
 var checks = []func(*draft) api.Reply{
 	(*draft).checkFields, (*draft).checkMarks, (*draft).checkUserData, (*draft).checkCount, (*draft).resolveFlavor, (*draft).resolveKey,
 	(*draft).resolveImage, (*draft).checkDevices, (*draft).checkZone, (*draft).resolveGroup, (*draft).resolveSecurityGroups,
@@ -130,7 +131,7 @@ func (d *draft) bad(format string, args ...any) api.Reply {
 	return d.q.Refuse(http.StatusBadRequest, format, args...)
 }
 
-// tooLong is a field of Nova's schema that is longer than it may be.
+// tooLong returns the refusal when a field is longer than Nova's schema allows.
 func (d *draft) tooLong(field, value string, limit int) api.Reply {
 	if len(value) > limit {
 		return d.bad("Invalid input for field/attribute %s. Value: %.64s. '%.64s' is too long", field, value, value)
@@ -176,7 +177,8 @@ func (d *draft) checkMarks() api.Reply {
 
 var metadataKey = regexp.MustCompile(`^[a-zA-Z0-9-_:. ]{1,255}$`)
 
-// maxUserData is the length of the base64 form that the column holds.
+// maxUserData is the maximum length of the user data in base64, which is the length of the database
+// column.
 const maxUserData = 65535
 
 func (d *draft) checkUserData() api.Reply {
@@ -366,7 +368,7 @@ func (d *draft) build(index int, reservation string) *server {
 	return s
 }
 
-// hostname is what Nova makes of a name.
+// hostname returns the host name that Nova derives from a server's name.
 func hostname(name string) string {
 	name = strings.ToLower(strings.Map(func(r rune) rune {
 		switch {

@@ -29,7 +29,8 @@ func (d *draft) resolveSecurityGroups() api.Reply {
 	return api.Reply{}
 }
 
-// resolveNetworks reads `networks`: a list, or the word auto or none (2.37). Below 2.37 it may be left out.
+// resolveNetworks parses `networks`: a list, or the word auto or none (2.37). Below 2.37 the field may be
+// omitted.
 func (d *draft) resolveNetworks() api.Reply {
 	if broken, down := d.svc.withoutNetwork(d.q); down {
 		return broken
@@ -66,7 +67,7 @@ func (d *draft) resolveNetworks() api.Reply {
 	return api.Reply{}
 }
 
-// onlyNetwork takes the one network that there is.
+// onlyNetwork chooses the only network that the project sees.
 func (d *draft) onlyNetwork() api.Reply {
 	found := d.svc.Network.InternalNetworks(d.q.Project())
 	switch len(found) {
@@ -113,7 +114,8 @@ func (d *draft) useNetwork(in networkSpec) api.Reply {
 	return api.Reply{}
 }
 
-// checkPorts asks Neutron, as Nova does beforehand, whether the quota allows the ports that Nova will create.
+// checkPorts checks whether the quota allows the ports that Nova will create. Nova also asks Neutron for this
+// in advance.
 func (d *draft) checkPorts() api.Reply {
 	wanted := 0
 	for _, n := range d.nics {

@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// Server is a server as the cloud's user sees it from within Go.
+// Server is a server as Go code that uses the cloud sees it.
 type Server struct {
 	ID, Name, Project string
 	// Status is as in the API: BUILD, ACTIVE, SHUTOFF, ERROR.
@@ -15,7 +15,7 @@ type Server struct {
 	Metadata           map[string]string
 	Tags               []string
 	FixedIPs, Floating []string
-	// Ports are those that are bound to it.
+	// Ports are the ports that are bound to the server.
 	Ports              []string
 	SecurityGroups     []string
 	ServerGroup, Image string
@@ -23,7 +23,7 @@ type Server struct {
 	ConfigDrive        bool
 	Volumes            []string
 	Created, Launched  time.Time
-	// UserData is decoded.
+	// UserData is the decoded user data.
 	UserData []byte
 }
 
@@ -58,7 +58,7 @@ func (svc *Service) export(s *server) Server {
 	return out
 }
 
-// ServerCount returns how many servers there are. It costs far less than Servers.
+// ServerCount returns how many servers exist. It costs far less than Servers.
 func (svc *Service) ServerCount() int {
 	n := 0
 	for _, s := range svc.servers.All() {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// fail puts a server into ERROR: what it had is given back but for quota, as in Nova.
+// fail puts a server into ERROR. As in Nova, the server gives back its resources, but still counts towards the quota.
 func (svc *Service) fail(s *server, at time.Time, message string) {
 	svc.unplug(s, at)
 	svc.alter(s, at, func() {
@@ -25,7 +25,7 @@ func (svc *Service) leaveHost(s *server) {
 	}
 }
 
-// unplug deletes the ports that Nova made and frees the others, which outlive the server.
+// unplug deletes the ports that Nova created, and unbinds the others, which outlive the server.
 func (svc *Service) unplug(s *server, at time.Time) {
 	for _, n := range s.nics {
 		p, known := svc.Network.Port(n.port)
@@ -40,7 +40,8 @@ func (svc *Service) unplug(s *server, at time.Time) {
 	}
 }
 
-// startDelete accepts a deletion; asking again changes nothing. Servers without a living host go at once.
+// startDelete accepts a deletion. A repeated request changes nothing. Servers without a running host are deleted
+// immediately.
 func (svc *Service) startDelete(s *server, at time.Time) {
 	if s.state == deleted || s.task == "deleting" {
 		return
@@ -53,7 +54,7 @@ func (svc *Service) startDelete(s *server, at time.Time) {
 	svc.kernel.Plan(at.Add(svc.cfg.DeleteTime), func(at time.Time) { svc.remove(s, at) })
 }
 
-// remove ends a server. Its row stays for changes-since, without metadata, tags and addresses.
+// remove deletes a server. Its row stays for changes-since, without metadata, tags and addresses.
 func (svc *Service) remove(s *server, at time.Time) {
 	if s.state == deleted {
 		return
@@ -78,12 +79,12 @@ func (svc *Service) remove(s *server, at time.Time) {
 	}
 }
 
-// DeleteServer ends a server behind everybody's back, at once. False: there is none.
+// DeleteServer deletes a server immediately, without a call to the API. It returns false when there is no such server.
 func (svc *Service) DeleteServer(id string) bool {
 	return svc.withServer(id, func(s *server) { svc.remove(s, svc.kernel.Now()) })
 }
 
-// FailServer puts a server into ERROR with that fault.
+// FailServer puts a server into ERROR with the given fault.
 func (svc *Service) FailServer(id, message string) bool {
 	return svc.withServer(id, func(s *server) {
 		svc.alter(s, svc.kernel.Now(), func() {
@@ -93,7 +94,7 @@ func (svc *Service) FailServer(id, message string) bool {
 	})
 }
 
-// StopServer shuts a server down, as its own operating system may: SHUTOFF.
+// StopServer puts a server into SHUTOFF, as when its own operating system shuts it down.
 func (svc *Service) StopServer(id string) bool {
 	return svc.withServer(id, func(s *server) {
 		svc.alter(s, svc.kernel.Now(), func() { s.state, s.task = stopped, "" })
@@ -107,7 +108,7 @@ func (svc *Service) ChangeServer(id, state, task string) bool {
 	})
 }
 
-// SetConsole sets what os-getConsoleOutput gives.
+// SetConsole sets the text that os-getConsoleOutput returns.
 func (svc *Service) SetConsole(id, text string) bool {
 	return svc.withServer(id, func(s *server) { s.console = text })
 }
@@ -121,18 +122,18 @@ func (svc *Service) withServer(id string, f func(*server)) bool {
 	return true
 }
 
-// ArchiveDeleted forgets deleted servers, as `nova-manage db archive_deleted_rows` does: no list shows them again, and
-// one of them as a marker is refused.
+// ArchiveDeleted removes deleted servers from the database, as `nova-manage db archive_deleted_rows` does: no list shows
+// them again, and they are refused as a marker.
 func (svc *Service) ArchiveDeleted() {
 	svc.servers.Drop(func(s *server) bool { return s.state == deleted })
 	svc.deleted = 0
 }
 
-// maxDeleted is how many deleted servers are remembered at least; with twice as many the older half is archived, so that
-// a cloud that runs for days does not grow.
+// maxDeleted is how many deleted servers are stored at least. When there are twice as many, the older half is archived,
+// so that the memory of a long-running cloud does not grow.
 const maxDeleted = 10_000
 
-// bury counts a server that is deleted, and archives old ones. The lock is held.
+// bury counts a deleted server, and archives old ones. The caller holds the lock.
 func (svc *Service) bury() {
 	if svc.deleted++; svc.deleted < 2*maxDeleted {
 		return

@@ -13,10 +13,10 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// maxPage is how many servers a page of Nova's holds at most.
+// maxPage is the maximum number of servers on a page of Nova's list.
 const maxPage = 1000
 
-// listing is what a list of servers was asked for.
+// listing holds the parameters of a list of servers.
 type listing struct {
 	since   time.Time
 	limit   int
@@ -38,15 +38,15 @@ func (svc *Service) listServersDetail(q *api.Request) api.Reply {
 		shown = true
 		return s.row(q)
 	})
-	// Nova asks Neutron for the security groups of the servers on the page.
+	// Nova queries Neutron for the security groups of the servers on the page.
 	if broken, down := svc.withoutNetwork(q); down && shown {
 		return broken
 	}
 	return list
 }
 
-// listServers lists servers from the newest to the oldest. It includes deleted ones only with changes-since. A full page has a
-// link to the next one, even if that will be empty.
+// listServers lists servers from the newest to the oldest. It includes deleted servers only with changes-since. A full page
+// has a link to the next page, even if that page will be empty.
 func (svc *Service) listServers(q *api.Request, path string, render func(*server) wire.Encoded) api.Reply {
 	l, refused := svc.readListing(q)
 	if refused.Status != 0 {
@@ -83,14 +83,14 @@ func (svc *Service) listServers(q *api.Request, path string, render func(*server
 	return api.Reply{Status: http.StatusOK, Body: body}
 }
 
-// whole reports whether nothing narrows the list: only then does Nova fill in what it knows of servers in lost cells.
+// whole reports whether no parameter restricts the list. Only then does Nova add what it knows of servers in lost cells.
 func (l *listing) whole() bool { return !l.paged && l.since.IsZero() && len(l.filters) == 0 }
 
 func (svc *Service) unreachable(s *server) bool {
 	return s.host != nil && slices.Contains(svc.lostCells, s.host.Cell)
 }
 
-// unknownView is what is known of a server whose cell does not answer.
+// unknownView returns what is known of a server whose cell does not answer.
 func (s *server) unknownView(q *api.Request) wire.Object {
 	return wire.Object{
 		{"id", s.id}, {"tenant_id", s.project}, {"created", wire.Zulu(s.created)}, {"status", "UNKNOWN"}, {"links", serverLinks(q.Base, s.id)},
@@ -123,7 +123,7 @@ func (svc *Service) readListing(q *api.Request) (listing, api.Reply) {
 	return l, l.readFilters(q)
 }
 
-// readFilters reads what may be filtered by. A name is a regular expression that may match anywhere, as in Nova.
+// readFilters parses the filters. A name is a regular expression that may match anywhere, as in Nova.
 func (l *listing) readFilters(q *api.Request) api.Reply {
 	query := q.URL.Query()
 	add := func(f func(*server) bool) { l.filters = append(l.filters, f) }
@@ -165,7 +165,7 @@ func readPlainFilters(q *api.Request, add func(func(*server) bool)) {
 	}
 }
 
-// statusesAmong keeps what is a status that a server may have.
+// statusesAmong returns the elements of wanted that are statuses of servers.
 func statusesAmong(wanted []string) []string {
 	var out []string
 	for _, known := range append(slices.Collect(maps.Values(statuses)), otherStatuses...) {
@@ -176,13 +176,14 @@ func statusesAmong(wanted []string) []string {
 	return out
 }
 
-// otherStatuses are those that no server here ever has.
+// otherStatuses are the statuses that no server of this cloud ever has.
 var otherStatuses = []string{
 	"HARD_REBOOT", "MIGRATING", "PASSWORD", "PAUSED", "REBOOT", "REBUILD", "RESCUE", "RESIZE", "REVERT_RESIZE", "SHELVED",
 	"SHELVED_OFFLOADED", "SOFT_DELETED", "SUSPENDED", "UNKNOWN", "VERIFY_RESIZE",
 }
 
-// matches compares whole seconds: that is what Nova stores.
+// matches reports whether a server matches the list's parameters. It compares whole seconds, because Nova stores whole
+// seconds.
 func (l *listing) matches(s *server) bool {
 	if l.since.IsZero() {
 		if s.state == deleted {

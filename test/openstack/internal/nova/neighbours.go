@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
-// Neighbours are the other services of the cloud, as far as Nova needs them, and its own inventory.
+// Neighbours are the parts of the other services that Nova needs, and Nova's own inventory.
 type Neighbours struct {
 	Quotas    *quotas.Quotas
 	Inventory *inventory.Service
@@ -22,9 +22,9 @@ type Neighbours struct {
 	Projects  projects
 }
 
-// network is what Nova asks Neutron for.
+// network is the part of Neutron that Nova reads.
 type network interface {
-	// down reports whether nobody reaches the service.
+	// Down reports whether the service is stopped, so that no client can reach it.
 	Down() bool
 	// port returns a port by its ID.
 	Port(id string) (*neutron.Port, bool)
@@ -32,9 +32,9 @@ type network interface {
 	VisibleNetwork(q *api.Request, id string) (*neutron.Net, bool)
 	// internalNetworks returns the networks that a project sees and that are not external.
 	InternalNetworks(project string) []*neutron.Net
-	// networkName returns the name of a network that there is.
+	// NetworkName returns the name of an existing network.
 	NetworkName(id string) string
-	// isExternal reports whether a network is one that floating IPs come from.
+	// IsExternal reports whether floating IPs can come from the network.
 	IsExternal(id string) bool
 	// addressTaken reports whether a port of a network has an address.
 	AddressTaken(n *neutron.Net, address string) bool
@@ -42,42 +42,43 @@ type network interface {
 	FloatingAddresses(portID string) []neutron.FixedIP
 	// groupNames returns the names of the security groups that a port is in.
 	GroupNames(p *neutron.Port) []string
-	// groupsNamed returns a project's security groups of a name, or the one with that ID.
+	// GroupsNamed returns a project's security groups with the name, or the security group with the
+	// ID.
 	GroupsNamed(project, nameOrID string) []*neutron.SecurityGroup
 	// defaultGroup returns the security group that every project has.
 	DefaultGroup(project string, now time.Time) *neutron.SecurityGroup
 }
 
-// portMaker is Neutron where Nova makes and deletes ports itself.
+// portMaker is the part of Neutron with which Nova itself creates and deletes ports.
 type portMaker interface {
-	// hasRoom reports whether a project may have so many more ports.
+	// HasRoom reports whether the quota allows a project more additional ports.
 	HasRoom(project string, more int) bool
-	// serverPort makes a port for a server.
+	// ServerPort creates a port for a server.
 	ServerPort(project, network, fixed string, groups []string, at time.Time) (*neutron.Port, api.Reply)
-	// dropPort removes a port; its floating IP stays, without it.
+	// DropPort deletes a port. Its floating IP stays, without the port.
 	DropPort(p *neutron.Port)
 }
 
-// volumes is what Nova asks Cinder for.
+// volumes is the part of Cinder that Nova needs.
 type volumes interface {
-	// hasType reports whether there is a volume type of that name or ID.
+	// HasType reports whether there is a volume type with the name or ID.
 	HasType(name string) bool
 	// volume returns a volume by its ID.
 	Volume(id string) (*cinder.Volume, bool)
 	// attach attaches a volume to a server. When that fails it returns the text of the server's fault.
 	Attach(server, project string, d cinder.Device, at time.Time) (cinder.Attachment, string)
-	// release deletes the volumes that go with their server and frees the others.
+	// Release deletes the volumes that are deleted with their server, and detaches the others.
 	Release(attachments []cinder.Attachment)
 }
 
-// images is what Nova asks Glance for.
+// images is the part of Glance that Nova needs.
 type images interface {
 	// image returns an image by its ID.
 	Image(id string) (*glance.Image, bool)
 }
 
-// projects is what Nova asks Keystone for.
+// projects is the part of Keystone that Nova needs.
 type projects interface {
-	// projectName returns the name of a project, or its ID when it is not known.
+	// ProjectName returns the name of a project, or its ID when the project is not known.
 	ProjectName(id string) string
 }

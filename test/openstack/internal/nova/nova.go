@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// The states of a server, in Nova's words for vm_state. The API shows them in capitals as status, most of them in other words.
+// The states of a server, as Nova's vm_state. The API shows a status in capitals instead, which often is another word.
 const (
 	building = "building"
 	active   = "active"
@@ -34,21 +34,22 @@ var statuses = map[string]string{
 	"shelved_offloaded": "SHELVED_OFFLOADED",
 }
 
-// taskStatuses are the statuses of a server that is active or stopped and has that task, in the place of the usual one.
+// taskStatuses are the statuses of an active or stopped server while it has a task. They replace the usual status.
 var taskStatuses = map[string]string{
 	"rebooting": "REBOOT", "rebooting_hard": "HARD_REBOOT", "updating_password": "PASSWORD", "rebuilding": "REBUILD", "migrating": "MIGRATING",
 	"resize_prep": "RESIZE", "resize_migrating": "RESIZE", "resize_finish": "RESIZE",
 }
 
-// Config holds how long the steps of a server's life take, and what varies among clouds.
+// Config holds how long the steps of a server's life take, and the settings that vary among clouds.
 type Config struct {
-	// BootTime and ScheduleTime are from the accepted POST to ACTIVE and to the choice of a host, ClaimTime from there until the
-	// host shows, NetworkTime from there until the ports are bound, DeleteTime from the accepted DELETE to the end.
-	// PowerTime is from the accepted action to the server being started or stopped.
+	// BootTime and ScheduleTime are the times from the accepted POST to ACTIVE and to the choice of a host. ClaimTime is the
+	// time from that choice until the host is shown, and NetworkTime the time from then until the ports are bound. DeleteTime is
+	// the time from the accepted DELETE until the server no longer exists. PowerTime is the time from the accepted action until
+	// the server is started or stopped.
 	BootTime, ScheduleTime, ClaimTime, NetworkTime, DeleteTime, PowerTime time.Duration
 	// FaultsInLists makes lists show the fault of a server for which no host was found.
 	FaultsInLists bool
-	// FirstOfTwoFails makes the first of two servers fail that were accepted on the same port.
+	// FirstOfTwoFails makes the first of two servers that were accepted on the same port fail.
 	FirstOfTwoFails bool
 	// BaseURL returns the address of the cloud's API.
 	BaseURL func() string
@@ -60,10 +61,10 @@ type Service struct {
 	Neighbours
 	cfg Config
 
-	servers table.Table[*server] // those that are deleted too, until they are archived
-	deleted int                  // how many those are
+	servers table.Table[*server] // including deleted servers, until they are archived
+	deleted int                  // the number of deleted servers
 
-	// listLag is how old the servers are that lists show. lostCells are the cells that cannot be reached.
+	// listLag is how old the state of the servers in lists is. lostCells are the cells that cannot be reached.
 	listLag   time.Duration
 	lostCells []string
 
@@ -76,13 +77,13 @@ func New(k *kernel.Kernel, of Neighbours, cfg Config) *Service {
 	return &Service{kernel: k, Neighbours: of, cfg: cfg}
 }
 
-// OnBoot has f called whenever a server becomes ACTIVE.
+// OnBoot registers f to be called whenever a server becomes ACTIVE.
 func (svc *Service) OnBoot(f func(Server)) { svc.onBoot = append(svc.onBoot, f) }
 
-// OnGone has f called whenever a server that had become ACTIVE is gone.
+// OnGone registers f to be called whenever a server that had become ACTIVE no longer exists.
 func (svc *Service) OnGone(f func(serverID string)) { svc.onGone = append(svc.onGone, f) }
 
-// SetListLag makes lists show servers as they were that long ago; a GET by ID stays exact.
+// SetListLag makes lists show servers as they were d ago. A GET by ID still shows the current state.
 func (svc *Service) SetListLag(d time.Duration) { svc.listLag = d }
 
 // LoseCell makes a cell unreachable.
@@ -105,7 +106,7 @@ type serverFault struct {
 	message string
 }
 
-// server is one server. Maps and slices in it are replaced, never changed, so that a copy of the struct is a snapshot.
+// server is one server. Its maps and slices are replaced, never changed, so that a copy of the struct is a snapshot.
 type server struct {
 	id, name, project, user        string
 	created, updated               time.Time
@@ -120,14 +121,14 @@ type server struct {
 	metadata                       map[string]string
 	tags                           []string
 	configDrive, locked, announced bool
-	// unlisted is true when lists leave out its fault, which is stored with servers without a host (cell0).
+	// unlisted is true when lists leave out the server's fault, which is stored with servers without a host (cell0).
 	unlisted                bool
 	diskConfig, reservation string
 	group                   *inventory.ServerGroup
-	// unclaimed is true when its host is chosen and only the zone shows. plugged is true when its ports are bound and its
-	// addresses show.
+	// unclaimed is true when the server's host is chosen and only the zone is shown. plugged is true when the server's ports are
+	// bound and its addresses are shown.
 	unclaimed, plugged bool
-	// contested is true when another server was created on one of its ports, too.
+	// contested is true when another server was also created on one of the server's ports.
 	contested bool
 	fault     *serverFault
 	nics      []nic
@@ -138,7 +139,7 @@ type server struct {
 	console   string
 	rendered  *rendering
 
-	// changed is when it took this shape; past are older ones, kept as long as lists lag.
+	// changed is when the server last changed. past holds its older versions, as long as lagging lists need them.
 	changed time.Time
 	past    []server
 }
@@ -150,7 +151,7 @@ func (s *server) status() string {
 	return statuses[s.state]
 }
 
-// edit changes a server and remembers what it was, as far as lagging lists need it. The lock is held.
+// edit changes a server. It stores the older version as long as lagging lists need it. The caller holds the lock.
 func (svc *Service) edit(s *server, at time.Time, change func()) {
 	if lag := svc.listLag; lag > 0 {
 		old := *s
@@ -167,7 +168,7 @@ func (svc *Service) edit(s *server, at time.Time, change func()) {
 	change()
 }
 
-// alter is edit for what moves `updated`: everything but addresses.
+// alter is like edit, for changes that also set `updated`: all changes except those of addresses.
 func (svc *Service) alter(s *server, at time.Time, change func()) {
 	svc.edit(s, at, func() {
 		change()
@@ -194,11 +195,11 @@ func (s *server) asOf(t time.Time) (*server, bool) {
 	return s, true
 }
 
-// networkInfoDelay is how long Nova takes to learn of an address that changed in Neutron.
+// networkInfoDelay is how long Nova takes to learn that an address has changed in Neutron.
 const networkInfoDelay = 500 * time.Millisecond
 
-// AddressesChanged has Nova look at a server's ports again, a little later. `updated` does not move: a list by
-// changes-since does not show it.
+// AddressesChanged makes Nova read the addresses of a server's ports again, a little later. `updated` does not change, so a list
+// with changes-since does not show the server.
 func (svc *Service) AddressesChanged(serverID string) {
 	s, known := svc.servers.Get(serverID)
 	if !known || s.state == deleted {
@@ -211,7 +212,7 @@ func (svc *Service) AddressesChanged(serverID string) {
 	})
 }
 
-// addressesOf reads fixed and floating addresses, by network name.
+// addressesOf returns the fixed and floating addresses, by network name.
 func (svc *Service) addressesOf(s *server) wire.Object {
 	out := wire.Object{}
 	for _, p := range svc.boundPorts(s) {
@@ -242,7 +243,7 @@ func addressView(f neutron.FixedIP, mac, kind string) wire.Object {
 	}
 }
 
-// withoutNetwork is what Nova answers when it needs Neutron and Neutron is down. The lock is held.
+// withoutNetwork returns Nova's answer when it needs Neutron and Neutron is down. The caller holds the lock.
 func (svc *Service) withoutNetwork(q *api.Request) (api.Reply, bool) {
 	if !svc.Network.Down() {
 		return api.Reply{}, false
@@ -265,7 +266,7 @@ type blockDevice struct {
 	Tag                 string  `json:"tag"`
 }
 
-// decodeUserData reads base64 as Nova does: what is not of the alphabet is passed over, only the padding must be right.
+// decodeUserData decodes base64 as Nova does: it ignores characters outside of the alphabet, and only the padding must be right.
 func decodeUserData(text string) ([]byte, error) {
 	return base64.StdEncoding.DecodeString(strings.Map(func(r rune) rune {
 		if strings.ContainsRune("+/=", r) || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' {
@@ -287,7 +288,7 @@ func userDataIn(text *string) []byte {
 	return raw
 }
 
-// rendering is a server as a list shows it, kept until the server changes.
+// rendering is the JSON of a server in a list, stored until the server changes.
 type rendering struct {
 	base    string
 	version api.Microversion

@@ -7,17 +7,18 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/neutron"
 )
 
-// holderOf returns the server that a port is bound to, nil when another kind of device has it. It reports whether that is
-// anything but s.
+// holderOf returns the server that a port is bound to; nil when the port is bound to another kind of device. It reports whether
+// the port is bound to anything other than s.
 func (svc *Service) holderOf(p *neutron.Port, s *server) (*server, bool) {
 	holder, _ := svc.servers.Get(p.DeviceID)
 	return holder, p.DeviceID != "" && p.DeviceID != s.id
 }
 
-// contend is what happens when a second server is built on a port that was free when Nova accepted its creation, and that the
-// first server has by now. The port is bound to one of the two, and that one fails when it should become ACTIVE. Nova's clean-up
-// then unbinds the port. The other server becomes, or stays, ACTIVE without an interface. contend reports whether the port is
-// to be bound to the second server; problem is the second server's fault when it fails at once.
+// contend decides what happens when a second server is built on a port that was free when Nova accepted the create request, and
+// that has been bound to the first server meanwhile. The port is bound to one of the two servers, and that server fails when it
+// should become ACTIVE. Nova's clean-up then unbinds the port. The other server becomes, or stays, ACTIVE without an interface.
+// contend reports whether the port must be bound to the second server. problem is the second server's fault when that server
+// fails immediately.
 func (svc *Service) contend(p *neutron.Port, first, second *server) (takes bool, problem string) {
 	switch {
 	case first == nil:
@@ -30,12 +31,12 @@ func (svc *Service) contend(p *neutron.Port, first, second *server) (takes bool,
 	return true, ""
 }
 
-// failOnContestedPort fails a server whose port another server was made on, too.
+// failOnContestedPort fails a server when another server was also created on its port.
 func (svc *Service) failOnContestedPort(s *server, at time.Time) {
 	svc.fail(s, at, fmt.Sprintf("Build of instance %s aborted: Failed to allocate the network(s), not rescheduling.", s.id))
 }
 
-// boundPorts returns the ports of a server's interfaces: those that it was made on and that are bound to it.
+// boundPorts returns the ports with which a server was created and that are bound to it.
 func (svc *Service) boundPorts(s *server) []*neutron.Port {
 	var bound []*neutron.Port
 	for _, n := range s.nics {

@@ -88,14 +88,14 @@ func (svc *Service) deleteServer(q *api.Request, s *server) api.Reply {
 	return api.Empty(http.StatusNoContent)
 }
 
-// actOnServer carries out one action, the only key of the body.
+// actOnServer carries out the action that is the only key of the body.
 func (svc *Service) actOnServer(q *api.Request, s *server) api.Reply {
 	var in map[string]json.RawMessage
 	if err := json.Unmarshal(q.Body, &in); err != nil || len(in) != 1 {
 		return q.Refuse(http.StatusBadRequest, "Malformed request body")
 	}
 	if s.state == building && s.task == "scheduling" {
-		// It has no cell yet, and an action is sent to a cell.
+		// The server has no cell yet, and Nova sends an action to the server's cell.
 		return q.Refuse(http.StatusNotFound, "Instance %s could not be found.", s.id)
 	}
 	for name, argument := range in {
@@ -124,7 +124,8 @@ var actions = map[string]func(*Service, *api.Request, *server, json.RawMessage) 
 	"unlock":   lock(false),
 }
 
-// action brings a server from one vm_state to another, which takes PowerTime, for which the server has the task.
+// action changes a server from one vm_state to another. This takes PowerTime, and meanwhile the server has the
+// task.
 type action struct{ from, to, verb, task string }
 
 func power(a action) func(*Service, *api.Request, *server, json.RawMessage) api.Reply {
@@ -154,7 +155,7 @@ func lock(on bool) func(*Service, *api.Request, *server, json.RawMessage) api.Re
 	}
 }
 
-// consoleOutput returns the last lines, as many as were asked for.
+// consoleOutput returns as many of the last lines as the request asks for.
 func (svc *Service) consoleOutput(q *api.Request, s *server, argument json.RawMessage) api.Reply {
 	var in struct {
 		Length json.Number `json:"length"`

@@ -13,10 +13,10 @@ func serverLinks(base, id string) []wire.Object {
 	}
 }
 
-// powerStates by vm_state.
+// powerStates are the power states by vm_state.
 var powerStates = map[string]int{active: 1, "paused": 3, stopped: 4, "suspended": 4, "resized": 1, "rescued": 1, "shelved": 4, "shelved_offloaded": 4}
 
-// view renders a server as GET does; inList leaves out what only a GET shows.
+// view renders a server as for a GET. With inList it omits the fields that only a GET shows.
 func (s *server) view(q *api.Request, inList bool) wire.Object {
 	o := wire.Object{
 		{"id", s.id}, {"name", s.name}, {"status", s.status()}, {"tenant_id", s.project}, {"user_id", s.user},
@@ -49,7 +49,7 @@ func (s *server) row(q *api.Request) wire.Encoded {
 	return s.rendered.text
 }
 
-// newer is what later microversions add.
+// newer returns the fields that later microversions add.
 func (s *server) newer(q *api.Request, inList bool) wire.Object {
 	var o wire.Object
 	v := q.Version
@@ -81,7 +81,7 @@ func (s *server) newer(q *api.Request, inList bool) wire.Object {
 	return o
 }
 
-// hostID is the ID of its host for its project; empty before the host shows.
+// hostID returns the hostId that the server's project sees; empty until the host is shown.
 func (s *server) hostID() string {
 	if s.host == nil || s.unclaimed {
 		return ""
@@ -89,7 +89,7 @@ func (s *server) hostID() string {
 	return s.host.IDFor(s.project)
 }
 
-// zoneNow is the host's zone, and before there is a host the one that was asked for.
+// zoneNow returns the host's zone. Before a host is chosen, it returns the requested zone.
 func (s *server) zoneNow() string {
 	if s.host == nil {
 		return s.zone
@@ -104,7 +104,7 @@ func configDrive(s *server) string {
 	return ""
 }
 
-// imageOf is an empty string for a server that boots from a volume.
+// imageOf returns the server's image, or an empty string for a server that boots from a volume.
 func (s *server) imageOf(q *api.Request) any {
 	if s.image == nil {
 		return ""
@@ -112,7 +112,8 @@ func (s *server) imageOf(q *api.Request) any {
 	return wire.Object{{"id", s.image.ID}, {"links", []wire.Object{{{"rel", "bookmark"}, {"href", q.Base + "/compute/images/" + s.image.ID}}}}}
 }
 
-// flavorOf is a reference below 2.47 and the flavor itself, without its ID, from there on.
+// flavorOf returns a reference to the flavor below 2.47, and the flavor itself without its ID from
+// 2.47 on.
 func flavorOf(q *api.Request, f *inventory.Flavor) wire.Object {
 	if !q.Version.AtLeast(2, 47) {
 		return wire.Object{{"id", f.ID}, {"links", []wire.Object{{{"rel", "bookmark"}, {"href", q.Base + "/compute/flavors/" + f.ID}}}}}

@@ -1,10 +1,11 @@
-// Package quotas holds the quota of each project. The services know its use.
+// Package quotas holds the quota of each project. The services count how much of it is used.
 package quotas
 
-// None as a quota: not a single one.
+// None is the quota that allows no resource of a kind.
 const None = -1
 
-// Quota is what a project may have of each kind. 0: as much as it likes; None: nothing.
+// Quota is how much of each kind of resource a project may have. 0 means no limit; None means that
+// no resource is allowed.
 type Quota struct {
 	Instances, Cores int
 	// RAM is in MiB.
@@ -17,7 +18,7 @@ type Quota struct {
 	Gigabytes int
 }
 
-// Shown is how the APIs write a quota: -1 for no limit.
+// Shown returns a quota as the APIs write it: -1 means no limit.
 func Shown(quota int) int {
 	switch quota {
 	case 0:
@@ -29,17 +30,18 @@ func Shown(quota int) int {
 	}
 }
 
-// Beyond reports whether so many are too many.
+// Beyond reports whether wanted exceeds the quota.
 func Beyond(quota, wanted int) bool { return Shown(quota) >= 0 && wanted > Shown(quota) }
 
-// Quotas hold what each project may have.
+// Quotas holds the quota of each project.
 type Quotas struct {
-	// all is for projects without a quota of their own.
+	// all is the quota of projects without a quota of their own.
 	all Quota
 	own map[string]Quota
 }
 
-// Set changes what one project may have, by its ID; "" stands for all that have none of their own.
+// Set changes the quota of the project with the ID. The ID "" stands for all projects without a
+// quota of their own.
 func (q *Quotas) Set(project string, to Quota) {
 	if project == "" {
 		q.all = to
@@ -51,7 +53,7 @@ func (q *Quotas) Set(project string, to Quota) {
 	q.own[project] = to
 }
 
-// Of returns what a project may have.
+// Of returns the quota of a project.
 func (q *Quotas) Of(project string) Quota {
 	if own, found := q.own[project]; found {
 		return own

@@ -1,9 +1,9 @@
-// Package table holds the rows of one kind of resource, by ID and in order.
+// Package table holds the rows of one kind of resource, by ID and in the order of their creation.
 package table
 
 import "slices"
 
-// Table holds one kind of resource by ID and in the order in which they were made.
+// Table holds the resources of one kind by ID and in the order of their creation.
 type Table[T any] struct {
 	byID map[string]T
 	ids  []string
@@ -16,7 +16,7 @@ func (t *Table[T]) Get(id string) (T, bool) {
 	return v, ok
 }
 
-// Put adds a row. An ID is never put twice.
+// Put adds a row. Each ID is put only once.
 func (t *Table[T]) Put(id string, v T) {
 	if t.byID == nil {
 		t.byID = map[string]T{}
@@ -37,7 +37,7 @@ func (t *Table[T]) Remove(id string) {
 	t.rows = slices.Delete(t.rows, i, i+1)
 }
 
-// Drop removes all rows that are to go, in one pass.
+// Drop removes all rows for which goes returns true, in one pass.
 func (t *Table[T]) Drop(goes func(T) bool) {
 	ids, rows := t.ids[:0:0], t.rows[:0:0]
 	for i, row := range t.rows {
@@ -50,11 +50,12 @@ func (t *Table[T]) Drop(goes func(T) bool) {
 	t.ids, t.rows = ids, rows
 }
 
-// All returns the rows in the order in which they were made. They are the table's own: not to be kept or changed.
+// All returns the rows in the order of their creation. The slice belongs to the table: the caller must not store
+// or change it.
 func (t *Table[T]) All() []T { return t.rows }
 
 // Len returns the number of rows.
 func (t *Table[T]) Len() int { return len(t.rows) }
 
-// AllIDs returns a copy of the IDs in the order in which the rows were made; nil when there is none.
+// AllIDs returns a copy of the IDs in the order of their rows' creation; nil when there is none.
 func (t *Table[T]) AllIDs() []string { return append([]string(nil), t.ids...) }

@@ -1,5 +1,5 @@
-// Package wire holds the JSON that the services write: objects with their keys in order, and the forms of their values.
-// It knows no service.
+// Package wire holds the JSON that the services write: objects with ordered keys, and the formats of values. It knows
+// no services.
 package wire
 
 import (
@@ -9,11 +9,11 @@ import (
 	"unicode/utf8"
 )
 
-// Object is a JSON object whose keys keep their order and can be picked (`fields=`) and compared (`name=`) without
-// being decoded again.
+// Object is a JSON object with ordered keys. Its keys can be selected (`fields=`) and compared (`name=`) without
+// decoding it again.
 type Object []Member
 
-// Member is a key and its value. It is an alias, so that literals of it need no keys in other packages.
+// Member is a key and its value. It is an alias, so that other packages can write literals of it without field names.
 type Member = struct {
 	Key   string
 	Value any
@@ -29,10 +29,10 @@ func (o Object) Get(key string) (any, bool) {
 	return nil, false
 }
 
-// Encoded is JSON already.
+// Encoded is a value that is already encoded as JSON.
 type Encoded []byte
 
-// Pick keeps the named keys only.
+// Pick returns the object with only the named keys.
 func (o Object) Pick(keys []string) Object {
 	out := make(Object, 0, len(keys))
 	for _, m := range o {
@@ -117,10 +117,10 @@ func encodeString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// Zulu is how most OpenStack APIs write a time.
+// Zulu formats a time as most OpenStack APIs do.
 func Zulu(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05Z") }
 
-// Naive is how Nova's extensions and Cinder write a time: no zone, microseconds.
+// Naive formats a time as Nova's extensions and Cinder do: without a zone, and with microseconds.
 func Naive(t time.Time) any {
 	if t.IsZero() {
 		return nil
@@ -136,7 +136,7 @@ func OrNull(s string) any {
 	return s
 }
 
-// MaybePick keeps the named keys only; all when none is named.
+// MaybePick returns the object with only the named keys, or with all keys when none is named.
 func (o Object) MaybePick(fields []string) Object {
 	if len(fields) == 0 {
 		return o

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Has reports whether an attribute has one of the wanted values; a list has those that it contains.
+// Has reports whether an attribute has one of the wanted values. When the attribute is a list, each of its elements
+// counts as a value.
 func (o Object) Has(key string, wanted []string) bool {
 	v, known := o.Get(key)
 	if !known {
@@ -32,8 +33,8 @@ func (o Object) Has(key string, wanted []string) bool {
 	}
 }
 
-// SameText compares as the database below Neutron does (MySQL's usual collation): neither capitals nor white space at the
-// end make a difference.
+// SameText compares strings as Neutron's database does (MySQL's usual collation): it ignores case and trailing white
+// space.
 func SameText(a, b string) bool {
 	return strings.EqualFold(strings.TrimRight(a, " "), strings.TrimRight(b, " "))
 }
@@ -52,7 +53,7 @@ func MetadataView(m map[string]string) Object {
 	return o
 }
 
-// ParseISO reads a time in one of the forms that OpenStack takes.
+// ParseISO parses a time in one of the formats that OpenStack accepts.
 func ParseISO(text string) (time.Time, bool) {
 	for _, form := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999", "2006-01-02 15:04:05"} {
 		if t, err := time.Parse(form, text); err == nil {
