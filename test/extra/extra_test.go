@@ -188,7 +188,7 @@ func testScripts(t *testing.T, root string, boot *kubelet.Boot) {
 	}
 }
 
-// testUnits checks the systemd units. The programs that the units call must exist.
+// testUnits checks the systemd units. It first creates the programs that the units call.
 func testUnits(t *testing.T, root string, boot *kubelet.Boot) {
 	for _, program := range []string{"/opt/bin/kubelet", "/usr/local/bin/containerd", "/usr/bin/containerd", "/sbin/modprobe"} {
 		write(t, filepath.Join(root, program), "#!/bin/sh\n", 0o755)
