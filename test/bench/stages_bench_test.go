@@ -27,14 +27,14 @@ const (
 // BenchmarkScale creates, deletes and replaces Machines in a simulated cloud with the latencies of a real one, and
 // compares drover with a bare client that makes the same calls. Its metrics, each preceded by the name of the change:
 //
-// 	x-floor         time until the last POST /servers (aim: 1.3), or until all is gone (1.4), divided by the bare client's time
-// 	s               drover's time, in seconds
-// 	idle-s          seconds between the first and the last creating call in which no such call was in flight (0)
-// 	longest-idle-s  the longest of these gaps
-// 	calls           calls to the cloud per Machine (2.75 for a creation, one more with a floating IP; 2.15 for a deletion)
-// 	writes          Kubernetes writes per Machine, without Events, leases and approvals (8 created, 5 deleted, 20 replaced)
-// 	refused         writes per Machine that the API server refused (0)
-// 	beyond-surge    the largest number of concurrent servers, minus replicas and surge (0)
+//	x-floor         time until the last POST /servers (aim: 1.3), or until all is gone (1.4), divided by the bare client's time
+//	s               drover's time, in seconds
+//	idle-s          seconds between the first and the last creating call in which no such call was in flight (0)
+//	longest-idle-s  the longest of these gaps
+//	calls           calls to the cloud per Machine (2.75 for a creation, one more with a floating IP; 2.15 for a deletion)
+//	writes          Kubernetes writes per Machine, without Events, leases and approvals (8 created, 5 deleted, 20 replaced)
+//	refused         writes per Machine that the API server refused (0)
+//	beyond-surge    the largest number of concurrent servers, minus replicas and surge (0)
 func BenchmarkScale(b *testing.B) {
 	drover := buildDrover(b)
 	for _, atATime := range []int{1, 2, 8} {

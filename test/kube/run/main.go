@@ -1,7 +1,7 @@
 // Command run starts a control plane for tests, prints the path of its administrator's kubeconfig,
 // and stops the control plane on Ctrl-C:
 //
-// 	go run ./test/kube/run [-dir folder] [-with component,…]
+//	go run ./test/kube/run [-dir folder] [-with component,…]
 package main
 
 import (
