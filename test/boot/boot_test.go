@@ -12,9 +12,9 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// TestBoot takes a node through its whole life for each way in which a server can become a node: the node joins while drover is
-// killed, runs a pod, reboots, is drained under a disruption budget, and is deleted. The servers of the last cell cannot become nodes,
-// and conditions of their Machines name the causes.
+// TestBoot takes a node through its whole life for each way in which a server can become a node: the node joins while
+// drover is not running, runs a pod, reboots, is drained under a disruption budget, and is deleted. The servers of the
+// last cell cannot become nodes, and conditions of their Machines name the causes.
 func TestBoot(t *testing.T) {
 	t.Run("cloud-init with the metadata service, the newest kubelet and containerd 2", func(t *testing.T) {
 		runLifeInSimulation(t, settings{}, expectation{
@@ -65,5 +65,5 @@ func downloads() map[string]guests.Download {
 	}
 }
 
-// kubeletURL returns the path of a kubelet's URL.
+// kubeletURL returns the path in the URL of a kubelet's download.
 func kubeletURL(version string) string { return "/release/v" + version + "/bin/linux/amd64/kubelet" }

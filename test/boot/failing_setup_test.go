@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// Versions of kubelets. The download server of the test has damaged with a wrong checksum, and does not have unpublished; tooNew is
-// newer than the API server.
+// Versions of kubelets. The test's download server has damaged with a wrong checksum, and does not have unpublished.
+// tooNew is newer than the API server.
 const (
 	damaged     = "1.36.98"
 	unpublished = "1.36.99"
@@ -64,7 +64,7 @@ func setupsThatFail(t *testing.T) {
 	}
 }
 
-// awaitCause waits until the Machine's condition names the cause, which must be before its server's join deadline.
+// awaitCause waits until the Machine's condition names the cause. That must happen before the server's join deadline.
 func (h *harness) awaitCause(t *testing.T, f failure, deadline time.Duration) {
 	var first types.UID
 	h.eventually(func(ctx context.Context) (string, error) {

@@ -60,7 +60,7 @@ func (h *harness) create(g group) {
 	h.logf("group %s: created with one replica", g.name)
 }
 
-// machine returns the group's Machine; nil when it has none.
+// machine returns the group's Machine, or nil when it has none.
 func (h *harness) machine(ctx context.Context, g group) (*v1alpha1.Machine, error) {
 	var machines v1alpha1.MachineList
 	if err := h.Client.List(ctx, &machines, client.InNamespace(metav1.NamespaceSystem), client.MatchingLabels{"group": g.name}); err != nil || len(machines.Items) == 0 {
@@ -69,7 +69,7 @@ func (h *harness) machine(ctx context.Context, g group) (*v1alpha1.Machine, erro
 	return &machines.Items[0], nil
 }
 
-// condition returns the condition of that type; an empty one when the Machine has none.
+// condition returns the condition of type kind, or an empty one when the Machine has none.
 func condition(m *v1alpha1.Machine, kind string) v1alpha1.MachineCondition {
 	for _, c := range m.Status.Conditions {
 		if c.Type == kind {

@@ -49,9 +49,9 @@ type harness struct {
 	began time.Time
 }
 
-// settings is what differs between the cells.
+// settings are the differences between the cells.
 type settings struct {
-	// downloads holds what the guests can download, by the end of the URL's path.
+	// downloads holds what the guests can download. The keys are the ends of the URLs' paths.
 	downloads map[string]guests.Download
 	// configDrive is true when the guests find their user data on a drive, and have no metadata service.
 	configDrive bool
@@ -59,7 +59,7 @@ type settings struct {
 	noResolver string
 	// flags are added to drover's arguments.
 	flags []string
-	// subnet is the guests' network. Default: that of the simulated cloud.
+	// subnet is the guests' network. Default: the network of the simulated cloud.
 	subnet netip.Prefix
 }
 
@@ -67,7 +67,8 @@ type settings struct {
 func newHarness(t *testing.T, o settings) *harness {
 	t.Helper()
 	h := &harness{t: t, began: time.Now()}
-	// t.TempDir() has the test's name in its path: QEMU does not accept the comma, and the path of a socket would be too long.
+	// The path of t.TempDir() contains the test's name. QEMU does not accept the comma in it, and the path of a socket
+	// would be too long.
 	dir, release, err := kube.OwnFolder("", "drover-boot-")
 	if err != nil {
 		t.Fatal(err)
@@ -183,8 +184,8 @@ func (h *harness) metadata(id string) ([]byte, error) {
 	return io.ReadAll(response.Body)
 }
 
-// eventually calls look until it returns an empty text, and logs each new text. It fails the test on an error, after the time of
-// patience, and when a guest or a program of the sandbox has ended.
+// eventually calls look until it returns an empty text, and logs each new text. It fails the test if look returns an
+// error, after patience, and when a guest or a program of the sandbox has ended.
 func (h *harness) eventually(look func(ctx context.Context) (missing string, err error)) {
 	h.t.Helper()
 	missing := ""

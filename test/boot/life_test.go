@@ -26,14 +26,14 @@ import (
 	"github.com/drover-project/drover/test/boot/images"
 )
 
-// expectation is what a group's node must be like.
+// expectation describes the expected node of a group.
 type expectation struct {
 	group group
-	// runtime is how the version of the node's container runtime begins.
+	// runtime is the prefix of the version of the node's container runtime.
 	runtime string
-	// providerIDPrefix is what the node's provider ID has before the server's ID.
+	// providerIDPrefix is the prefix of the node's provider ID before the server's ID.
 	providerIDPrefix string
-	// leftover describes what the cloud still has of the group; empty: nothing.
+	// leftover describes what the cloud still has of the group. Empty means nothing.
 	leftover func() (string, error)
 }
 
@@ -102,8 +102,9 @@ func (h *harness) checkNode(e expectation, n *corev1.Node) {
 	}
 }
 
-// checkCertificates waits until the kubelet's requests are approved and signed, one for its client certificate and one for its
-// serving certificate, and connects to the kubelet by its name and address with the cluster's CA alone.
+// checkCertificates waits until the kubelet's two requests are approved and signed, one for its client certificate and
+// one for its serving certificate. It then connects to the kubelet by name and by address, trusting only the cluster's
+// CA.
 func (h *harness) checkCertificates(n *corev1.Node) {
 	h.t.Helper()
 	h.eventually(func(ctx context.Context) (string, error) {
@@ -165,7 +166,7 @@ func (h *harness) verifyKubelet(n *corev1.Node, name string) error {
 	return conn.Close()
 }
 
-// runsPod runs a pod under a disruption budget that forbids its eviction, and waits until it answers.
+// runPod runs a pod under a disruption budget that forbids its eviction, and waits until the pod answers.
 func (h *harness) runPod(n *corev1.Node) {
 	h.t.Helper()
 	if err := h.network.Route(pods, internalIP(n)); err != nil {
@@ -206,7 +207,8 @@ func (h *harness) awaitAnswer(n *corev1.Node) {
 	h.logf("the pod on %s answers", n.Name)
 }
 
-// askPod asks the pod for its name. missing is what there must be before it answers; empty when it has answered.
+// askPod asks the pod for its name. missing says what is missing until the pod answers. It is empty when the pod has
+// answered.
 func (h *harness) askPod(ctx context.Context, n *corev1.Node) (missing string, err error) {
 	api, err := kubernetes.NewForConfig(h.Cluster.Config)
 	if err != nil {
@@ -257,8 +259,8 @@ func (h *harness) reboot(e expectation, n *corev1.Node) {
 	h.awaitAnswer(again)
 }
 
-// scaleDown scales the group to 0. The drain must wait for the disruption budget. Once the budget is deleted, the pod, the server and
-// everything else of the group must be deleted.
+// scaleDown scales the group to 0. The drain must wait for the disruption budget. After the deletion of the budget, the
+// pod, the server and everything else of the group must be deleted.
 func (h *harness) scaleDown(e expectation, n *corev1.Node) {
 	h.t.Helper()
 	// drover evicts pods only when there is another Node.
@@ -292,7 +294,8 @@ func (h *harness) scaleDown(e expectation, n *corev1.Node) {
 	h.logf("nothing is left")
 }
 
-// leftover describes what is left of a group, in the cluster, among the guests and in the cloud; empty: nothing.
+// leftover describes what is left of a group in the cluster, among the guests and in the cloud. It is empty when
+// nothing is left.
 func (h *harness) leftover(ctx context.Context, e expectation, n *corev1.Node) (string, error) {
 	if m, err := h.machine(ctx, e.group); err != nil || m != nil {
 		return "the deletion of the Machine", err

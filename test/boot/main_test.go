@@ -56,7 +56,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// outside builds what needs the Internet, and runs the tests in a network namespace of their own.
+// outside builds what needs the Internet, and runs the tests in their own network namespace.
 func outside(ctx context.Context) (int, error) {
 	if err := missing(); err != nil {
 		return 1, err
@@ -83,7 +83,7 @@ func outside(ctx context.Context) (int, error) {
 	return guests.Isolate(ctx, dir)
 }
 
-// missing returns one error that names everything that must be installed first; nil when nothing is missing.
+// missing returns one error that names everything that must be installed first, or nil when nothing is missing.
 func missing() error {
 	if os.Geteuid() != 0 {
 		return errors.New("make test-boot creates network devices and disk images: run it as root")

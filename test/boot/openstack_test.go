@@ -29,7 +29,7 @@ import (
 const (
 	realNetwork = "demo-net"
 	realSubnet  = "10.10.0.0/16"
-	// groupName is how the names of the test's servers and ports begin.
+	// groupName is the prefix of the names of the test's servers and ports.
 	groupName = "boot"
 	// administrator is the cloud of clouds.yaml whose user can read the user data of all servers.
 	administrator = "admin"
@@ -38,8 +38,9 @@ const (
 // loopback holds the addresses of the services of test/openstack/real.
 var loopback = []string{"127.0.0.1:5000", "127.0.0.1:8774", "127.0.0.1:9696", "127.0.0.1:9292", "127.0.0.1:8776", "127.0.0.1:8778"}
 
-// TestBehindOpenStack takes a node through its whole life behind a real OpenStack, whose hypervisor is fake. The test lists the servers
-// as the administrator, and boots each as a guest with the user data and ID that Nova has, and the address that Neutron has.
+// TestBehindOpenStack takes a node through its whole life with a real OpenStack whose hypervisor is fake. The test
+// lists the servers as the administrator, and boots each as a guest with Nova's user data and server ID, and with
+// Neutron's address.
 func TestBehindOpenStack(t *testing.T) {
 	file, cloud := os.Getenv("OS_CLIENT_CONFIG_FILE"), os.Getenv("OS_CLOUD")
 	if file == "" || cloud == "" {
@@ -57,7 +58,7 @@ func TestBehindOpenStack(t *testing.T) {
 	if left, err := f.left(); err != nil || left != "" {
 		t.Fatalf("delete the servers and ports of an earlier run first, whose names begin with %s-: the test would wait for %s (%v)", groupName, left, err)
 	}
-	h.KillCloudController() // it initializes Nodes with the servers of the simulated cloud
+	h.KillCloudController() // the stand-in initializes Nodes with the servers of the simulated cloud
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	t.Cleanup(func() { cancel(); work.Wait() })
@@ -127,7 +128,7 @@ type port struct {
 	} `json:"fixed_ips"`
 }
 
-// ports returns the ports of this test's servers, also of deleted ones.
+// ports returns the ports of this test's servers, including those of deleted servers.
 func (h *hypervisor) ports(ctx context.Context) ([]port, error) {
 	raw, err := h.nova.Ask(ctx, "GET", "network /ports", "")
 	if err != nil {
@@ -224,14 +225,14 @@ func (h *hypervisor) servers() []kubelet.Server {
 		for _, a := range s.Addresses[realNetwork] {
 			entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.Addr})
 		}
-		// The real one keeps the Hostname of the kubelet, which asks for a certificate for it.
+		// The real controller keeps the kubelet's Hostname address, for which the kubelet requests a certificate.
 		entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: s.Name})
 		out = append(out, entry)
 	}
 	return out
 }
 
-// left describes which servers and ports of this test the cloud still has; empty: none.
+// left describes which servers and ports of this test the cloud still has. It is empty when there are none.
 func (h *hypervisor) left() (string, error) {
 	servers, err := h.list(h.harness.t.Context())
 	if err != nil || len(servers) > 0 {

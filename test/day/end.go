@@ -62,9 +62,9 @@ func (w *World) costs() costs {
 	return c
 }
 
-// The limits of what an event may cost. The writes to the API server are per created or deleted Machine. So are the
-// changes in the cloud, with an allowance for the event itself and for ten Machines that were being created when it
-// began. The reads are per minute.
+// The limits of what an event may cost. The writes to the API server and the changes in the cloud are limited per created
+// or deleted Machine. Both have an allowance for the event itself and for ten Machines that were being created when it
+// began. The reads are limited per minute.
 const (
 	writesOfAMachine, writesOfAnEvent   = 16, 120
 	changesOfAMachine, changesOfAnEvent = 3, 32

@@ -112,7 +112,8 @@ func (w *World) breaks(g *guest) {
 	w.checker.broken[g.server.Name] = true
 }
 
-// patiently calls happen, and meanwhile lets pods be pending for as long as they stay bound to an unreachable Node.
+// patiently calls happen and waits until all pods run. Until then a pod may be pending for up to an hour, because an
+// unreachable Node keeps its pods for long.
 func (w *World) patiently(happen func()) {
 	w.checker.patience = time.Hour
 	happen()

@@ -10,11 +10,11 @@ import (
 
 // Block is one fenced block of a page whose language is sh.
 type Block struct {
-	// Page is the path of the page in the repository, and Line where the block begins, counted from 1.
+	// Page is the path of the page in the repository. Line is the line at which the block begins, counted from 1.
 	Page string
 	Line int
-	// Name is the name of the block in tests, and NotRun the reason why no test runs it, from the comment above the block. Both
-	// are empty without a comment.
+	// Name is the name of the block in tests. NotRun is the reason why no test runs the block. Both are from the
+	// comment above the block, and empty without a comment.
 	Name, NotRun string
 	// Commands are the lines of the block, without the indentation of the list around it.
 	Commands string
@@ -33,7 +33,7 @@ var (
 	name = regexp.MustCompile(`^[a-z0-9]+(-[a-z0-9]+)*$`)
 	// otherShells are languages that would hide a block from the check.
 	otherShells = regexp.MustCompile("^```(bash|shell|console|zsh|shell-session)$")
-	// command matches the beginning of a line that is meant for a shell, but not of a drawing.
+	// command matches the beginning of a line that is meant for a shell, but not the lines of a drawing.
 	command = regexp.MustCompile(`^(\$ )?(kubectl|helm|openstack|make|go|drover|etcdctl|etcdutl) `)
 )
 
@@ -67,9 +67,9 @@ type reader struct {
 	line int
 	// above is the last line with text before the current one.
 	above string
-	// open is the current block, of whatever language; nil between blocks.
+	// open is the current block in any language, or nil between blocks.
 	open *Block
-	// shell is true when the language of the current block is sh, plain when it has none.
+	// shell is true when the language of the current block is sh. plain is true when the block has no language.
 	shell, plain bool
 	indent       string
 	blocks       []Block

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Each block of commands in the documentation is run by a test, or its page explains why it is not.
+// A test runs each block of commands in the documentation, or the page explains why no test does.
 func TestEveryBlockOfCommandsIsRun(t *testing.T) {
 	root, err := Root()
 	if err != nil {

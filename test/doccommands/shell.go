@@ -27,7 +27,7 @@ type Shell struct {
 	Dir string
 	// Words are replacements for words of the commands, such as NAMESPACE. Only whole words are replaced.
 	Words map[string]string
-	// Env is added to the environment, as NAME=value. HOME, PATH, TMPDIR and KUBECONFIG are set anyway.
+	// Env is added to the environment, as NAME=value. HOME, PATH, TMPDIR and KUBECONFIG are always set.
 	Env []string
 
 	root, kubeconfig, path string
@@ -86,8 +86,8 @@ func link(from, to string) error {
 	return nil
 }
 
-// Run runs a block, such as docs/operations.md#backup, and returns what it printed. A command that fails, except in the middle of a
-// pipe, ends block and test.
+// Run runs a block, such as docs/operations.md#backup, and returns its output. A command that fails, except in the
+// middle of a pipe, ends the block and the test.
 func (s *Shell) Run(t testing.TB, id string) (output string) {
 	t.Helper()
 	output, err := s.Try(t.Context(), id)
@@ -97,7 +97,7 @@ func (s *Shell) Run(t testing.TB, id string) (output string) {
 	return output
 }
 
-// Try runs a block and returns what it printed. The error has the output of a command that failed.
+// Try runs a block and returns its output. The error contains the output of the command that failed.
 func (s *Shell) Try(ctx context.Context, id string) (output string, err error) {
 	block, err := s.find(id)
 	if err != nil {

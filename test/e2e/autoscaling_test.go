@@ -261,8 +261,8 @@ func (w *watcher) count(l *look, m *v1alpha1.Machine) {
 	}
 }
 
-// note checks a look against the rules. Sizes may change while it looks, so it compares the floor with the smallest and
-// the ceiling with the largest size of the last seconds.
+// note checks a look against the rules. Sizes may change while it looks, so the floor is the smallest size of the last
+// seconds, and the ceiling follows from the largest one.
 func (w *watcher) note(now look) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -126,7 +126,7 @@ func (w *world) create(o client.Object) {
 	w.must(w.admin.Create(w.Context(), o))
 }
 
-// drover wires what cmd/drover wires, without lease, gRPC and pages.
+// drover wires what cmd/drover wires, except for the lease, gRPC and the debug pages.
 func (w *world) drover() manager.Manager {
 	w.Helper()
 	kube := w.kube.ConfigOver(w.kube.RoundTripper("drover"))
@@ -173,8 +173,8 @@ func (w *world) drover() manager.Manager {
 	return mgr
 }
 
-// tenant creates a project with a user of its own and the Secret with the user's password. It returns the fields of the provider
-// spec.
+// tenant creates a project with its own user and the Secret with the user's password. It returns the fields of the
+// provider spec.
 func (w *world) tenant(name string) map[string]any {
 	w.Helper()
 	w.cloud.AddProject(name, sim.MetaKubeDomain)

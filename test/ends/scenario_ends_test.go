@@ -26,7 +26,7 @@ import (
 // machines is the number of Machines that are created and deleted in each round.
 var machines = flag.Int("machines", 400, "the number of Machines that are created and deleted in each of the two rounds")
 
-// The Machines of a round are created in waves. Each wave has a project, a user and a Secret of its own, and some deployments.
+// The Machines of a round are created in waves. Each wave has its own project, user and Secret, and some deployments.
 const (
 	deploymentsOfWave     = 4
 	machinesOfDeployments = 50
@@ -113,7 +113,7 @@ func (w *world) wave(name string, size int) {
 	w.cloud.ArchiveDeleted()
 }
 
-// provisioned returns how many Machines have a server; -1 when there are no Machines.
+// provisioned returns how many Machines have a server, or -1 when there are no Machines.
 func (w *world) provisioned() (n int) {
 	var list v1alpha1.MachineList
 	w.must(w.admin.List(w.Context(), &list))
@@ -151,7 +151,7 @@ func (h usage) String() string {
 	return fmt.Sprintf("%d bytes, %d goroutines, %d series", h.heap, h.goroutines, h.series)
 }
 
-// usage measures what is in use. The memory of the simulations does not count.
+// usage measures what is in use, without the memory of the simulations.
 func (w *world) usage() usage {
 	w.Helper()
 	synctest.Wait()
@@ -161,7 +161,7 @@ func (w *world) usage() usage {
 	for _, f := range families {
 		h.series += len(f.GetMetric())
 	}
-	// A heap profile shows the state of the garbage collection before the last one.
+	// A heap profile shows the state at the end of the garbage collection before the last one.
 	for range 3 {
 		runtime.GC()
 	}

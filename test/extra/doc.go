@@ -1,5 +1,5 @@
-// Package extra holds generated user data against the programs that will read it: cloud-init's own schema, shellcheck,
-// systemd's unit checker, and the kubelet's own code for its configuration. They are not Go modules, or too big to be one of
-// the product's, so these tests have a build tag and a target of their own, make test-extra. A program that is missing is a
-// failure that says what to install; nothing is skipped.
+// Package extra checks generated user data with the programs that read it: cloud-init's own schema, shellcheck,
+// systemd's unit checker, and the kubelet's own configuration code. These are not Go modules, or are too big to be
+// required by the product's module, so these tests have a build tag and a separate make target, make test-extra. A
+// missing program is a failure that says what to install; no test is skipped.
 package extra

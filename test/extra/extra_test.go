@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// programs are what is needed, with the Debian package that has it.
+// programs are the required programs, each with the Debian package that contains it.
 var programs = map[string]string{
 	"cloud-init": "cloud-init", "go": "golang-go", "shellcheck": "shellcheck", "systemd-analyze": "systemd", "bash": "bash", "ssh-keygen": "openssh-client",
 }
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// inputs are user data from the least to all that can be asked for.
+// inputs returns inputs for user data, from the smallest to one with every option.
 func inputs() map[string]*bootstrap.Input {
 	certificate := "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"
 	out := map[string]*bootstrap.Input{}
@@ -86,7 +86,7 @@ func everything(in *bootstrap.Input, certificate string) {
 	}
 }
 
-// run calls a program and fails with what it says.
+// run runs a program, and fails the test with the program's output if the program fails.
 func run(t *testing.T, name string, args ...string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
@@ -188,7 +188,7 @@ func testScripts(t *testing.T, root string, boot *kubelet.Boot) {
 	}
 }
 
-// testUnits needs what the units call to be there.
+// testUnits checks the systemd units. It first creates the programs that the units call.
 func testUnits(t *testing.T, root string, boot *kubelet.Boot) {
 	for _, program := range []string{"/opt/bin/kubelet", "/usr/local/bin/containerd", "/usr/bin/containerd", "/sbin/modprobe"} {
 		write(t, filepath.Join(root, program), "#!/bin/sh\n", 0o755)

@@ -10,14 +10,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ours are the paths of what drover writes into a group that a person's manifest describes.
+// ours are the paths of the fields that drover writes into a group whose manifest a user wrote.
 var ours = []string{"/spec/replicas", "/spec/removals", "/spec/placeholderSeries"}
 
-// step brings a manifest again after the autoscaler went from 4 to 3.
+// step applies a manifest again after the autoscaler has changed the size from 4 to 3.
 type step struct {
 	replicas int
 	size     int64
-	// refused is true when the program must see a conflict and change nothing.
+	// refused is true when the program must get a conflict and change nothing.
 	refused bool
 }
 
@@ -36,7 +36,8 @@ func TestWritersOfNodeGroups(t *testing.T) {
 	}{
 		"helm-client": {step{4, 3, false}, []string{"--server-side=false"}},
 		"helm-raised": {step{6, 6, false}, []string{"--server-side=false"}},
-		// The field is gone then. drover's controller, which does not run here, puts the last size back.
+		// The field is then gone. drover's controller, which does not run in this test, restores the
+		// last size.
 		"helm-dropped": {step{-1, 0, false}, []string{"--server-side=false"}},
 		"helm-server":  {step{4, 3, true}, []string{"--server-side=true"}},
 		"helm-forced":  {same, []string{"--server-side=true", "--force-conflicts"}},
@@ -66,7 +67,8 @@ func (w *world) flux(name string, s step, rules ...jsondiff.IgnoreRule) {
 	w.scales(name, 3)
 	again := w.parse(manifest(name, s.replicas))
 	if s.replicas < 0 {
-		// A manifest that never named a size: otherwise leaving it out gives the field up.
+		// This imitates a manifest that never had a size. Otherwise leaving the size out would remove
+		// the field.
 		w.dropSize(name, "kustomize-controller")
 	}
 	change, _, _, err := m.Diff(w.Context(), again.DeepCopy(), ssa.DiffOptions{DriftIgnoreRules: rules})
@@ -82,7 +84,7 @@ func (w *world) flux(name string, s step, rules ...jsondiff.IgnoreRule) {
 	w.expect(name, s.size)
 }
 
-// dropSize takes the size out of what a program owns.
+// dropSize removes the size from the fields that a program owns.
 func (w *world) dropSize(name, manager string) {
 	w.Helper()
 	o := w.parse(manifest(name, -1))
@@ -91,7 +93,7 @@ func (w *world) dropSize(name, manager string) {
 	}
 }
 
-// fluxIfNotPresent applies an object that Flux is to create and then to leave alone.
+// fluxIfNotPresent applies an object that Flux must create and then leave unchanged.
 func (w *world) fluxIfNotPresent(name string) {
 	const key, value = "kustomize.toolkit.fluxcd.io/ssa", "IfNotPresent"
 	m := ssa.NewResourceManager(w.client, nil, ssa.Owner{Field: "kustomize-controller", Group: "kustomize.toolkit.fluxcd.io"})

@@ -47,7 +47,7 @@ func (w *world) in(t *testing.T) *world { return &world{t, w.kube, w.client} }
 
 var kind = schema.GroupVersionKind{Group: "cluster.k8s.io", Version: "v1alpha1", Kind: "MachineDeployment"}
 
-// manifest is that of a node group as a person writes it; replicas below 0: it names no size.
+// manifest returns the manifest of a node group as a user writes it. Negative replicas mean that it has no size.
 func manifest(name string, replicas int) string {
 	size := ""
 	if replicas >= 0 {
@@ -90,7 +90,8 @@ func (w *world) get(name string) *unstructured.Unstructured {
 	return o
 }
 
-// scales removes one Machine for the autoscaler, in the one write that drover makes of it, and adds what its controller adds.
+// scales removes one Machine for the autoscaler, with the same single write that drover makes, and adds what drover's
+// controller adds.
 func (w *world) scales(name string, size int) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"finalizers":["foregroundDeletion"],"annotations":{"machinedeployment.clusters.k8s.io/revision":"1"}},"spec":{"replicas":%d,"placeholderSeries":1,`+
@@ -104,7 +105,7 @@ func (w *world) scales(name string, size int) {
 	}
 }
 
-// expect fails the test unless a group has that size, and still has what drover added.
+// expect fails the test unless a group has this size, and still has the fields that drover added.
 func (w *world) expect(name string, size int64) {
 	w.Helper()
 	o := w.get(name)

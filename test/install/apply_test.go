@@ -21,7 +21,7 @@ func tried(t *testing.T, manifests string) {
 	if err := os.WriteFile(path, []byte(manifests), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The CRDs were applied by that field manager before.
+	// The same field manager has applied the CRDs before.
 	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "-f", path); err != nil {
 		t.Error(err)
 	}

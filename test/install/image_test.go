@@ -30,8 +30,8 @@ func buildLine() (string, error) {
 	return found[1], nil
 }
 
-// build builds drover by the Dockerfile's line and returns its path. -trimpath is left out: it would compile everything again, for this
-// test alone.
+// build builds drover with the Dockerfile's command and returns the binary's path. It omits -trimpath, which would
+// compile everything again just for this test.
 func build(ctx context.Context, dir string) (string, error) {
 	line, err := buildLine()
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// TestHelmAfterMachineController follows the Helm commands of docs/migrate-from-machine-controller.md on a cluster with CRDs as
-// machine-controller makes them. cmd/drover follows the rest of the page.
+// TestHelmAfterMachineController follows the Helm commands of docs/migrate-from-machine-controller.md on a cluster with
+// the CRDs that machine-controller creates. The tests of cmd/drover follow the rest of the page.
 func TestHelmAfterMachineController(t *testing.T) {
 	t.Parallel()
 	binary, err := helmBinary()

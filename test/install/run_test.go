@@ -76,7 +76,7 @@ func (s *site) kubectl(args ...string) string {
 	return string(out)
 }
 
-// awaitNodes waits until that many Nodes take pods.
+// awaitNodes waits until want Nodes take pods.
 func (s *site) awaitNodes(want int) {
 	s.Helper()
 	got := 0
@@ -98,7 +98,7 @@ func (s *site) awaitNodes(want int) {
 	}
 }
 
-// refusals fails the test for each request of an account that its roles forbade.
+// refusals fails the test for each request of an account that its roles did not allow.
 func (s *site) refusals(account string) {
 	s.Helper()
 	requests, err := s.Cluster.Requests()
@@ -187,8 +187,8 @@ func (s *site) grows(conn *grpc.ClientConn) {
 	}
 }
 
-// TestTheInstallPageWithHelm follows docs/install.md with Helm, then moves the autoscaler into drover's pods, uninstalls drover, installs it again and goes
-// over to kustomize.
+// TestTheInstallPageWithHelm follows docs/install.md with Helm, then moves the autoscaler into drover's pods,
+// uninstalls drover, installs it again and switches to kustomize.
 func TestTheInstallPageWithHelm(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -202,7 +202,8 @@ func TestTheInstallPageWithHelm(t *testing.T) {
 	s.fromHelmToKustomize()
 }
 
-// TestTheInstallPageWithKustomize follows docs/install.md with kustomize, beside machine-controller, and then moves to Helm.
+// TestTheInstallPageWithKustomize follows docs/install.md with kustomize, in parallel with machine-controller, and then
+// switches to Helm.
 func TestTheInstallPageWithKustomize(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -226,7 +227,7 @@ func TestTheInstallPageWithKustomize(t *testing.T) {
 	})
 }
 
-// separate runs drover beside an autoscaler with a Deployment of its own, with certificates that drover issues.
+// separate runs drover next to an autoscaler that has its own Deployment, with certificates that drover issues.
 func (s *site) separate() {
 	p := newPod(s.T, s.Cluster, namespace, "drover")
 	stop := p.start("drover", drover)
@@ -284,7 +285,8 @@ func (s *site) realAutoscaler(p *pod) {
 	})
 }
 
-// awaitStatus waits until the autoscaler's status in its own namespace names a group. By then it leads and has called drover.
+// awaitStatus waits until the autoscaler's status in its own namespace names a group. By then the autoscaler leads and
+// has called drover.
 func (s *site) awaitStatus(group string) {
 	s.Helper()
 	err := wait.PollUntilContextTimeout(s.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
@@ -330,7 +332,7 @@ func (s *site) stoppedAndStarted() {
 	}
 }
 
-// fromHelmToKustomize removes both charts, and installs the kustomizations in their place.
+// fromHelmToKustomize removes both charts, and installs the kustomizations instead.
 func (s *site) fromHelmToKustomize() {
 	s.Shell.Run(s.T, "docs/install.md#mine")
 	s.Shell.Run(s.T, "docs/install.md#from-helm-to-kustomize")

@@ -16,8 +16,8 @@ const (
 	orphanAge, orphanPeriod = 15 * time.Minute, 15 * time.Minute
 	drainTimeout            = 2 * time.Hour
 	orphansPerPass          = 10
-	// roundBound is how many undisturbed rounds may see an orphan that is old enough and not collect it: the one that finds it,
-	// and the one that deletes it.
+	// roundBound is how many undisturbed rounds may see an orphan that is old enough without collecting it: the round
+	// that finds the orphan, and the round that deletes it.
 	roundBound = 2
 )
 
@@ -26,15 +26,15 @@ type collector struct {
 	*world
 	trouble *trouble
 	memory  orphans.Memory
-	// since is when the leader took over. started distinguishes the rounds of one leader from those of another.
+	// since is the time at which the leader took over. started distinguishes the rounds of different leaders.
 	since   time.Time
 	started int
 	leads   bool
 	// confirmed is true while an operator has confirmed the deletion of orphans.
 	confirmed bool
-	// drained holds when the drain of each orphan's Node ends.
+	// drained holds the time at which the drain of each orphan's Node ends.
 	drained map[string]time.Time
-	// reasons counts how many rounds each reason has stopped.
+	// reasons holds the number of rounds that each reason has stopped.
 	reasons map[orphans.Reason]int
 }
 
@@ -45,7 +45,7 @@ func newCollector(w *world, t *trouble) *collector {
 	return c
 }
 
-// lead starts the work of a new leader, which knows what is stored. In the span unled no process was the leader.
+// lead starts the work of a new leader, which knows what is stored. No process was the leader in the span unled.
 func (c *collector) lead(unled orphans.Span) {
 	c.leads, c.since = true, c.now
 	c.memory = orphans.Memory{Stored: c.memory.Stored}
@@ -140,9 +140,9 @@ func (c *collector) delete(o *orphans.Orphan) {
 	delete(c.strays, keyOf(o))
 }
 
-// orphan returns the server of an orphan that is about to be deleted. It fails the test when the object is not an orphan. When an
-// operator has confirmed the deletion, a Node of another cluster may be among the orphans; the cloud still shows its server, and
-// orphan returns nil.
+// orphan returns the server of an orphan that is about to be deleted. It fails the test when the object is not an
+// orphan. When an operator has confirmed the deletion, a Node of another cluster may be among the orphans. The cloud
+// still shows the server of such a Node, and orphan returns nil.
 func (c *collector) orphan(o *orphans.Orphan) *server {
 	c.Helper()
 	found := c.strays[keyOf(o)]
@@ -230,11 +230,12 @@ func (c *collector) noneLeft(good bool, reported map[string]string) {
 	}
 }
 
-// isDue reports whether only the number of rounds may keep an orphan.
+// isDue reports whether the number of rounds is the only remaining reason to keep an orphan.
 func (c *collector) isDue(key string, left *stray, why string) bool {
 	switch {
 	case strings.Contains(why, "set the annotation"):
-		// An operator decides, because this leader has never seen the Machine of a working Node, or the server of a Node.
+		// An operator must decide, because this leader has never seen the Machine of a working Node, or the server of a
+		// Node.
 		return false
 	case strings.HasPrefix(key, orphans.KindNode+" "):
 		return !left.server.built && !left.server.isReady() && left.server.node != nil &&

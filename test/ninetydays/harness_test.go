@@ -18,7 +18,8 @@ const (
 	machines     = 500
 	groups       = 25
 	hostsOfAZone = 10
-	// detection is the least time from a kubelet's last report until the API server shows it. Up to spread may be added.
+	// detection is the shortest time from a kubelet's last report until the API server shows the silence. Up to spread
+	// may be added.
 	detection, spread = 40 * time.Second, 20 * time.Second
 	// joinTimeout is how long a server may take to become a Node.
 	joinTimeout = 10 * time.Minute
@@ -34,12 +35,12 @@ type world struct {
 	groups  []*health.Group
 	servers map[types.UID]*server
 	number  int
-	// api is the content of the API server, and project that of the cloud.
+	// api is the content of the API server. project is the content of the cloud.
 	api     api
 	project *table[resource]
-	// broken are the servers that broke while their Machines existed.
+	// broken holds the servers that broke while their Machines existed.
 	broken []*server
-	// away is when the API server answers again.
+	// away is the time at which the API server answers again.
 	away time.Time
 	// changed is called when the API server shows a change.
 	changed func()
@@ -54,7 +55,7 @@ type counts struct {
 	replaced, failedJoins, collected, marked                                                 int
 }
 
-// zone is an availability zone. back is when its last outage ends or has ended.
+// zone is an availability zone. back is the time at which its last outage ends.
 type zone struct {
 	name string
 	back time.Time
@@ -107,7 +108,7 @@ func (w *world) pick() *server {
 	return w.servers[w.api.machines.rows[w.random.IntN(len(w.api.machines.rows))].UID]
 }
 
-// fallSilent makes the control plane notice that a kubelet does not report, unless it reports again by then.
+// fallSilent makes the control plane notice that a kubelet does not report, unless the kubelet reports again by then.
 func (w *world) fallSilent(s *server) {
 	w.in(w.between(detection, detection+spread), func() { w.report(s, false) })
 }
@@ -117,7 +118,7 @@ func (w *world) comeBack(s *server, within time.Duration) {
 	w.in(w.between(time.Second, within), func() { w.report(s, true) })
 }
 
-// report makes the API server show the state of a kubelet, unless that has changed again.
+// report makes the API server show the state of a kubelet, unless the state has changed again.
 func (w *world) report(s *server, ready bool) {
 	w.whenAnswering(func() {
 		if s.node == nil || w.works(s) != ready || s.isReady() == ready {

@@ -13,7 +13,7 @@ type people struct {
 	collector *collector
 }
 
-// changeLeader makes another process the leader, at once or some minutes later.
+// changeLeader makes another process the leader, immediately or some minutes later.
 func (p *people) changeLeader() {
 	if !p.repair.leads {
 		return
@@ -23,7 +23,8 @@ func (p *people) changeLeader() {
 	p.takeOver(p.now)
 }
 
-// takeOver makes a new leader start when the lease, last renewed at that time, has expired and the API server answers.
+// takeOver starts a new leader when the lease, which was last renewed at the time renewed, has expired and the API
+// server answers.
 func (p *people) takeOver(renewed time.Time) {
 	wait := p.between(time.Second, 20*time.Second)
 	if p.oneIn(4) {
@@ -37,8 +38,8 @@ func (p *people) takeOver(renewed time.Time) {
 	})
 }
 
-// operator reads the report once a day. When something without a Machine has waited for half a day, and none of it belongs to
-// another cluster, the operator confirms its deletion for an hour.
+// operator reads the report once a day. When a resource without a Machine has waited for half a day, and no such
+// resource belongs to another cluster, the operator confirms the deletion for an hour.
 func (p *people) operator() {
 	p.in(day, p.operator)
 	if p.clones() {

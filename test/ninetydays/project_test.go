@@ -18,8 +18,8 @@ type resource = cloud.Resource
 // stray is a resource or Node whose Machine is gone.
 type stray struct {
 	server *server
-	// since is when it lost its Machine. good counts the undisturbed rounds that have seen it since and in which it might have
-	// been collected.
+	// since is the time at which the resource lost its Machine. good is the number of later undisturbed rounds that
+	// have seen the resource and might have collected it.
 	since time.Time
 	good  int
 }
@@ -84,8 +84,8 @@ func (w *world) lateOrder() {
 	})
 }
 
-// clone is another cluster with the same ID, for example one that was restored from a backup. It creates servers for Machines of
-// its own. After some hours it gets an ID of its own, and its resources are no longer listed.
+// clone is another cluster with the same ID, for example one that was restored from a backup. It creates servers for
+// its own Machines. After some hours it gets its own ID, and its resources are no longer listed.
 func (w *world) clone() {
 	for range 2 {
 		w.number++

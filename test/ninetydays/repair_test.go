@@ -14,12 +14,12 @@ import (
 
 const (
 	healthTimeout = 10 * time.Minute
-	// pace is how soon after a change the health controller runs again.
+	// pace is the delay after a change until the health controller runs again.
 	pace = time.Second
 	// repairBound is how long a server may be broken while nothing delays its replacement: the detection, the timeout, and the
 	// minute between two rounds.
 	repairBound = detection + spread + healthTimeout + time.Minute + 10*time.Second
-	// queueBound is the same bound while other servers of its group are replaced first.
+	// queueBound is the same bound as repairBound for the case that other servers of the group are replaced first.
 	queueBound = 3 * time.Hour
 )
 
@@ -27,18 +27,19 @@ const (
 type repair struct {
 	*world
 	trouble *trouble
-	// began is when the current leader started, or when the API server became reachable again, whichever is later. leads is true
-	// while there is a leader.
+	// began is the time at which the current leader started, or at which the API server became reachable again,
+	// whichever is later. leads is true while there is a leader.
 	began time.Time
 	leads bool
-	// known and noticed are what the leader remembers: the Machines, and when one was first unhealthy and last stopped by a
-	// brake.
+	// known and noticed are what the leader remembers: known holds the Machines, and noticed the times at which each
+	// was first unhealthy and was last stopped by a brake.
 	known   health.Known
 	noticed map[types.UID][2]time.Time
-	// next is when the next round is planned. Rounds planned for other times are skipped.
+	// next is the time of the next planned round. Rounds planned for other times are skipped.
 	next   time.Time
 	rounds int
-	// last is the decision of the last round. held counts for each brake the groups that it stopped, per round.
+	// last is the decision of the last round. held is the number of groups that each brake stopped, summed over the
+	// rounds.
 	last    *health.Plan
 	held    map[health.Brake]int
 	slowest time.Duration
@@ -51,7 +52,7 @@ func newRepair(w *world, t *trouble) *repair {
 	return r
 }
 
-// plan plans the next round at a time, unless it is planned for earlier.
+// plan plans the next round at a time, unless a round is planned for an earlier time.
 func (r *repair) plan(at time.Time) {
 	if r.next.After(r.now) && !at.Before(r.next) {
 		return

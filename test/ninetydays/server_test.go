@@ -23,15 +23,17 @@ type server struct {
 	group  *health.Group
 	zone   *zone
 	host   string
-	// machine is its Machine; nil after that is gone. node is its Node; nil while it has none.
+	// machine is the server's Machine, or nil after the Machine is gone. node is its Node, or nil while it has none.
 	machine *v1alpha1.Machine
 	node    *corev1.Node
 	created time.Time
 	// built is true while the server exists in the cloud.
 	built bool
-	// broken is when it broke for good; zero if it did not. silent is when it reports again.
+	// broken is the time at which the server broke for good, or zero if it did not. silent is the time at which it
+	// reports again.
 	broken, silent time.Time
-	// free is since when only replacements of others of its group have delayed its own, and calm since when nothing has.
+	// free is the time since which only replacements of other Machines in its group have delayed its own. calm is the
+	// time since which nothing has delayed it.
 	free, calm time.Time
 }
 
@@ -135,7 +137,8 @@ func (w *world) takeDown(s *server) {
 	})
 }
 
-// strip removes the finalizers of a Machine. If it was being deleted it is gone at once, and its resources stay.
+// strip removes the finalizers of a Machine. If the Machine was being deleted it is gone immediately, and its resources
+// stay.
 func (w *world) strip(s *server) {
 	if s.machine.DeletionTimestamp == nil {
 		w.create(s.group)

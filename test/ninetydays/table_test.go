@@ -19,7 +19,7 @@ func (t *table[T]) put(key string, row T) {
 	t.rows, t.keys = append(t.rows, row), append(t.keys, key)
 }
 
-// drop removes the row of that key, if it exists. The last row takes its position.
+// drop removes the row of that key, if it exists. The last row moves to the removed row's position.
 func (t *table[T]) drop(key string) {
 	i, known := t.at[key]
 	if !known {

@@ -16,7 +16,8 @@ type timeline struct {
 	last   int
 }
 
-// event is a function that is called at a time. Of two events at the same time the one that was planned first is run first.
+// event is a function that is called at a time. Of two events at the same time, the one that was planned first runs
+// first.
 type event struct {
 	at     time.Time
 	number int
@@ -32,7 +33,7 @@ func (t *timeline) at(when time.Time, happen func()) {
 // in plans an event after a while.
 func (t *timeline) in(while time.Duration, happen func()) { t.at(t.now.Add(while), happen) }
 
-// often plans calls of happen so many times a day on average, at random times, until a time.
+// often plans calls of happen at random times until a time, perDay times a day on average.
 func (t *timeline) often(perDay float64, until time.Time, happen func()) {
 	next := t.now.Add(time.Duration(t.random.ExpFloat64() / perDay * float64(day)))
 	if next.After(until) {
@@ -54,7 +55,7 @@ func (t *timeline) run(end time.Time) {
 	t.now = end
 }
 
-// between returns a random duration between the two.
+// between returns a random duration between least and most.
 func (t *timeline) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(t.random.Int64N(int64(most-least)))
 }

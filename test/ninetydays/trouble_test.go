@@ -181,7 +181,7 @@ func (t *trouble) listNodes() []orphans.Node {
 	return rows
 }
 
-// sightings returns what the leader has seen of the Machines by its watch.
+// sightings returns what the leader has seen of the Machines through its watch.
 func (t *trouble) sightings() map[types.UID]orphans.Sighting {
 	switch t.now() {
 	case stopped:

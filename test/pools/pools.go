@@ -50,7 +50,7 @@ func (w *World) Meta(name string) metav1.ObjectMeta {
 	}
 }
 
-// Pool adds a MachineDeployment with that size and bounds, and one MachineSet.
+// Pool adds a MachineDeployment with this size and these bounds, and one MachineSet.
 func (w *World) Pool(name string, replicas, low, high int32) *Pool {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: w.Meta(name)}
 	d.Annotations = map[string]string{
@@ -206,7 +206,7 @@ func NodeTemplate() *v1alpha1.NodeTemplate {
 		Taints: []corev1.Taint{{Key: "dedicated", Value: "gpu", Effect: corev1.TaintEffectNoSchedule}}}
 }
 
-// Large returns a cluster of that many Nodes in that many groups.
+// Large returns a cluster with this many Nodes and groups.
 func Large(nodes, groups int) *World {
 	w := NewWorld()
 	for g := range groups {

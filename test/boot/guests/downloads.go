@@ -28,7 +28,7 @@ var downloadHosts = []string{"github.com", "release-assets.githubusercontent.com
 type Download struct {
 	// Path is the path of the file on this machine.
 	Path string
-	// WrongSum is true when the published checksum is not that of the file.
+	// WrongSum is true when the published checksum does not match the file.
 	WrongSum bool
 }
 
@@ -40,8 +40,8 @@ type Internet struct {
 	log   func(format string, values ...any)
 }
 
-// NewInternet returns an Internet with those files, by the end of the URL's path. Its certificate is signed by a CA of its own.
-// Errors: keys or certificates cannot be made.
+// NewInternet returns an Internet with these files; the keys are the ends of the URLs' paths. Its certificate is signed
+// by its own CA. It returns an error if keys or certificates cannot be created.
 func NewInternet(files map[string]Download) (*Internet, error) {
 	chain, key, err := cert.GenerateSelfSignedCertKey(downloadHosts[0], nil, downloadHosts)
 	if err != nil {
@@ -98,7 +98,7 @@ func (i *Internet) answer(w http.ResponseWriter, r *http.Request) int {
 	return http.StatusNotFound
 }
 
-// writeSum writes the SHA-256 of the file. Its name follows, except after the checksum of a kubelet.
+// writeSum writes the SHA-256 of the file, followed by the file's name except for a kubelet.
 func (d Download) writeSum(w io.Writer, name string) error {
 	file, err := os.Open(d.Path)
 	if err != nil {

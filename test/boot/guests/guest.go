@@ -13,20 +13,20 @@ import (
 	"time"
 )
 
-// Guest holds what the cloud says of a server, and what the virtual machine boots.
+// Guest holds what the cloud knows about a server, and what the virtual machine boots.
 type Guest struct {
-	// ID and Name are those of the server.
+	// ID and Name are the server's.
 	ID, Name string
-	// Address and MAC are those of its port. Without a MAC, one is derived from the address.
+	// Address and MAC are the port's. Without a MAC, one is derived from the address.
 	Address netip.Addr
 	MAC     string
-	// VCPUs and Memory, in MiB, are its flavor's.
+	// VCPUs and Memory (in MiB) are the flavor's.
 	VCPUs, Memory int
 	// Disk is the image; the guest writes to a copy of it. Initrd, and Append for the kernel's command line, may be empty.
 	Disk, Kernel, Initrd, Append string
-	// UserData and Metadata are what the metadata service answers with: user_data and meta_data.json.
+	// UserData and Metadata are the contents of user_data and meta_data.json from the metadata service.
 	UserData, Metadata []byte
-	// ConfigDrive is true when the guest finds them on a drive, and the metadata service answers 404.
+	// ConfigDrive is true when the guest finds UserData and Metadata on a drive, and the metadata service answers 404.
 	ConfigDrive bool
 	// NoResolver is true when DHCP names a DNS resolver that does not answer.
 	NoResolver bool
@@ -50,7 +50,8 @@ type running struct {
 	process *process
 }
 
-// Boot starts a guest. Errors: its disk or network device cannot be made, or QEMU does not start.
+// Boot starts a guest. It returns an error if the guest's disk or network device cannot be created, or if QEMU does not
+// start.
 func (n *Network) Boot(g *Guest) error {
 	r := &running{guest: g, dir: n.path(g.Name)}
 	if err := os.MkdirAll(r.dir, 0o755); err != nil {
@@ -77,7 +78,8 @@ func (n *Network) Boot(g *Guest) error {
 	return nil
 }
 
-// arguments returns the arguments of QEMU. The SMBIOS fields are those of Nova, by which cloud-init and Ignition recognize OpenStack.
+// arguments returns the arguments of QEMU. The SMBIOS fields have Nova's values, by which cloud-init and Ignition
+// recognize OpenStack.
 func (r *running) arguments() []string {
 	g := r.guest
 	args := []string{
@@ -98,7 +100,7 @@ func (r *running) arguments() []string {
 	return args
 }
 
-// accelerator returns the accelerator in DROVER_BOOT_ACCEL, such as kvm; by default QEMU's emulation.
+// accelerator returns the accelerator in DROVER_BOOT_ACCEL, such as kvm. The default is QEMU's emulation.
 func accelerator() string {
 	if a := os.Getenv("DROVER_BOOT_ACCEL"); a != "" {
 		return a
@@ -131,14 +133,14 @@ func (n *Network) follow(r *running) {
 	}
 }
 
-// Err returns an error when a guest has ended that was not powered off.
+// Err returns an error when a guest has ended without PowerOff.
 func (n *Network) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.failure
 }
 
-// Console returns everything that a guest has printed on its console; empty when there is no such guest.
+// Console returns everything that a guest has printed on its console. It is empty when there is no such guest.
 func (n *Network) Console(id string) string {
 	if r := n.find(id); r != nil {
 		data, _ := os.ReadFile(r.dir + "/console.log")
@@ -167,8 +169,8 @@ func (n *Network) find(id string) *running {
 	return n.guests[id]
 }
 
-// Reboot presses Ctrl-Alt-Delete on a guest's keyboard, upon which systemd reboots it. Errors: there is no such guest, or QEMU does
-// not answer.
+// Reboot presses Ctrl-Alt-Delete on a guest's keyboard, which makes systemd reboot the guest. It returns an error if
+// there is no such guest or QEMU does not answer.
 func (n *Network) Reboot(id string) error {
 	r := n.find(id)
 	if r == nil {

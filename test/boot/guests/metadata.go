@@ -39,7 +39,7 @@ func (n *Network) metadata(w http.ResponseWriter, r *http.Request) {
 	http.Error(w, "404 Not Found", http.StatusNotFound)
 }
 
-// writeDrive makes the guest's config drive.
+// writeDrive creates the guest's config drive.
 func (r *running) writeDrive() error {
 	root := r.dir + "/drive"
 	latest := root + "/openstack/latest"

@@ -17,15 +17,15 @@ import (
 // inside is an environment variable that is set only in the namespace: the path of the socket that leads out of it.
 const inside = "DROVER_BOOT_RELAY"
 
-// Isolated reports whether this process is in a network namespace of its own.
+// Isolated reports whether this process is in its own network namespace.
 func Isolated() bool { return os.Getenv(inside) != "" }
 
 // LoopbackUp brings up the loopback device of the namespace.
 func LoopbackUp() error { return run("ip link set lo up") }
 
-// Isolate runs this program again with the same arguments, in a new network namespace, and returns its exit code. The namespace has
-// only a loopback device, which [LoopbackUp] brings up. [Reach] connects it with the outside, through a socket in dir. The kernel
-// kills the other process when this one ends.
+// Isolate runs this program again with the same arguments, in a new network namespace, and returns its exit code. The
+// namespace has only a loopback device, which [LoopbackUp] brings up. [Reach] connects the namespace with the outside,
+// through a socket in dir. The kernel kills the new process when this one ends.
 func Isolate(ctx context.Context, dir string) (int, error) {
 	socket := dir + "/relay"
 	listener, err := net.Listen("unix", socket)
@@ -64,7 +64,8 @@ func relay(listener net.Listener) {
 	})
 }
 
-// Reach makes loopback addresses of the machine reachable in the namespace, under the same addresses. Errors: an address is in use.
+// Reach makes loopback addresses of the machine reachable in the namespace, under the same addresses. It returns an
+// error if an address is in use.
 func Reach(addresses ...string) error {
 	for _, address := range addresses {
 		listener, err := net.Listen("tcp", address)
@@ -82,7 +83,7 @@ func Reach(addresses ...string) error {
 	return nil
 }
 
-// serve connects each connection that the listener accepts with the one that dial returns.
+// serve connects each connection that the listener accepts with the connection that dial returns.
 func serve(listener net.Listener, dial func(in net.Conn) (net.Conn, error)) {
 	for {
 		in, err := listener.Accept()

@@ -24,7 +24,7 @@ const (
 	internetAddress = "203.0.113.10"
 	// bridge is the name of the network device of the guests' subnet.
 	bridge = "br0"
-	// mtu is that of a cloud's overlay network.
+	// mtu is the MTU of a cloud's overlay network.
 	mtu = 1450
 )
 
@@ -32,13 +32,14 @@ const (
 type Options struct {
 	// Dir holds disks, consoles and logs.
 	Dir string
-	// Subnet is the guests' network; its first address is the gateway.
+	// Subnet is the guests' network. Its first address is the gateway.
 	Subnet netip.Prefix
 	// APIServer is the host:port to which port 443 of [ServiceAddress] leads.
 	APIServer string
-	// Internet is what guests can download. Nil: nothing.
+	// Internet is what guests can download. Nil means nothing.
 	Internet *Internet
-	// Console receives what a guest has printed so far, every two seconds. Nil: it is dropped.
+	// Console receives everything that a guest has printed so far, every two seconds. Nil means that the output is
+	// dropped.
 	Console func(id, text string)
 	// Log is called with a line per event.
 	Log func(format string, values ...any)
@@ -54,11 +55,12 @@ type Network struct {
 	guests map[string]*running
 	// byAddress holds the IDs of the guests, by address.
 	byAddress map[string]string
-	// failure is set when a guest has ended that was not powered off.
+	// failure is set when a guest has ended without PowerOff.
 	failure error
 }
 
-// Open makes the network, in an empty network namespace. Errors: a device, an address or dnsmasq cannot be set up.
+// Open creates the network in an empty network namespace. It returns an error if a device, an address or dnsmasq cannot
+// be set up.
 func Open(o Options) (*Network, error) {
 	n := &Network{options: o, guests: map[string]*running{}, byAddress: map[string]string{}}
 	if err := n.open(); err != nil {
@@ -141,7 +143,7 @@ func (n *Network) serveDHCP() error {
 // noResolverTag is dnsmasq's tag of guests whose resolver does not answer.
 const noResolverTag = "noResolverTag"
 
-// lease has dnsmasq assign a guest its address. The host name follows from the address, as that of Neutron's DHCP does.
+// lease makes dnsmasq assign a guest its address. The host name is derived from the address, as in Neutron's DHCP.
 func (n *Network) lease(g *Guest) error {
 	tag := ""
 	if g.NoResolver {

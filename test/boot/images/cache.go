@@ -11,8 +11,9 @@ import (
 	"time"
 )
 
-// cached returns the folder that holds the result of fill for those inputs. When the cache has none, it calls fill with an empty
-// folder, which it renames only when fill has succeeded. Another process that asks for the same folder waits meanwhile.
+// cached returns the folder that holds the result of fill for these inputs. If the cache has no such folder, cached
+// calls fill with an empty folder, and renames the folder only when fill has succeeded. Meanwhile another process that
+// requests the same folder waits.
 func (b *builder) cached(name string, inputs []string, fill func(dir string) error) (string, error) {
 	sum := sha256.New()
 	for _, input := range inputs {
@@ -56,7 +57,7 @@ func lock(path string) (unlock func(), err error) {
 	return func() { _ = file.Close() }, nil
 }
 
-// builder makes the images that the cache lacks.
+// builder creates the images that the cache lacks.
 type builder struct {
 	ctx   context.Context
 	cache string

@@ -13,17 +13,18 @@ import (
 type Set struct {
 	// Kernel is the kernel for all disks. Initrd contains Ignition, for the disk Ignition; the others boot without an initrd.
 	Kernel, Initrd string
-	// Full contains the newest kubelet, containerd 2 and cloud-init; Bare only cloud-init; Ignition the same as Full, with Ignition
-	// instead of cloud-init.
+	// Full contains the newest kubelet, containerd 2 and cloud-init. Bare contains only cloud-init. Ignition contains
+	// the same as Full, with Ignition instead of cloud-init.
 	Full, Bare, Ignition string
 	// Newest and Oldest are the versions of the kubelets, such as 1.37.1: that of the test control plane, and the oldest one that
 	// may join it.
 	Newest, Oldest string
-	// OldestKubelet is the kubelet of version Oldest, and Downloads the folder of the other programs that the bare image downloads.
+	// OldestKubelet is the kubelet of version Oldest. Downloads is the folder of the other programs that the bare image
+	// downloads.
 	OldestKubelet, Downloads string
 }
 
-// Containerd1 is the version of the older containerd, which is Ubuntu 24.04's at its release.
+// Containerd1 is the version of the older containerd, which Ubuntu 24.04 had at its release.
 const Containerd1 = "1.7.12"
 
 // oldestKubelet is a release of the oldest minor version that may join the test control plane (1.37), by Kubernetes' version skew
@@ -35,8 +36,9 @@ const ignitionVersion = "v2.24.0"
 //go:embed scripts
 var scripts embed.FS
 
-// Prepare returns the images, and makes those that the cache lacks. On two cores that takes about two minutes when all modules are in
-// Go's caches, and up to 20 otherwise. It writes a line per step to log. Errors: a program or a download fails.
+// Prepare returns the images, and creates those that the cache lacks. On two cores that takes about two minutes when
+// all modules are in Go's caches, and up to 20 otherwise. It writes a line per step to log. It returns an error if a
+// program or a download fails.
 func Prepare(ctx context.Context, log io.Writer) (Set, error) {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -114,7 +116,7 @@ func (b *builder) root() (folder, root string, err error) {
 func names(folder string) []string {
 	entries, err := scripts.ReadDir(folder)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // the file is embedded
 	}
 	var out []string
 	for _, entry := range entries {
@@ -134,7 +136,7 @@ func contents(folder string) []string {
 func content(name string) string {
 	data, err := scripts.ReadFile(name)
 	if err != nil {
-		panic(err) // it is embedded
+		panic(err) // the file is embedded
 	}
 	return string(data)
 }

@@ -18,8 +18,8 @@ const kubernetes = "k8s.io/kubernetes"
 type module struct {
 	// version is the version without v, such as 1.37.1.
 	version string
-	// gomod and gosum are the content of go.mod and go.sum of a module that requires it. With an empty gosum, Go asks the checksum
-	// database.
+	// gomod and gosum are the content of go.mod and go.sum of a module that requires this version. With an empty gosum,
+	// Go asks the checksum database.
 	gomod, gosum string
 }
 
@@ -107,7 +107,7 @@ func (b *builder) kubelet(m module) (string, error) {
 
 // ignition returns the path of the program ignition. It is linked with libblkid of this machine; the guests have the same library.
 func (b *builder) ignition() (string, error) {
-	// Flatcar builds it in the same way, because its files have no SELinux labels.
+	// Flatcar uses the same build flags, because its files have no SELinux labels.
 	const own = "github.com/coreos/ignition/v2/internal/"
 	ldflags := "-s -w -X " + own + "distro.selinuxRelabel=false -X " + own + "version.Raw=" + strings.TrimPrefix(ignitionVersion, "v")
 	dir, err := b.cached("ignition-"+ignitionVersion, []string{ldflags}, func(dir string) error {

@@ -1,5 +1,5 @@
-// Command tool is the one program in the container images of test/boot: as /pause it holds a pod's sandbox, under any other name
-// it answers HTTP on port 8080 with the pod's name.
+// Command tool is the only program in the container images of test/boot. As /pause it holds a pod's sandbox; under any
+// other name it answers HTTP on port 8080 with the pod's name.
 package main
 
 import (

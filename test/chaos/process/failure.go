@@ -134,7 +134,7 @@ func edited(edit func(body []byte) io.Reader) func(call) (*http.Response, error)
 	}
 }
 
-// cut sends the call to its service and ends the body of the response at once.
+// cut sends the call to its service and ends the body of the response immediately.
 func cut(c call) (*http.Response, error) {
 	resp, err := c.carryOut()
 	if err == nil {

@@ -23,7 +23,7 @@ const unrelatedNode = "other"
 // unrelated holds the resources that drover must not touch, in the state in which they were created.
 type unrelated struct {
 	session *member.Session
-	// ids holds the IDs of all unrelated cloud resources. rows holds what the cloud shows of each.
+	// ids holds the IDs of all unrelated cloud resources. rows holds the cloud's representation of each.
 	ids  map[string]bool
 	rows map[string]string
 	// kube holds the resource versions of unrelated objects in the cluster.
@@ -32,8 +32,9 @@ type unrelated struct {
 
 func (u *unrelated) has(id string) bool { return u.ids[id] }
 
-// unrelatedResources returns unrelated cloud resources and the path to create each. Some resemble drover's own: one has the name
-// of the Machine's server, some have the owner tag of another cluster, and some the UID of a Machine that does not exist.
+// unrelatedResources returns unrelated cloud resources and the path to create each. Some resemble drover's own: one has
+// the name of the Machine's server, some have the owner tag of another cluster, and some have the UID of a Machine that
+// does not exist.
 func unrelatedResources(w *World) []struct{ path, key, body string } {
 	session := w.others.session
 	network := session.Find(w.Context, "network", "networks", sim.MetaKubeNetwork)
@@ -98,7 +99,7 @@ func placeUnrelated(w *World) (unrelated, error) {
 	return u, nil
 }
 
-// changed returns how the unrelated resources differ from their recorded state; empty if they do not.
+// changed returns how the unrelated resources differ from their recorded state. It is empty if they do not differ.
 func (w *World) changed() (string, error) {
 	rows, err := w.others.session.Inventory(w.Context)
 	if err != nil {

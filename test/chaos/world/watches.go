@@ -17,7 +17,7 @@ type Step struct {
 	At       time.Time
 }
 
-// DisturbedWatch disturbs drover's watches from a change on.
+// DisturbedWatch disturbs drover's watches, starting with a given change.
 type DisturbedWatch struct {
 	// From is the revision of the first affected change.
 	From uint64

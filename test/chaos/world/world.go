@@ -34,7 +34,7 @@ type Options struct {
 	// Safety is true when drover replaces unhealthy Machines, collects orphans, freezes groups and watches the API server's
 	// reachability, as it does in production. Nodes whose kubelets were stopped become Unknown 40 s later.
 	Safety bool
-	// DisturbedWatch disturbs drover's watches; nil if none is disturbed.
+	// DisturbedWatch disturbs drover's watches. Nil means that no watch is disturbed.
 	DisturbedWatch *DisturbedWatch
 	// Forced is true when Machines are deleted by force. Then the order of deletion is not checked, and resources may be left in
 	// the cloud.
@@ -50,7 +50,7 @@ type World struct {
 	Admin     client.Client
 	Scheduler *schedule.Scheduler
 	Random    io.Reader
-	// Workers is the number of Machines that a process works on at a time: one, two or three.
+	// Workers is the number of Machines that a process handles concurrently: one, two or three.
 	Workers int
 	// Context is cancelled when the world is closed.
 	Context context.Context
@@ -163,7 +163,7 @@ func (w *World) gone(id string) {
 	}
 }
 
-// inTurn sends each call when the scheduler gives it its turn. name returns the name of a call.
+// inTurn sends each call when the scheduler gives the call its turn. name returns the name of a call.
 type inTurn struct {
 	world *World
 	next  http.RoundTripper

@@ -1,7 +1,7 @@
-// Command kubeletconfig holds KubeletConfigurations against the kubelet's own code: it decodes each file that it is given
-// strictly, as kubelet --config does, and validates it. It says what is wrong, and ends with 1 when anything is.
+// Command kubeletconfig checks KubeletConfigurations with the kubelet's own code. It decodes each given file strictly,
+// as kubelet --config does, and validates it. It prints the errors, and exits with 1 when there are any.
 //
-// It is a Go module of its own so that Kubernetes stays out of the product's go.mod.
+// It is a separate Go module so that Kubernetes stays out of the product's go.mod.
 package main
 
 import (
@@ -41,7 +41,7 @@ func check(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	// The kind of this host must not matter.
+	// The cgroup version of this host must not matter.
 	config.FailCgroupV1 = false
 	return validation.ValidateKubeletConfiguration(config, utilfeature.DefaultFeatureGate)
 }
