@@ -100,17 +100,17 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 		change func(*v1alpha1.MachineDeployment)
 		want   bool
 	}{
-		{"the set is of an older revision", func(*v1alpha1.MachineDeployment) {}, true},
-		{"the set is of the present revision", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationRevision] = "1" }, false},
-		{"the rollout is paused", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
-		{"the strategy is OnDelete", func(d *v1alpha1.MachineDeployment) {
+		{"outdated when the set is of an older revision", func(*v1alpha1.MachineDeployment) {}, true},
+		{"not outdated when the set is of the present revision", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationRevision] = "1" }, false},
+		{"not outdated when the rollout is paused", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
+		{"not outdated when the strategy is OnDelete", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
 		}, false},
-		{"the rollout has stopped at its deadline", func(d *v1alpha1.MachineDeployment) {
+		{"not outdated when the rollout has stopped at its deadline", func(d *v1alpha1.MachineDeployment) {
 			d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 		}, false},
 	} {
-		t.Run("marks a Machine as outdated when "+tt.name+" (CAPI-51)", func(t *testing.T) {
+		t.Run("a Machine is "+tt.name+" (CAPI-51)", func(t *testing.T) {
 			s, d, set := filled(t)
 			d.Annotations = map[string]string{v1alpha1.AnnotationRevision: "2"}
 			set.Annotations = map[string]string{v1alpha1.AnnotationRevision: "1"}
