@@ -64,7 +64,7 @@ func TestResourcesOfATemplate(t *testing.T) {
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
 		{
-			name: "follow the template's kubelet annotations",
+			name: "resources follow the template's kubelet annotations",
 			annotations: map[string]string{
 				"v1.kubelet-config.machine-controller.kubermatic.io/KubeReserved":   "cpu=500m,memory=1Gi",
 				"v1.kubelet-config.machine-controller.kubermatic.io/SystemReserved": "memory=512Mi",
@@ -75,7 +75,7 @@ func TestResourcesOfATemplate(t *testing.T) {
 			allocatable: "cpu=1500m ephemeral-storage=50Gi memory=2340757177 pods=50",
 		},
 		{
-			name: "are 0 on a server that is smaller than its reservations",
+			name: "resources are 0 on a server that is smaller than its reservations",
 			change: func(s *cloud.Shape) {
 				s.CPU, s.Memory, s.Disk = resource.MustParse("100m"), resource.MustParse("256Mi"), resource.Quantity{}
 			},
@@ -127,14 +127,14 @@ func TestLabelsOfATemplate(t *testing.T) {
 			t.Errorf("labels (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("have the operating system of the provider spec (F-38)", func(t *testing.T) {
+	t.Run("labels have the operating system of the provider spec (F-38)", func(t *testing.T) {
 		d := deployment()
 		d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"operatingSystem": "flatcar"}`)}
 		if got := resolve(t, d, shape()).Labels["v1.machine-controller.kubermatic.io/operating-system"]; got != "flatcar" {
 			t.Errorf("the label is %q", got)
 		}
 	})
-	t.Run("have no unknown or invalid value", func(t *testing.T) {
+	t.Run("labels have no unknown or invalid value", func(t *testing.T) {
 		s := shape()
 		s.Zone, s.Region, s.Architecture, s.Flavor = "", "", "", "a flavor with spaces"
 		got := resolve(t, deployment(), s).Labels
@@ -167,7 +167,7 @@ func TestAnUnreadableAnnotationIsAnError(t *testing.T) {
 }
 
 func TestATemplateHasNoStartupTaints(t *testing.T) {
-	t.Run("are not on the node that the autoscaler is shown (F-47)", func(t *testing.T) {
+	t.Run("the node that the autoscaler is shown has no startup taint (F-47)", func(t *testing.T) {
 		r := Rules{OtherStartupTaints: []string{"node.cilium.io/agent-not-ready"}}
 		lasting := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}
 		got := r.taints([]corev1.Taint{{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute}, lasting})

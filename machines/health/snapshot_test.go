@@ -70,24 +70,24 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 		change func(*v1alpha1.MachineDeployment, *v1alpha1.MachineSet)
 		aside  bool
 	}{
-		{"listed for removal by the deployment", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
+		{"left aside when the deployment lists it for removal", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
 			d.Spec.Removals = []v1alpha1.Removal{{Name: name, UID: "uid-" + name}}
 		}, true},
-		{"listed by a rollout", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"left aside when a rollout lists it", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: name, UID: "uid-" + name}}
 		}, true},
-		{"an older Machine of its name is listed", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"not left aside when an older Machine of its name is listed", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.Spec.Removals = []v1alpha1.Removal{{Name: name, UID: "another"}}
 		}, false},
-		{"the deployment is paused", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
+		{"left aside when the deployment is paused", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 		}, true},
-		{"the set is being deleted", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"left aside when the set is being deleted", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.DeletionTimestamp = ptr.To(metav1.Now())
 		}, true},
-		{"the deployment is gone", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) { s.OwnerReferences[0].UID = "another" }, true},
+		{"left aside when the deployment is gone", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) { s.OwnerReferences[0].UID = "another" }, true},
 	} {
-		t.Run("leaves a Machine aside: "+tt.name, func(t *testing.T) {
+		t.Run("a Machine is "+tt.name, func(t *testing.T) {
 			s, d, set := filled(t)
 			tt.change(d, set)
 			if got := seen(t, s, name).Aside; got != tt.aside {

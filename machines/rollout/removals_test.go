@@ -64,7 +64,7 @@ func whileOneDrains(replacement string) (w *simulation, dying *v1alpha1.Machine)
 	return w, dying
 }
 
-func TestANamedDrainingMachineRemovesNoOther(t *testing.T) {
+func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 	for _, tt := range []struct {
 		name, replacement string
 		// lowered is true when the removal lowers the size, and names the replacement too.
