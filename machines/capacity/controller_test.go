@@ -245,7 +245,7 @@ func TestJudgeWhileTheCloudCannotBeReached(t *testing.T) {
 	if v := judge(s, nil, away); v.template != s.known {
 		t.Error("the template for the same Machine template is gone")
 	}
-	t.Run("the template for another Machine template is not kept (CA-C103)", func(t *testing.T) {
+	t.Run("the template is not kept for another Machine template (CA-C103)", func(t *testing.T) {
 		s.template.Spec.Versions.Kubelet = "1.36.2"
 		if v := judge(s, nil, away); v.template != nil || v.condition.Status != metav1.ConditionFalse {
 			t.Errorf("judge() = %+v", v)

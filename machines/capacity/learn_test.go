@@ -74,9 +74,9 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		{"is computed without a node (CA-C99)", pool("a", "", nil), computed},
-		{"comes from a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
-		{"ignores a node of an older template (CA-C99)", func() []client.Object {
+		{"memory is computed without a node (CA-C99)", pool("a", "", nil), computed},
+		{"memory comes from a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
+		{"memory of a node of an older template is ignored (CA-C99)", func() []client.Object {
 			objects := pool("a", "3500Mi", nil)
 			objects[0].(*v1alpha1.MachineDeployment).Spec.Template.Spec.Versions.Kubelet = "1.36.2"
 			return objects
@@ -129,7 +129,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 				}
 			})
 		}
-		t.Run("is forgotten when the flavor changes (CA-C103)", func(t *testing.T) {
+		t.Run("memory is forgotten when the flavor changes (CA-C103)", func(t *testing.T) {
 			larger := shape()
 			larger.Flavor = "m1.large"
 			if got := memoryOf(t, &catalog{shape: larger}, "a", pool("a", "", remembering)...); got != computed {

@@ -58,7 +58,7 @@ func TestResourcesOfATemplate(t *testing.T) {
 		allocatable string
 	}{
 		{
-			name:     "subtract reservations, eviction thresholds and 3 % of the memory (CA-C99)",
+			name:     "resources are reduced by reservations, eviction thresholds and 3 % of the memory (CA-C99)",
 			capacity: "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=110",
 			// 4096 MiB - 122.88 - 300 - 500 - 100; 50 GiB - 1 - 1 - 10 %.
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
@@ -122,7 +122,7 @@ func TestLabelsOfATemplate(t *testing.T) {
 		"topology.kubernetes.io/zone": "nova", "failure-domain.beta.kubernetes.io/zone": "nova", "topology.cinder.csi.openstack.org/zone": "nova",
 		"topology.kubernetes.io/region": "RegionOne", "failure-domain.beta.kubernetes.io/region": "RegionOne",
 	}
-	t.Run("are those of the template and those of every node (CA-C100, CA-C101)", func(t *testing.T) {
+	t.Run("labels are those of the template and those of every node (CA-C100, CA-C101)", func(t *testing.T) {
 		if diff := cmp.Diff(want, resolve(t, deployment(), shape()).Labels); diff != "" {
 			t.Errorf("labels (-want +got):\n%s", diff)
 		}
@@ -148,7 +148,7 @@ func TestLabelsOfATemplate(t *testing.T) {
 }
 
 func TestTaintsOfATemplate(t *testing.T) {
-	t.Run("are those that last, without the startup taint (CA-C100)", func(t *testing.T) {
+	t.Run("taints are those that last, without the startup taint (CA-C100)", func(t *testing.T) {
 		got := resolve(t, deployment(), shape()).Taints
 		if diff := cmp.Diff([]corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, got); diff != "" {
 			t.Errorf("taints (-want +got):\n%s", diff)

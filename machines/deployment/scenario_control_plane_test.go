@@ -29,7 +29,7 @@ func TestDeploymentsFollowTheirSpecOnARealControlPlane(t *testing.T) {
 			"rolls a changed template and keeps the size (MC-18)":                                                                          (*harness).roll,
 			"deletes exactly the named Machines (CA-C65, CA-C66, MCM-32)":                                                                  (*harness).namedGo,
 			"does not replace a named Machine that another client deleted (CA-C68)":                                                        (*harness).namedAndDeleted,
-			"deletes exactly the named Machines in the middle of a rollout (CA-C80)":                                                       (*harness).removalsInARoll,
+			"deletes exactly the named Machines during a rollout (CA-C80)":                                                                 (*harness).removalsInARoll,
 			"deletes exactly the Machines that are named within milliseconds in a rollout (CA-C68, CA-C80, CA-C82)":                        (*harness).hurried,
 			"replaces a Machine deleted by hand once (MCM-34)":                                                                             (*harness).replaced,
 			"restores a dropped spec.replicas":                                                                                             (*harness).replicasDropped,

@@ -78,7 +78,7 @@ func TestClassifyReturnsTheClassOfAFailure(t *testing.T) {
 }
 
 func TestClassifyShowsNoSecret(t *testing.T) {
-	t.Run("returns one plain line, without any of the credentials (CA-C54)", func(t *testing.T) {
+	t.Run("returns one plain line without any credential (CA-C54)", func(t *testing.T) {
 		err := classify(Call{Doing: "x"}, errors.New("password s3cr3t-word refused\nline 2 "+strings.Repeat("z", 2*fault.MaxMessage)), &Credentials{Password: "s3cr3t-word"})
 		if m := err.Error(); strings.Contains(m, "s3cr3t-word") || len(m) > fault.MaxMessage || strings.ContainsAny(m, "\n\t\r") {
 			t.Fatalf("got %q", m)
