@@ -64,7 +64,7 @@ func TestLookDiagnosesAMachine(t *testing.T) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
-		{"a Machine with a recorded first start is unhealthy in any phase when its Node is unhealthy", func(m *Machine) {
+		{"a Machine with a recorded first start is judged by its Node in any phase", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
 		{"a Machine does not count when its Node has registered again", func(m *Machine) { m.Node.UID = "another" }, none},

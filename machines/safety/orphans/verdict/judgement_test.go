@@ -365,12 +365,12 @@ func TestServersCreatedNearTheEndsOfASpan(t *testing.T) {
 		born time.Time
 		want Reason
 	}{
-		"a server is kept when the cloud's clock is late (MCM-82)":                                                 {from.Add(-90 * time.Second), Forgotten},
-		"a server is kept when it was created right after the backup (MCM-82)":                                     {from.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created right before the clone takes over (MCM-82)":                          {to.Add(-90 * time.Second), Forgotten},
-		"a server is kept when it was created right after the clone has taken over (MCM-82)":                       {to.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created some minutes after the clone has taken over (MCM-82)":                {to.Add(3 * time.Minute), Foreign},
-		"a server is deleted when it was created an hour before the backup, because the clone has it too (MCM-81)": {from.Add(-time.Hour), ""},
+		"a server is kept when the cloud's clock is late (MCM-82)":                                  {from.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the backup (MCM-82)":                      {from.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created right before the clone takes over (MCM-82)":           {to.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the clone has taken over (MCM-82)":        {to.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created some minutes after the clone has taken over (MCM-82)": {to.Add(3 * time.Minute), Foreign},
+		"a server is deleted when it was created an hour before the backup (MCM-81)":                {from.Add(-time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
