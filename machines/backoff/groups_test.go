@@ -23,7 +23,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 	}
 	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-	t.Run("allows no Machine during the wait, and then one for the whole group (CAPI-22)", func(t *testing.T) {
+	t.Run("allows no Machine during the wait, and then one Machine for the whole group (CAPI-22)", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		if a := s.Allow(deployment, two, time.Time{}, at(29)); a.Allowed || a.Backoff == nil || !a.RetryAt.Equal(at(30)) {
@@ -70,7 +70,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("allows one Machine at a time while joins keep failing, and all once enough have joined (CAPI-26)", func(t *testing.T) {
+	t.Run("allows one Machine at a time while joins keep failing, and all Machines once enough have joined (CAPI-26)", func(t *testing.T) {
 		s := fresh()
 		s.Joined(deployment, one.UID, false, 0)
 		if a, b := s.Allow(deployment, one, time.Time{}, noon), s.Allow(deployment, two, time.Time{}, noon); !a.Allowed || b.Allowed || !b.JoinsFail {

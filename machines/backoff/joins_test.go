@@ -19,12 +19,12 @@ func TestFailedJoinsSlowAGroupDown(t *testing.T) {
 		after  string
 		fail   bool
 	}{
-		{"records nothing for a healthy group", "", ok, 5, "", false},
-		{"slows a group without Nodes down at the first failure (CAPI-26)", "", failed, 0, "f", true},
+		{"a healthy group records nothing", "", ok, 5, "", false},
+		{"a group without Nodes slows down at the first failure (CAPI-26)", "", failed, 0, "f", true},
 		{"counts existing Nodes as joins (CAPI-26)", "", failed, 3, "jjjf", false},
-		{"slows down when half of the joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
-		{"stays slow after one failure and one join (CAPI-26)", "f", ok, 0, "fj", true},
-		{"ends after one failure and two joins (CAPI-26)", "fj", ok, 0, "fjj", false},
+		{"a group slows down when half of the joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
+		{"a group stays slow after one failure and one join (CAPI-26)", "f", ok, 0, "fj", true},
+		{"the slow phase ends after one failure and two joins (CAPI-26)", "fj", ok, 0, "fjj", false},
 		{"drops a failure after ten later outcomes", "fjjjjjjjjj", ok, 0, "", false},
 		{"records ten outcomes at most for a large group", "", failed, 500, "jjjjjjjjjf", false},
 	} {

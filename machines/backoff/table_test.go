@@ -39,7 +39,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			}
 		}
 	})
-	t.Run("failures at the same moment count as one", func(t *testing.T) {
+	t.Run("failures at the same moment count as one failure", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		if again := withFailure(list, small, quota, noon.Add(29*time.Second)); again[0] != list[0] {
 			t.Errorf("%+v", again)
@@ -69,7 +69,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Errorf("%+v", list)
 		}
 	})
-	t.Run("another flavor, another zone, a newer template and a raised quota do not wait (CAPI-22)", func(t *testing.T) {
+	t.Run("a Machine with another flavor, zone, newer template or raised quota does not wait (CAPI-22)", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		for name, a := range map[string]Attempt{
 			"flavor": {Flavor: "large", Zone: "a", Revision: 3}, "zone": {Flavor: "small", Zone: "b", Revision: 3}, "template": {Flavor: "small", Zone: "a", Revision: 4},
@@ -85,14 +85,14 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Error("the same request does not wait")
 		}
 	})
-	t.Run("a failure of an older template does not shorten the wait of a newer one", func(t *testing.T) {
+	t.Run("a failure of an older template does not shorten the wait of a newer template", func(t *testing.T) {
 		list, last := failing(3, small, quota)
 		old := withFailure(list, Attempt{Flavor: "small", Zone: "a", Revision: 1}, quota, last.Add(time.Hour/2))
 		if old[0].Step != 4 || old[0].Revision != 3 {
 			t.Errorf("%+v", old)
 		}
 	})
-	t.Run("a server in ACTIVE ends only the failures that it disproves", func(t *testing.T) {
+	t.Run("an ACTIVE server ends only the failures that it disproves", func(t *testing.T) {
 		list := withFailure(withFailure(nil, small, quota, noon), Attempt{Flavor: "large", Zone: "a", Revision: 3}, quota, noon)
 		for _, tt := range []struct {
 			name      string

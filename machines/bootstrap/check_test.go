@@ -23,15 +23,15 @@ func TestRenderRefusesInvalidInput(t *testing.T) {
 		{"an unsupported way to provision Flatcar", func(in *Input) {
 			in.Provider.OperatingSystem, in.Provider.OperatingSystemSpec.Raw = "flatcar", []byte(`{"provisioningUtility": "cloud-init"}`)
 		}, `provisioningUtility "cloud-init" is not supported: use ignition`},
-		{"a kubelet's version that is not one", func(in *Input) { in.KubeletVersion = "1.36.2; reboot" }, `spec.versions.kubelet "1.36.2; reboot" is not a version`},
+		{"an invalid kubelet version", func(in *Input) { in.KubeletVersion = "1.36.2; reboot" }, `spec.versions.kubelet "1.36.2; reboot" is not a version`},
 		{"a name that no node can have", func(in *Input) { in.Name = "Node_1" }, `spec.metadata.name "Node_1" cannot be a node's name`},
 		{"a name that is too long for a host", func(in *Input) { in.Name = strings.Repeat("a", 64) }, "longer than 63"},
 		{"a label whose value would be a flag", func(in *Input) { in.Labels["x"] = "y --anonymous-auth=true" }, `spec.metadata.labels "x"=`},
 		{"a label with an invalid key", func(in *Input) { in.Labels["x y"] = "" }, `spec.metadata.labels "x y"=`},
 		{"a taint without an effect", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a"}} }, "the effect is NoSchedule"},
 		{"a taint with an invalid key", func(in *Input) { in.Taints = []corev1.Taint{{Key: "a b", Effect: "NoSchedule"}} }, "spec.taints"},
-		{"a second key behind the first", func(in *Input) { in.Provider.SSHPublicKeys = []string{"ssh-ed25519 A b\nssh-ed25519 C d"} }, "sshPublicKeys[0] is not a public key"},
-		{"a CA that is not a key", func(in *Input) { in.Provider.CAPublicKey = "hello" }, "caPublicKey is not a public key"},
+		{"a second key after the first", func(in *Input) { in.Provider.SSHPublicKeys = []string{"ssh-ed25519 A b\nssh-ed25519 C d"} }, "sshPublicKeys[0] is not a public key"},
+		{"a CA without a valid key", func(in *Input) { in.Provider.CAPublicKey = "hello" }, "caPublicKey is not a public key"},
 		{"a static address", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{CIDR: "10.0.0.5/24"} }, "a server takes its address from its port; remove them"},
 		{"an unknown address family", func(in *Input) { in.Provider.Network = &v1alpha1.NetworkConfig{IPFamily: "IPv5"} }, `network.ipFamily "IPv5"`},
 		{"a resolver that is not an address", func(in *Input) {

@@ -23,7 +23,7 @@ func TestTheAddressOfTheAPIServer(t *testing.T) {
 	}{
 		{"cluster-info", info, nil, "https://public:6443", "public CA"},
 		{"prefers the operator's URL", info, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "public CA"},
-		{"uses drover's own connection without it", nil, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "own CA"},
+		{"uses drover's own connection when the operator gives no URL", nil, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "own CA"},
 		{"ignores a cluster-info without a CA", clusterInfoMap("clusters: [{name: '', cluster: {server: 'https://public:6443'}}]"), func(o *Options) { o.APIServer = "https://named" }, "https://named", "own CA"},
 		{"ignores a pod's own connection", nil, func(o *Options) { o.InPod = true }, "waits: ConfigMap kube-public/cluster-info names none; create it, or start drover with --bootstrap-api-server", ""},
 		{"waits without a CA", nil, func(o *Options) { o.Target.GetConfig().CAData = nil }, "waits: no CA is known for the API server", ""},

@@ -41,14 +41,14 @@ func TestUserDataOfOperatingSystemManager(t *testing.T) {
 		want   string // the user data, or after "waits: " a part of the message
 	}{
 		{"uses the Secret of the set's revision, with the Machine's name plain and escaped (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
-		{"a deployment that only has its finalizer", func(d *v1alpha1.MachineDeployment) {
+		{"uses the Secret of a deployment that only has its finalizer", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},
 		{"waits without a Secret (MC-45)", annotated, nil, "", "waits: Secret cloud-init-settings/nodes-ns-bootstrap-config does not exist"},
 		{"waits for the Secret of the current revision (MC-45)", annotated, secret("2", "x"), "", `waits: is for revision "2"; MachineSet nodes-1 is revision "3"`},
 		{"waits for a Secret with a revision (MC-45)", annotated, secret("", "x"), "", `waits: is for revision ""`},
 		{"waits while the Secret is empty", annotated, secret("3", ""), "", "waits: holds no cloud-config yet"},
-		{"waits for a set that does not exist yet", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, is not there"},
+		{"waits for a set that does not yet exist", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, is not there"},
 		{"waits for a deployment that does not exist yet", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, is not there"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -108,13 +108,13 @@ func TestUserDataOfAMachineClass(t *testing.T) {
 		tokens  int
 	}{
 		{"fills name and token into userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"fills them in escaped form, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"fills name and token in escaped form, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
 		{"creates no token for a text without a placeholder", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
 		{"prefers the credentials' Secret", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
 		{"prefers the Machine's own text", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
 		{"writes drover's user data for a class with only credentials", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"username": "x"})}, "", "#cloud-config\n", 1},
-		{"fails without the class", "ns", nil, "", "fails: MachineClass ns/small does not exist", 0},
-		{"fails without the Secret", "ns", []client.Object{class("ns", "a")}, "", "fails: Secret ns/a does not exist", 0},
+		{"fails when the class is missing", "ns", nil, "", "fails: MachineClass ns/small does not exist", 0},
+		{"fails when the Secret is missing", "ns", []client.Object{class("ns", "a")}, "", "fails: Secret ns/a does not exist", 0},
 		{"refuses a class in a namespace that is not allowed (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: points into namespace other", 0},
 		{"reads a class in a namespace that is allowed (MC-12)", "allowed", []client.Object{class("allowed", "a"), secret("a", "allowed", map[string]string{"userData": "x"})}, "", "x", 0},
 		{"refuses a text that is too long", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": strings.Repeat("x", 49150)})}, "", "fails: 65536 bytes in base64 form", 0},

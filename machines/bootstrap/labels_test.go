@@ -38,7 +38,7 @@ func TestMayRegisterFollowsTheNodeRestriction(t *testing.T) {
 }
 
 func TestNodeLabelsOfAMachine(t *testing.T) {
-	t.Run("the template's spec takes precedence over its Machines' labels, without the selector's (MC-55)", func(t *testing.T) {
+	t.Run("the template's spec takes precedence over its Machines' labels, and the selector's labels are left out (MC-55)", func(t *testing.T) {
 		spec := &v1alpha1.MachineSpec{}
 		spec.Metadata.Labels = map[string]string{"team": "blue", "group": "kept"}
 		got := NodeLabels(
@@ -59,13 +59,13 @@ func TestTheLabelOfTheOperatingSystem(t *testing.T) {
 		labels map[string]string
 		want   map[string]string
 	}{
-		"is that of the provider spec (F-38)":                                    {`{"operatingSystem": "flatcar"}`, nil, map[string]string{key: "flatcar"}},
-		"is read under machine-controller's spelling of keys (F-38)":             {`{"OperatingSystem": "ubuntu"}`, nil, map[string]string{key: "ubuntu"}},
-		"is overridden by a label of the template (F-38)":                        {`{"operatingSystem": "flatcar"}`, map[string]string{key: "mine"}, map[string]string{key: "mine"}},
-		"is left out when it is not a valid label value (F-38)":                  {`{"operatingSystem": "a b"}`, nil, map[string]string{}},
-		"is missing without an operating system in the provider spec (F-38)":     {`{}`, nil, map[string]string{}},
-		"is missing for an unreadable provider spec (F-38)":                      {`[]`, nil, map[string]string{}},
-		"is missing without a provider spec, as with only a MachineClass (F-38)": {"", nil, map[string]string{}},
+		"the label is that of the provider spec (F-38)":                                    {`{"operatingSystem": "flatcar"}`, nil, map[string]string{key: "flatcar"}},
+		"the label is read under machine-controller's spelling of keys (F-38)":             {`{"OperatingSystem": "ubuntu"}`, nil, map[string]string{key: "ubuntu"}},
+		"a label of the template overrides the label (F-38)":                               {`{"operatingSystem": "flatcar"}`, map[string]string{key: "mine"}, map[string]string{key: "mine"}},
+		"the label is left out when it is not a valid label value (F-38)":                  {`{"operatingSystem": "a b"}`, nil, map[string]string{}},
+		"the label is missing without an operating system in the provider spec (F-38)":     {`{}`, nil, map[string]string{}},
+		"the label is missing for an unreadable provider spec (F-38)":                      {`[]`, nil, map[string]string{}},
+		"the label is missing without a provider spec, as with only a MachineClass (F-38)": {"", nil, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &v1alpha1.MachineSpec{}

@@ -20,7 +20,7 @@ func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 		"ubuntu":  {"distUpgradeOnBoot"},
 		"flatcar": {"disableAutoUpdate", "DisableLocksmithD", "disableUpdateEngine", "provisioningUtility"},
 	} {
-		t.Run("are accepted on "+system+" and named as without effect (MC-9, F-35)", func(t *testing.T) {
+		t.Run("keys are accepted on "+system+" and named as without effect (MC-9, F-35)", func(t *testing.T) {
 			in := input(system, allSystems)
 			if _, err := in.Render(); err != nil {
 				t.Fatal(err)
@@ -46,7 +46,7 @@ func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 			t.Errorf("error: %v", err)
 		}
 	})
-	t.Run("does not read a value of another system (F-35)", func(t *testing.T) {
+	t.Run("a value of another system is not read (F-35)", func(t *testing.T) {
 		if _, err := input("ubuntu", `{"disableAutoUpdate": "maybe"}`).Render(); err != nil {
 			t.Error(err)
 		}

@@ -41,8 +41,8 @@ func TestRedactRemovesSecrets(t *testing.T) {
 		{"the token in base64", input("ubuntu", "{}"), "dump " + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), "dump "},
 		{"a proxy's password", siteInput("flatcar"), "curl: (5) pa55word", "pa55word", "curl: (5)"},
 		{"a password in user data that drover did not write", foreign, "login: hunter2secret", "hunter2secret", "login:"},
-		{"a line of its private key", foreign, "x MC4CAQAwBQYDK2VwBCIEIHxy x", "MC4CAQAwBQYDK2VwBCIEIHxy", "x "},
-		{"a key in its environment", foreign, "key k3yk3yk3y", "k3yk3yk3y", "key "},
+		{"a line of the user data's private key", foreign, "x MC4CAQAwBQYDK2VwBCIEIHxy x", "MC4CAQAwBQYDK2VwBCIEIHxy", "x "},
+		{"a key in the user data's environment", foreign, "key k3yk3yk3y", "k3yk3yk3y", "key "},
 		{"a password in a URL, whatever the user data", nil, "GET http://me:secret99@proxy/ failed", "secret99", "@proxy/ failed"},
 		{"a private key, whatever the user data", nil, "a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb", "abc", "\nb"},
 		{"a private key that is cut off", nil, "a\n-----BEGIN PRIVATE KEY-----\nabc", "abc", "a\n"},
@@ -68,7 +68,7 @@ func TestRedactRemovesSecrets(t *testing.T) {
 			}
 		})
 	}
-	t.Run("keeps what is not a secret", func(t *testing.T) {
+	t.Run("keeps text that is not a secret", func(t *testing.T) {
 		userData, err := siteInput("ubuntu").Render()
 		if err != nil {
 			t.Fatal(err)

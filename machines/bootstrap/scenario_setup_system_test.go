@@ -118,7 +118,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 	}{
 		"leaves a kubelet alone that answers (F-41)":                   {true, "yyyyyyyyyyyy", 0},
 		"restarts a kubelet that hangs after six checks (F-41)":        {true, "yynnnnnnyyyy", 1},
-		"restarts it again when it still hangs (F-41)":                 {true, "nnnnnnnnnnnn", 2},
+		"restarts a kubelet again when it still hangs (F-41)":          {true, "nnnnnnnnnnnn", 2},
 		"does not add up single failures (F-41)":                       {true, "nnnnnynnnnny", 0},
 		"leaves a kubelet alone that waits for its certificate (F-41)": {false, "nnnnnnnnnnnn", 0},
 	} {
@@ -152,7 +152,7 @@ func TestUserDataHasTheSettingsOfOperatingSystemManager(t *testing.T) {
 		"Flatcar's plugins are outside of /usr (F-41)":       {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
 		"a log file may have 100 MiB (F-41)":                 {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
 		"Flatcar's updates come through the proxy (F-41)":    {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
-		"update-engine uses the proxy too (F-41)":            {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
+		"update-engine uses the proxy (F-41)":                {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
 		"packages are installed on Ubuntu (F-41)":            {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
 		"Flatcar has no packages (F-41)":                     {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
 	} {

@@ -57,7 +57,7 @@ func TestSetupOfABareImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("downloads what is missing from its publisher, and checks each checksum", func(t *testing.T) {
+	t.Run("downloads each missing component from its publisher, and checks each checksum", func(t *testing.T) {
 		want := []string{
 			"https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-linux-amd64.tar.gz",
 			"https://github.com/containerd/containerd/releases/download/v2.1.4/containerd-2.1.4-linux-amd64.tar.gz.sha256sum",
@@ -72,7 +72,7 @@ func TestSetupOfABareImage(t *testing.T) {
 			t.Errorf("got %q", fetched)
 		}
 	})
-	t.Run("installs everything", func(t *testing.T) {
+	t.Run("installs every component", func(t *testing.T) {
 		for path, want := range map[string]string{
 			"/usr/local/bin/containerd": hostContainerd, "/usr/local/bin/ctr": "ctr", "/usr/local/sbin/runc": "runc",
 			"/opt/cni/bin/loopback": "x", "/opt/cni/bin/bridge": "y", "/opt/bin/kubelet": hostKubelet, "/run/drover/provider-id.env": providerEnv,
@@ -105,9 +105,9 @@ func TestSetupDownloadsOnlyAnotherKubelet(t *testing.T) {
 
 func TestSetupRefusesADownloadThatIsNotThePublishers(t *testing.T) {
 	for name, sum := range map[string]string{
-		"another checksum":           strings.Repeat("0", 64) + "  kubelet\n",
-		"no checksum":                "Not Found\n",
-		"a checksum of another file": strings.Repeat("0", 64) + "  kubeadm\n",
+		"refuses a download with another checksum":           strings.Repeat("0", 64) + "  kubelet\n",
+		"refuses a download without a checksum":              "Not Found\n",
+		"refuses a download with a checksum of another file": strings.Repeat("0", 64) + "  kubeadm\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -239,7 +239,7 @@ func TestContainerdOnFlatcarStartsWithAConfiguration(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the setup installs it once, after the configuration (F-54)", func(t *testing.T) {
+	t.Run("the setup installs the configuration once (F-54)", func(t *testing.T) {
 		h := newHost(t, in)
 		h.whole()
 		h.must(os.MkdirAll(h.path("/etc/ssl/certs"), 0o755))
@@ -267,11 +267,11 @@ func TestAKubeletThatDoesNotJoinIsReported(t *testing.T) {
 		host  func(*host)
 		looks int
 	}{
-		"prints its last lines once a minute, fifteen times (F-53)": {func(*host) {}, 15},
-		"prints nothing once it has a certificate and keeps running (F-53)": {func(h *host) {
+		"prints the kubelet's last lines once a minute, fifteen times (F-53)": {func(*host) {}, 15},
+		"prints nothing once the kubelet has a certificate and keeps running (F-53)": {func(h *host) {
 			h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 		}, 0},
-		"leaves the reports to the setup while that runs (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
+		"leaves the reports to the setup while the setup runs (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))

@@ -24,10 +24,10 @@ func TestKubeletSettingsOfTheOwners(t *testing.T) {
 		pods   int32
 		memory string // memory that is reserved for kubelet and system
 	}{
-		"uses those of the MachineDeployment (F-36)":                                 {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
-		"prefers those of the Machine to its MachineDeployment's (F-36)":             {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
-		"uses those of the MachineDeployment, not the copy in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
-		"uses those of a MachineSet without a MachineDeployment (F-36)":              {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
+		"uses the annotations of the MachineDeployment (F-36)":                                 {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
+		"prefers the Machine's annotations to those of its MachineDeployment (F-36)":           {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
+		"uses the annotations of the MachineDeployment, not the copy in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
+		"uses the annotations of a MachineSet without a MachineDeployment (F-36)":              {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
 		"uses operating-system-manager's defaults and the MachineDeployment's annotations for its groups (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
 			d := deploymentWith("50")
 			d.Annotations[annotationProfile] = "osp-ubuntu"

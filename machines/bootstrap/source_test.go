@@ -107,7 +107,7 @@ func TestCheckOfTheSeedsManifest(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("accepts it when its annotation allows the skew", func(t *testing.T) {
+	t.Run("accepts an old kubelet when its annotation allows the skew", func(t *testing.T) {
 		m.Annotations = map[string]string{v1alpha1.AnnotationAllowSkew: "true"}
 		if err := s.Check(t.Context(), m); err != nil {
 			t.Errorf("error %v", err)
@@ -127,8 +127,8 @@ func TestUserDataHasTheKubeletAnnotationsOfTheOwners(t *testing.T) {
 		deployment, machine map[string]string
 		want                string
 	}{
-		"uses the MachineDeployment's (F-36)":                     {map[string]string{key: "50"}, nil, "maxPods: 50\n"},
-		"prefers the Machine's to the MachineDeployment's (F-36)": {map[string]string{key: "50"}, map[string]string{key: "70"}, "maxPods: 70\n"},
+		"uses the annotations of the MachineDeployment (F-36)":                       {map[string]string{key: "50"}, nil, "maxPods: 50\n"},
+		"prefers the Machine's annotations to those of the MachineDeployment (F-36)": {map[string]string{key: "50"}, map[string]string{key: "70"}, "maxPods: 70\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, set, m := family()

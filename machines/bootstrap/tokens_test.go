@@ -40,7 +40,7 @@ func TestATokenOfAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	t.Run("is for authentication only, in drover's own group, for half an hour", func(t *testing.T) {
+	t.Run("the token is for authentication only, in drover's own group, for half an hour", func(t *testing.T) {
 		list := secrets()
 		if len(list) != 1 {
 			t.Fatalf("%d secrets", len(list))
@@ -59,13 +59,13 @@ func TestATokenOfAMachine(t *testing.T) {
 			t.Errorf("secret %+v", s.ObjectMeta)
 		}
 	})
-	t.Run("is found by the next leader, which creates no other", func(t *testing.T) {
+	t.Run("the next leader finds the token and creates no other", func(t *testing.T) {
 		again, err := fresh().Ensure(t.Context(), m)
 		if err != nil || again != first || len(secrets()) != 1 {
 			t.Errorf("token %v, error %v, %d secrets", again, err, len(secrets()))
 		}
 	})
-	t.Run("is prolonged only after half of its life, and otherwise unchanged", func(t *testing.T) {
+	t.Run("the token is prolonged only after half of its life, and otherwise unchanged", func(t *testing.T) {
 		clock.SetTime(start.Add(14 * time.Minute))
 		before := secrets()[0].ResourceVersion
 		if err := tokens.Prolong(t.Context(), m); err != nil || secrets()[0].ResourceVersion != before {
@@ -90,7 +90,7 @@ func TestATokenOfAMachine(t *testing.T) {
 			}
 		}
 	})
-	t.Run("is deleted after the join", func(t *testing.T) {
+	t.Run("the token is deleted after the join", func(t *testing.T) {
 		for range 2 {
 			if err := tokens.Delete(t.Context(), m); err != nil || len(secrets()) != 0 {
 				t.Errorf("error %v, %d secrets", err, len(secrets()))
@@ -160,8 +160,8 @@ func TestCallsForAToken(t *testing.T) {
 	}
 	tokens := process()
 	first := ensure(t, tokens)
-	t.Run("is created with one call for a Machine that is younger than this process's first token", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
-	t.Run("costs no further call while its Machine waits (F-57)", func(t *testing.T) {
+	t.Run("the token is created with one call for a Machine that is younger than this process's first token", func(t *testing.T) { costs(t, map[string]int{"create": 1}) })
+	t.Run("the token costs no further call while its Machine waits (F-57)", func(t *testing.T) {
 		for range 10 {
 			if again := ensure(t, tokens); again != first {
 				t.Errorf("token %v, then %v", first, again)
@@ -174,13 +174,13 @@ func TestCallsForAToken(t *testing.T) {
 	})
 	clock.SetTime(clock.Now().Add(time.Minute))
 	successor := process()
-	t.Run("is read by the next leader without a refused write (F-57)", func(t *testing.T) {
+	t.Run("the next leader reads the token without a refused write (F-57)", func(t *testing.T) {
 		if again := ensure(t, successor); again != first {
 			t.Errorf("token %v, then %v", first, again)
 		}
 		costs(t, map[string]int{"get": 1})
 	})
-	t.Run("is created again when it expired and was removed (F-57)", func(t *testing.T) {
+	t.Run("the token is created again when it expired and was removed (F-57)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(TokenLife))
 		var s corev1.Secret
 		if err := store.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: secretPrefix + first.ID}, &s); err != nil {
@@ -192,7 +192,7 @@ func TestCallsForAToken(t *testing.T) {
 		ensure(t, successor)
 		costs(t, map[string]int{"get": 1, "create": 1})
 	})
-	t.Run("is deleted with one call", func(t *testing.T) {
+	t.Run("the token is deleted with one call", func(t *testing.T) {
 		if err := successor.Delete(t.Context(), m); err != nil {
 			t.Fatal(err)
 		}
@@ -227,7 +227,7 @@ func TestTheTokenOfAnotherMachineIsNotUsed(t *testing.T) {
 }
 
 func TestATokenWithAConflictAtItsDeletion(t *testing.T) {
-	t.Run("is deleted by the next attempt", func(t *testing.T) {
+	t.Run("the next attempt deletes the token", func(t *testing.T) {
 		refused := 0
 		c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 			Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
@@ -256,7 +256,7 @@ func TestATokenWithAConflictAtItsDeletion(t *testing.T) {
 }
 
 func TestTokensDeletedByOtherClients(t *testing.T) {
-	t.Run("are forgotten when they have expired (F-12)", func(t *testing.T) {
+	t.Run("deleted tokens are forgotten when they have expired (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		tokens := &Tokens{Clock: clock, known: map[types.UID]knownToken{}}
 		for n := range 10_000 {

@@ -137,7 +137,7 @@ func TestReconcileWritesTheTemplateIntoStatus(t *testing.T) {
 			t.Errorf("Event %q, %d more follow", got, len(b.recorder.Events))
 		}
 	})
-	t.Run("looks up an unknown name after 30 s, and another invalid spec after 5 min (F-49)", func(t *testing.T) {
+	t.Run("looks up an unknown name after 30 s, and any other invalid spec after 5 min (F-49)", func(t *testing.T) {
 		for code, want := range map[fault.Code]time.Duration{fault.CodeFlavorNotFound: 30 * time.Second, fault.CodeInvalidSpec: 5 * time.Minute} {
 			b.cloud.err = fault.New(fault.Invalid, code, "no")
 			_, result := b.reconcile(b.create("again-" + strings.ToLower(string(code))))
@@ -245,7 +245,7 @@ func TestJudgeWhileTheCloudCannotBeReached(t *testing.T) {
 	if v := judge(s, nil, away); v.template != s.known {
 		t.Error("the template for the same Machine template is gone")
 	}
-	t.Run("the template for another Machine template is not kept (CA-C103)", func(t *testing.T) {
+	t.Run("the template is not kept for another Machine template (CA-C103)", func(t *testing.T) {
 		s.template.Spec.Versions.Kubelet = "1.36.2"
 		if v := judge(s, nil, away); v.template != nil || v.condition.Status != metav1.ConditionFalse {
 			t.Errorf("judge() = %+v", v)

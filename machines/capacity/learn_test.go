@@ -74,19 +74,19 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		{"is computed without a node (CA-C99)", pool("a", "", nil), computed},
-		{"comes from a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
-		{"ignores a node of an older template (CA-C99)", func() []client.Object {
+		{"memory is computed without a node (CA-C99)", pool("a", "", nil), computed},
+		{"memory comes from a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
+		{"memory of a node of an older template is ignored (CA-C99)", func() []client.Object {
 			objects := pool("a", "3500Mi", nil)
 			objects[0].(*v1alpha1.MachineDeployment).Spec.Template.Spec.Versions.Kubelet = "1.36.2"
 			return objects
 		}(), computed},
-		{"ignores a node that is not Ready", func() []client.Object {
+		{"memory of a node that is not Ready is ignored", func() []client.Object {
 			objects := pool("a", "3500Mi", nil)
 			objects[3].(*corev1.Node).Status.Conditions[0].Status = corev1.ConditionUnknown
 			return objects
 		}(), computed},
-		{"is not learned when an annotation sets it", pool("a", "3500Mi", func(d *v1alpha1.MachineDeployment) {
+		{"memory is not learned when an annotation sets it", pool("a", "3500Mi", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + "memory": "4Gi"}
 		}), computed},
 	} {
@@ -96,7 +96,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("stays learned when the last node is gone", func(t *testing.T) {
+	t.Run("memory stays learned when the last node is gone", func(t *testing.T) {
 		learned, err := ask(t, c, "a", pool("a", "3500Mi", nil)...)
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +105,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 		if got := memoryOf(t, c, "a", pool("a", "", remembering)...); got != "3500Mi" {
 			t.Errorf("%s of memory", got)
 		}
-		t.Run("is used for another deployment with the same key", func(t *testing.T) {
+		t.Run("memory is used for another deployment with the same key", func(t *testing.T) {
 			if got := memoryOf(t, c, "b", append(pool("a", "", remembering), pool("b", "", nil)...)...); got != "3500Mi" {
 				t.Errorf("%s of memory", got)
 			}
@@ -119,7 +119,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 				d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProviderSpec":{"image":"other"}}`)}
 			},
 		} {
-			t.Run("is forgotten when "+name+" changes (CA-C103)", func(t *testing.T) {
+			t.Run("memory is forgotten when "+name+" changes (CA-C103)", func(t *testing.T) {
 				objects := pool("a", "", func(d *v1alpha1.MachineDeployment) {
 					remembering(d)
 					change(d)
@@ -129,7 +129,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 				}
 			})
 		}
-		t.Run("is forgotten when the flavor changes (CA-C103)", func(t *testing.T) {
+		t.Run("memory is forgotten when the flavor changes (CA-C103)", func(t *testing.T) {
 			larger := shape()
 			larger.Flavor = "m1.large"
 			if got := memoryOf(t, &catalog{shape: larger}, "a", pool("a", "", remembering)...); got != computed {

@@ -58,13 +58,13 @@ func TestResourcesOfATemplate(t *testing.T) {
 		allocatable string
 	}{
 		{
-			name:     "subtract reservations, eviction thresholds and 3 % of the memory (CA-C99)",
+			name:     "resources are reduced by reservations, eviction thresholds and 3 % of the memory (CA-C99)",
 			capacity: "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=110",
 			// 4096 MiB - 122.88 - 300 - 500 - 100; 50 GiB - 1 - 1 - 10 %.
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
 		{
-			name: "follow the template's kubelet annotations",
+			name: "resources follow the template's kubelet annotations",
 			annotations: map[string]string{
 				"v1.kubelet-config.machine-controller.kubermatic.io/KubeReserved":   "cpu=500m,memory=1Gi",
 				"v1.kubelet-config.machine-controller.kubermatic.io/SystemReserved": "memory=512Mi",
@@ -75,7 +75,7 @@ func TestResourcesOfATemplate(t *testing.T) {
 			allocatable: "cpu=1500m ephemeral-storage=50Gi memory=2340757177 pods=50",
 		},
 		{
-			name: "are 0 on a server that is smaller than its reservations",
+			name: "resources are 0 on a server that is smaller than its reservations",
 			change: func(s *cloud.Shape) {
 				s.CPU, s.Memory, s.Disk = resource.MustParse("100m"), resource.MustParse("256Mi"), resource.Quantity{}
 			},
@@ -122,19 +122,19 @@ func TestLabelsOfATemplate(t *testing.T) {
 		"topology.kubernetes.io/zone": "nova", "failure-domain.beta.kubernetes.io/zone": "nova", "topology.cinder.csi.openstack.org/zone": "nova",
 		"topology.kubernetes.io/region": "RegionOne", "failure-domain.beta.kubernetes.io/region": "RegionOne",
 	}
-	t.Run("are those of the template and those of every node (CA-C100, CA-C101)", func(t *testing.T) {
+	t.Run("labels are those of the template and those of every node (CA-C100, CA-C101)", func(t *testing.T) {
 		if diff := cmp.Diff(want, resolve(t, deployment(), shape()).Labels); diff != "" {
 			t.Errorf("labels (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("have the operating system of the provider spec (F-38)", func(t *testing.T) {
+	t.Run("labels have the operating system of the provider spec (F-38)", func(t *testing.T) {
 		d := deployment()
 		d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"operatingSystem": "flatcar"}`)}
 		if got := resolve(t, d, shape()).Labels["v1.machine-controller.kubermatic.io/operating-system"]; got != "flatcar" {
 			t.Errorf("the label is %q", got)
 		}
 	})
-	t.Run("have no unknown or invalid value", func(t *testing.T) {
+	t.Run("labels have no unknown or invalid value", func(t *testing.T) {
 		s := shape()
 		s.Zone, s.Region, s.Architecture, s.Flavor = "", "", "", "a flavor with spaces"
 		got := resolve(t, deployment(), s).Labels
@@ -148,7 +148,7 @@ func TestLabelsOfATemplate(t *testing.T) {
 }
 
 func TestTaintsOfATemplate(t *testing.T) {
-	t.Run("are those that last, without the startup taint (CA-C100)", func(t *testing.T) {
+	t.Run("taints are those that last, without the startup taint (CA-C100)", func(t *testing.T) {
 		got := resolve(t, deployment(), shape()).Taints
 		if diff := cmp.Diff([]corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, got); diff != "" {
 			t.Errorf("taints (-want +got):\n%s", diff)
@@ -167,7 +167,7 @@ func TestAnUnreadableAnnotationIsAnError(t *testing.T) {
 }
 
 func TestATemplateHasNoStartupTaints(t *testing.T) {
-	t.Run("are not on the node that the autoscaler is shown (F-47)", func(t *testing.T) {
+	t.Run("the node that the autoscaler is shown has no startup taint (F-47)", func(t *testing.T) {
 		r := Rules{OtherStartupTaints: []string{"node.cilium.io/agent-not-ready"}}
 		lasting := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}
 		got := r.taints([]corev1.Taint{{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute}, lasting})

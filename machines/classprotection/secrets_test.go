@@ -19,13 +19,13 @@ func TestTheSecretsOfAClass(t *testing.T) {
 		want        []string
 	}{
 		{name: "none"},
-		{name: "returns its references, each once", data: &corev1.SecretReference{Name: "a"}, creds: &corev1.SecretReference{Namespace: "ns", Name: "a"}, want: []string{"ns/a"}},
-		{name: "returns those of its provider spec, in any spelling", creds: &corev1.SecretReference{Namespace: "other", Name: "c"},
+		{name: "returns the references of a class, each once", data: &corev1.SecretReference{Name: "a"}, creds: &corev1.SecretReference{Namespace: "ns", Name: "a"}, want: []string{"ns/a"}},
+		{name: "returns the references of the provider spec, in any spelling", creds: &corev1.SecretReference{Namespace: "other", Name: "c"},
 			document: `{"cloudProviderSpec":{"password":{"SecretKeyRef":{"Namespace":"ns","name":"p","key":"k"}},"networks":[{"secretKeyRef":{"namespace":"ns","name":"n","key":"k"}}],"flavor":"m1"}}`,
 			want:     []string{"other/c", "ns/n", "ns/p"}},
 		{name: "leaves out Secrets of other namespaces in the document", document: `{"password":{"secretKeyRef":{"namespace":"kube-system","name":"p","key":"k"}}}`},
-		{name: "leaves out what is not a reference", document: `{"secretKeyRef":"p","a":{"secretKeyRef":{"namespace":"ns"}}}`},
-		{name: "returns none for a document that is not JSON", document: `{"secretKeyRef":`},
+		{name: "leaves out text that is not a reference", document: `{"secretKeyRef":"p","a":{"secretKeyRef":{"namespace":"ns"}}}`},
+		{name: "returns no Secret for a document that is not JSON", document: `{"secretKeyRef":`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			class := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "class"}, SecretRef: c.data, CredentialsSecretRef: c.creds}

@@ -79,7 +79,7 @@ func TestDecideApprovesOnlyNodesOfDrover(t *testing.T) {
 		{"approves an awaited server with its deployment's token (MC-58)", first, func(q *question) { q.Group, q.Groups = bootstrap.GroupOSM, []string{bootstrap.GroupOSM} }, Approve},
 		{"denies for a server whose node has joined", first, func(q *question) { q.Machine.Joined = true }, Deny},
 		{"denies another node's name", first, func(q *question) { q.CommonName = "system:node:other" }, Deny},
-		{"denies another node's name also while the name is contested", first, func(q *question) { q.CommonName, q.Contested = "system:node:other", "two" }, Deny},
+		{"denies another node's name even while the name is contested", first, func(q *question) { q.CommonName, q.Contested = "system:node:other", "two" }, Deny},
 		{"denies a name that is not a node's", first, func(q *question) { q.CommonName = "m" }, Deny},
 		{"denies an administrator's organization", first, func(q *question) { q.Organizations = []string{"system:masters"} }, Deny},
 		{"denies a second organization", first, func(q *question) { q.Organizations = append(q.Organizations, "system:masters") }, Deny},

@@ -73,7 +73,7 @@ func TestServiceAddressesAreReadFromTheCluster(t *testing.T) {
 			t.Errorf("got %+v, want an error", r)
 		}
 	})
-	t.Run("uses what was read for a minute (F-2)", func(t *testing.T) {
+	t.Run("keeps the ranges for a minute (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		refused := func() bool {
 			r, err := c.approver.network.reserved(t.Context(), "ns")

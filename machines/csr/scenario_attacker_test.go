@@ -58,46 +58,46 @@ func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		what attempt
 		want string
 	}{
-		{"the certificate of the awaited server that it is for (MC-58)", withToken("aaaaaa", "awaited"), approved},
-		{"with key encipherment too (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
-		{"not that of another awaited server (MC-58)", withToken("aaaaaa", "neighbour"), denied},
-		{"not that of a joined node (MC-58)", withToken("aaaaaa", "victim"), denied},
-		{"not that of the control plane's node (MC-58)", withToken("aaaaaa", "control-plane"), denied},
-		{"not that of an unknown node (MC-58)", withToken("aaaaaa", "new"), denied},
-		{"not an administrator's (MC-58)", withToken("aaaaaa", "awaited").with(masters), denied},
-		{"not an administrator's beside the node's (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"gets the certificate of the awaited server that the token is for (MC-58)", withToken("aaaaaa", "awaited"), approved},
+		{"gets the certificate with key encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"does not get the certificate of another awaited server (MC-58)", withToken("aaaaaa", "neighbour"), denied},
+		{"does not get the certificate of a joined node (MC-58)", withToken("aaaaaa", "victim"), denied},
+		{"does not get the certificate of the control plane's node (MC-58)", withToken("aaaaaa", "control-plane"), denied},
+		{"does not get the certificate of an unknown node (MC-58)", withToken("aaaaaa", "new"), denied},
+		{"does not get an administrator's certificate (MC-58)", withToken("aaaaaa", "awaited").with(masters), denied},
+		{"does not get a certificate for an administrator's organization beside the node's (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.Organization = []string{"system:nodes", "system:masters"}
 		}), denied},
-		{"not with the nodes' group twice (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"does not get a certificate with the nodes' group twice (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.Organization = []string{"system:nodes", "system:nodes"}
 		}), denied},
-		{"not a service account's name (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"does not get a certificate with a service account's name (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.CommonName = "system:serviceaccount:kube-system:admin"
 		}), denied},
-		{"not the node's name with a blank (MC-58)", withToken("aaaaaa", "awaited "), denied},
-		{"not the node's name in capitals (MC-58)", withToken("aaaaaa", "AWAITED"), denied},
-		{"not with host names (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.DNSNames = []string{"kubernetes.default.svc"} }), denied},
-		{"not with a URI (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
+		{"does not get a certificate for the node's name with a blank (MC-58)", withToken("aaaaaa", "awaited "), denied},
+		{"does not get a certificate for the node's name in capitals (MC-58)", withToken("aaaaaa", "AWAITED"), denied},
+		{"does not get a certificate with host names (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.DNSNames = []string{"kubernetes.default.svc"} }), denied},
+		{"does not get a certificate with a URI (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.URIs = []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/admin"}}
 		}), denied},
-		{"not with server auth (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{sign, serving} }), denied},
-		{"not with certificate signing (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageCertSign) }), denied},
-		{"not with key encipherment in place of digital signature (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{encipher, auth} }), denied},
-		{"not with data encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageDataEncipherment) }), denied},
-		{"not an authority's (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.ExtraExtensions = []pkix.Extension{authority} }), denied},
-		{"not from the signer of serving certificates (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeletServingSignerName }), nothing},
-		{"not from the signer of all clients (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
-		{"not from the signer legacy-unknown (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = "kubernetes.io/legacy-unknown" }), nothing},
-		{"not once its server has joined (MC-58)", withToken("cccccc", "joined"), denied},
-		{"not while its Machine is being deleted (MC-58)", withToken("dddddd", "deleting"), denied},
-		{"not for a later Machine of the same name (MC-58)", withToken("eeeeee", "awaited"), nothing},
-		{"not when a Node of that name has no provider ID (MC-58)", withToken("ffffff", "control-plane"), nothing},
-		{"not when a Node of that name is another server's (MC-58)", withToken("gggggg", "stranger"), denied},
-		{"not when it is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
-		{"not when it is deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
-		{"not when it has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
-		{"not when its ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
-		{"not in another group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
+		{"does not get a certificate with server auth (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{sign, serving} }), denied},
+		{"does not get a certificate with certificate signing (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageCertSign) }), denied},
+		{"does not get a certificate with key encipherment in place of digital signature (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{encipher, auth} }), denied},
+		{"does not get a certificate with data encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageDataEncipherment) }), denied},
+		{"does not get an authority's certificate (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.ExtraExtensions = []pkix.Extension{authority} }), denied},
+		{"does not get a certificate from the signer of serving certificates (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeletServingSignerName }), nothing},
+		{"does not get a certificate from the signer of all clients (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
+		{"does not get a certificate from the signer legacy-unknown (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = "kubernetes.io/legacy-unknown" }), nothing},
+		{"does not get a certificate once its server has joined (MC-58)", withToken("cccccc", "joined"), denied},
+		{"does not get a certificate while its Machine is being deleted (MC-58)", withToken("dddddd", "deleting"), denied},
+		{"does not get a certificate for a later Machine of the same name (MC-58)", withToken("eeeeee", "awaited"), nothing},
+		{"does not get a certificate when a Node of that name has no provider ID (MC-58)", withToken("ffffff", "control-plane"), nothing},
+		{"does not get a certificate when a Node of that name is another server's (MC-58)", withToken("gggggg", "stranger"), denied},
+		{"does not get a certificate when the token is not for a Machine (MC-58)", withToken("zzzzzz", "awaited"), nothing},
+		{"does not get a certificate when the token is deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
+		{"does not get a certificate when the token has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
+		{"does not get a certificate when the token's ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
+		{"does not get a certificate when the token is in another group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := newTarget(t).try(tt.what); got != tt.want {
@@ -114,32 +114,32 @@ func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
 		what attempt
 		want string
 	}{
-		{"its own renewal (MC-58)", asNode("joined", "joined"), approved},
-		{"its own renewal with key encipherment (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
-		{"no renewal of another node (MC-58)", asNode("joined", "victim"), denied},
-		{"no certificate of an awaited server (MC-58)", asNode("joined", "awaited"), denied},
-		{"no certificate of the control plane's node (MC-58)", asNode("joined", "control-plane"), denied},
-		{"no certificate of an administrator (MC-58)", asNode("joined", "joined").with(masters), denied},
-		{"no client certificate with names (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.request.DNSNames = []string{"joined"} }), denied},
-		{"no client certificate with server auth (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, serving) }), denied},
-		{"nothing from the signer of all clients (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
-		{"no renewal while its Machine is being deleted (MC-58)", asNode("deleting", "deleting"), nothing},
-		{"no renewal without a Machine (MC-58)", asNode("elsewhere", "elsewhere"), nothing},
-		{"no renewal for a Node of another provider ID (MC-58)", asNode("stranger", "stranger"), nothing},
-		{"nothing under an empty name (MC-58)", asNode("", ""), nothing},
-		{"nothing outside the nodes' group (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
+		{"gets its own renewal (MC-58)", asNode("joined", "joined"), approved},
+		{"gets its own renewal with key encipherment (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"gets no renewal of another node (MC-58)", asNode("joined", "victim"), denied},
+		{"gets no certificate of an awaited server (MC-58)", asNode("joined", "awaited"), denied},
+		{"gets no certificate of the control plane's node (MC-58)", asNode("joined", "control-plane"), denied},
+		{"gets no certificate of an administrator (MC-58)", asNode("joined", "joined").with(masters), denied},
+		{"gets no client certificate with names (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.request.DNSNames = []string{"joined"} }), denied},
+		{"gets no client certificate with server auth (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, serving) }), denied},
+		{"gets nothing from the signer of all clients (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
+		{"gets no renewal while its Machine is being deleted (MC-58)", asNode("deleting", "deleting"), nothing},
+		{"gets no renewal without a Machine (MC-58)", asNode("elsewhere", "elsewhere"), nothing},
+		{"gets no renewal for a Node of another provider ID (MC-58)", asNode("stranger", "stranger"), nothing},
+		{"gets nothing under an empty name (MC-58)", asNode("", ""), nothing},
+		{"gets nothing outside the nodes' group (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
 
-		{"its own serving certificate (MC-58)", toServe("joined", "joined", "joined", "10.0.0.5"), approved},
-		{"its own serving certificate with key encipherment (MC-58)", toServe("joined", "joined", "10.0.0.5").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
-		{"no serving certificate for the API server's name (MC-58)", toServe("joined", "joined", "joined", "kubernetes.default.svc"), denied},
-		{"no serving certificate for any name (MC-58)", toServe("joined", "joined", "*"), denied},
-		{"no serving certificate for another node's name (MC-58)", toServe("joined", "joined", "victim"), denied},
-		{"no serving certificate for another node's address (MC-58)", toServe("joined", "joined", "10.0.0.5", "10.0.0.6"), nothing},
-		{"no serving certificate for an unknown address (MC-58)", toServe("joined", "joined", "10.0.0.5", "192.0.2.1"), nothing},
-		{"no serving certificate in another node's name (MC-58)", toServe("joined", "victim", "10.0.0.5"), denied},
-		{"no serving certificate while its Machine is being deleted (MC-58)", toServe("deleting", "deleting", "deleting"), nothing},
-		{"no serving certificate for an e-mail address (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.request.EmailAddresses = []string{"a@b"} }), denied},
-		{"no serving certificate with client auth (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, auth) }), denied},
+		{"gets its own serving certificate (MC-58)", toServe("joined", "joined", "joined", "10.0.0.5"), approved},
+		{"gets its own serving certificate with key encipherment (MC-58)", toServe("joined", "joined", "10.0.0.5").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"gets no serving certificate for the API server's name (MC-58)", toServe("joined", "joined", "joined", "kubernetes.default.svc"), denied},
+		{"gets no serving certificate for any name (MC-58)", toServe("joined", "joined", "*"), denied},
+		{"gets no serving certificate for another node's name (MC-58)", toServe("joined", "joined", "victim"), denied},
+		{"gets no serving certificate for another node's address (MC-58)", toServe("joined", "joined", "10.0.0.5", "10.0.0.6"), nothing},
+		{"gets no serving certificate for an unknown address (MC-58)", toServe("joined", "joined", "10.0.0.5", "192.0.2.1"), nothing},
+		{"gets no serving certificate in another node's name (MC-58)", toServe("joined", "victim", "10.0.0.5"), denied},
+		{"gets no serving certificate while its Machine is being deleted (MC-58)", toServe("deleting", "deleting", "deleting"), nothing},
+		{"gets no serving certificate for an e-mail address (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.request.EmailAddresses = []string{"a@b"} }), denied},
+		{"gets no serving certificate with client auth (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, auth) }), denied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := newTarget(t).try(tt.what); got != tt.want {
@@ -167,24 +167,24 @@ func TestForgedAddressesGetNoCertificate(t *testing.T) {
 		what   []string
 		want   string
 	}{
-		{"the name and address that the cloud has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"forged", "10.0.0.5"}, approved},
-		{"not a name that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
-		{"not an address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.0.0.6"}, nothing},
-		{"not a Service's address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.96.0.1"}, denied},
-		{"nothing for a Machine paused by cluster.k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPaused)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
-		{"nothing for a Machine paused by cluster.x-k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPausedCAPI)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
-		{"not an address in a Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
-		{"not an address in a second Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fd00:1::7"))}, "fd00:1::7", []string{"fd00:1::7"}, denied},
-		{"not the address of the Service kubernetes that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("172.30.0.1"))}, "172.30.0.1", []string{"172.30.0.1"}, denied},
-		{"not an address of the API server that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("192.0.2.10"))}, "192.0.2.10", []string{"192.0.2.10"}, denied},
-		{"not a loopback address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("127.0.0.1"))}, "127.0.0.1", []string{"127.0.0.1"}, denied},
-		{"not a link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("169.254.169.254"))}, "169.254.169.254", []string{"169.254.169.254"}, denied},
-		{"not an IPv6 link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
-		{"not the unspecified address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
-		{"not a multicast address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
-		{"not the API server's name for a server named after it (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
-		{"not the name localhost for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
-		{"not the name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
+		{"certifies the name and address that the cloud has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"forged", "10.0.0.5"}, approved},
+		{"does not certify a name that only status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
+		{"does not certify an address that only status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.0.0.6"}, nothing},
+		{"does not certify a Service's address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.96.0.1"}, denied},
+		{"certifies nothing for a Machine paused by cluster.k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPaused)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
+		{"certifies nothing for a Machine paused by cluster.x-k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPausedCAPI)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
+		{"does not certify an address in a Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
+		{"does not certify an address in a second Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fd00:1::7"))}, "fd00:1::7", []string{"fd00:1::7"}, denied},
+		{"does not certify the address of the Service kubernetes that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("172.30.0.1"))}, "172.30.0.1", []string{"172.30.0.1"}, denied},
+		{"does not certify an address of the API server that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("192.0.2.10"))}, "192.0.2.10", []string{"192.0.2.10"}, denied},
+		{"does not certify a loopback address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("127.0.0.1"))}, "127.0.0.1", []string{"127.0.0.1"}, denied},
+		{"does not certify a link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("169.254.169.254"))}, "169.254.169.254", []string{"169.254.169.254"}, denied},
+		{"does not certify an IPv6 link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
+		{"does not certify the unspecified address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
+		{"does not certify a multicast address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
+		{"does not certify the API server's name for a server named after it (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
+		{"does not certify the name localhost for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
+		{"does not certify the name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newFakeCluster(t,
@@ -225,14 +225,14 @@ func TestAMachineWithoutAServerGetsNoCertificate(t *testing.T) {
 		what   attempt
 		want   string
 	}{
-		{"a certificate to join with, for its own server (F-2)", func(*fakeCluster, *v1alpha1.Machine) {}, withToken("aaaaaa", "m"), approved},
-		{"no certificate to join with when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { delete(c.servers.marked, m.UID) }, withToken("aaaaaa", "m"), nothing},
-		{"no certificate to join with before the cloud's view is there (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.unknown[m.UID] = true }, withToken("aaaaaa", "m"), nothing},
-		{"no certificate to join with under a name that the server does not have (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.marked[m.UID].Name = "other" }, withToken("aaaaaa", "m"), nothing},
-		{"no renewal when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, asNode("m", "m"), nothing},
-		{"its renewal while the cloud's view is missing (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
-		{"no serving certificate when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, toServe("m", "m", "m"), nothing},
-		{"no serving certificate before the cloud's view is there (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, toServe("m", "m", "m"), nothing},
+		{"gets a certificate to join with when its own server exists (F-2)", func(*fakeCluster, *v1alpha1.Machine) {}, withToken("aaaaaa", "m"), approved},
+		{"gets no certificate to join with when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { delete(c.servers.marked, m.UID) }, withToken("aaaaaa", "m"), nothing},
+		{"gets no certificate to join with before the cloud's view is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.unknown[m.UID] = true }, withToken("aaaaaa", "m"), nothing},
+		{"gets no certificate to join with under a name that the server does not have (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.marked[m.UID].Name = "other" }, withToken("aaaaaa", "m"), nothing},
+		{"gets no renewal when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, asNode("m", "m"), nothing},
+		{"gets its renewal while the cloud's view is missing (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
+		{"gets no serving certificate when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, toServe("m", "m", "m"), nothing},
+		{"gets no serving certificate before the cloud's view is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, toServe("m", "m", "m"), nothing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newFakeCluster(t, token("aaaaaa", "m", "uid-m"))

@@ -16,12 +16,12 @@ func TestAWarningIsGivenOnce(t *testing.T) {
 			t.Fatal("the first warning is not due")
 		}
 	}
-	t.Run("is due once in ten minutes for a Machine", func(t *testing.T) {
+	t.Run("a warning is due once in ten minutes for a Machine", func(t *testing.T) {
 		if w.due("0", noon.Add(warnEvery-time.Second)) || !w.due("0", noon.Add(warnEvery)) {
 			t.Error("a warning is due too early, or not at all")
 		}
 	})
-	t.Run("is forgotten after its time (F-12)", func(t *testing.T) {
+	t.Run("a warning is forgotten after its time (F-12)", func(t *testing.T) {
 		w.sweep(noon.Add(warnEvery + time.Minute))
 		if len(w.last) != 1 {
 			t.Errorf("%d entries, want that of the last warning", len(w.last))

@@ -34,7 +34,7 @@ func TestADeploymentWithATooLargeStoredSizeIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	look()
-	t.Run("reports it in a condition and an Event (F-29)", func(t *testing.T) {
+	t.Run("the size is reported in a condition and an Event (F-29)", func(t *testing.T) {
 		c := meta.FindStatusCondition(d.Status.Conditions, v1alpha1.ConditionProgressing)
 		if c == nil || c.Reason != rollout.ReasonSizeTooLarge || !strings.Contains(c.Message, "spec.replicas is 2000000000, and at most 100000 are possible") {
 			t.Errorf("%+v", c)
@@ -43,7 +43,7 @@ func TestADeploymentWithATooLargeStoredSizeIsRefused(t *testing.T) {
 			t.Error("there is no Event")
 		}
 	})
-	t.Run("leaves its sets alone (F-29)", func(t *testing.T) {
+	t.Run("the deployment's sets are left alone (F-29)", func(t *testing.T) {
 		var sets v1alpha1.MachineSetList
 		if err := r.client.List(t.Context(), &sets); err != nil || len(sets.Items) != 2 {
 			t.Errorf("%d sets, error %v", len(sets.Items), err)
@@ -53,7 +53,7 @@ func TestADeploymentWithATooLargeStoredSizeIsRefused(t *testing.T) {
 
 func TestAPausedDeploymentDoesNothing(t *testing.T) {
 	for _, value := range []string{"true", "", "false"} {
-		t.Run("does not size its sets, as a Machine with the value \""+value+"\" creates no server (F-27)", func(t *testing.T) {
+		t.Run("the sets of a paused deployment get no size, as a Machine with the value \""+value+"\" creates no server (F-27)", func(t *testing.T) {
 			r, snapshots := limited(t, 0, 0)
 			d := &v1alpha1.MachineDeployment{}
 			key := client.ObjectKeyFromObject(snapshots[0].Deployment)

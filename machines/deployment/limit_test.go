@@ -94,7 +94,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
-	t.Run("counts the replacements from before this process led", func(t *testing.T) {
+	t.Run("counts replacements that began before this process led", func(t *testing.T) {
 		r, s := limited(t, 1, 0)
 		first := plan(t, r, s[0]).Create
 		if err := r.client.Create(t.Context(), first); err != nil {
@@ -105,7 +105,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
-	t.Run("stops no deployment without a limit", func(t *testing.T) {
+	t.Run("stops no deployment when there is no limit", func(t *testing.T) {
 		r, s := limited(t, 0, 0)
 		for i := range s {
 			if p := plan(t, r, s[i]); p.Replacing != 1 || p.Limited {

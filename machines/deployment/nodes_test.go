@@ -58,13 +58,13 @@ func TestARolledNodeIsRestored(t *testing.T) {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", ResourceVersion: "7", Annotations: annotations}, Spec: corev1.NodeSpec{Taints: taints}}
 	}
 	for name, was := range map[string]*corev1.Node{
-		"a plain Node": node(nil),
-		"a Node with taints and annotations of others":               node(map[string]string{"note": "x"}, theirs),
-		"a Node whose scale-down an operator disabled":               node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
-		"a Node whose scale-down an operator enabled":                node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
-		"a Node with the same taint from an operator":                node(map[string]string{"note": "x"}, ours, theirs),
-		"a Node with the same taint and annotation from an operator": node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
-		"a Node with a taint of the same key and another effect":     node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
+		"a plain Node is restored": node(nil),
+		"a Node with taints and annotations of other programs is restored":       node(map[string]string{"note": "x"}, theirs),
+		"a Node whose scale-down an operator disabled is restored":               node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, theirs),
+		"a Node whose scale-down an operator enabled is restored":                node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "false"}),
+		"a Node with the same taint from an operator is restored":                node(map[string]string{"note": "x"}, ours, theirs),
+		"a Node with the same taint and annotation from an operator is restored": node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
+		"a Node with a taint of the same key and another effect is restored":     node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
 	} {
 		t.Run("taints and restores "+name+" exactly (MCM-20)", func(t *testing.T) {
 			marked := patched(t, was, addPatch(was, rolledBy))
@@ -93,7 +93,7 @@ func TestARolledNodeIsRestored(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps what an operator sets in the meantime (MCM-20)", func(t *testing.T) {
+	t.Run("keeps what an operator sets during the rollout (MCM-20)", func(t *testing.T) {
 		was := node(nil)
 		marked := patched(t, was, addPatch(was, rolledBy))
 		marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] = "false"
@@ -148,9 +148,9 @@ func TestOnlyNodesOfTheNamespaceAreTainted(t *testing.T) {
 		name, machine string
 		marked        bool
 	}{
-		{"is left alone when it belongs to no Machine (F-4)", "", false},
-		{"is left alone when it belongs to a Machine in another namespace (F-4)", "ns2/m", false},
-		{"is tainted when it belongs to a Machine in the deployment's namespace", "ns/m", true},
+		{"a Node is left alone when it belongs to no Machine (F-4)", "", false},
+		{"a Node is left alone when it belongs to a Machine in another namespace (F-4)", "ns2/m", false},
+		{"a Node is tainted when it belongs to a Machine in the deployment's namespace", "ns/m", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: tt.machine}}}

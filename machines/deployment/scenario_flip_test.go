@@ -134,8 +134,8 @@ func TestATemplateThatFlipsBackRollsNothing(t *testing.T) {
 		name      string
 		lag, back time.Duration
 	}{
-		{"rolls nothing when it flips back within 200 ms (F-55)", 0, 150 * time.Millisecond},
-		{"rolls nothing when it flips back before the watch shows the other template (F-55)", time.Second, 500 * time.Millisecond},
+		{"rolls nothing when the template flips back within 200 ms (F-55)", 0, 150 * time.Millisecond},
+		{"rolls nothing when the template flips back before the watch shows the other template (F-55)", time.Second, 500 * time.Millisecond},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			inFlip(t, tt.lag, func(h *harness) {
@@ -153,7 +153,7 @@ func TestATemplateThatFlipsBackRollsNothing(t *testing.T) {
 			})
 		})
 	}
-	t.Run("ends a rollout that has begun, also when the watch is late (F-55)", func(t *testing.T) {
+	t.Run("ends a rollout that has begun, even when the watch is late (F-55)", func(t *testing.T) {
 		inFlip(t, 3*time.Second, func(h *harness) {
 			h.actor.hold("flip", creates)
 			h.template("1.37.2")
@@ -182,7 +182,7 @@ func (h *harness) ofKubelet(version string) map[string]bool {
 
 func TestAnAnnotationWithoutEffectIsReported(t *testing.T) {
 	const other = "machineDeployment.clusters.k8s.io/revision"
-	t.Run("is named in the condition Warnings until it is removed (F-55)", func(t *testing.T) {
+	t.Run("the condition Warnings names the annotation until it is removed (F-55)", func(t *testing.T) {
 		inFlip(t, 0, func(h *harness) {
 			h.patch("flip", fmt.Sprintf(`{"metadata":{"annotations":{%q:"2"}}}`, other))
 			time.Sleep(time.Minute)

@@ -46,7 +46,7 @@ func TestCordonKeepsPodsAndConnectionsOff(t *testing.T) {
 			t.Errorf("Cordon() of an outdated node = %v, want a Conflict", err)
 		}
 	})
-	t.Run("adds its taint beside one of the same key with another effect (F-47)", func(t *testing.T) {
+	t.Run("adds drover's taint beside a taint of the same key with another effect (F-47)", func(t *testing.T) {
 		n := read()
 		n.Spec.Taints = []corev1.Taint{{Key: v1alpha1.TaintDeleting, Effect: corev1.TaintEffectPreferNoSchedule}}
 		if err := c.Update(t.Context(), n); err != nil {

@@ -30,7 +30,7 @@ func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
 		{name: "shows the refusal of a disruption budget in its own words (CAPI-38, MC-60)", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
 		{name: "takes a pod that is gone as evicted", answer: apierrors.NewNotFound(resource, "p"), now: "none"},
 		{name: "takes a later pod of the same name as evicted (CAPI-40, MCM-64)", answer: conflict, now: "other"},
-		{name: "shows any other refusal, too", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
+		{name: "shows any other refusal", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
 		{name: "shows a 500 without a reason, as for a pod with two budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
 		{name: "shows the code of an answer without a message (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
 		{name: "shows a 404 for a pod that exists, as a proxy sends it (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},

@@ -18,7 +18,7 @@ import (
 
 func TestAHundredDrainsAtTheSameTime(t *testing.T) {
 	const nodes, each = 100, 5
-	t.Run("have a bounded number of evictions under way, and block no caller (CAPI-41)", func(t *testing.T) {
+	t.Run("the drains have a bounded number of evictions in progress, and block no caller (CAPI-41)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var objects []client.Object
 			for i := range nodes * each {
@@ -99,7 +99,7 @@ func TestAPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("delays neither callers nor other drains when one drain hangs (MCM-67)", func(t *testing.T) {
+	t.Run("a drain that hangs delays neither callers nor other drains (MCM-67)", func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
 		node := newTestNode(t)

@@ -24,7 +24,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 		}
 		return result
 	}
-	t.Run("evicts pods with exclusive volumes one by one, each when the volume before is detached (MCM-59)", func(t *testing.T) {
+	t.Run("evicts pods with exclusive volumes one after the other, each when the previous volume is detached (MCM-59)", func(t *testing.T) {
 		node, m := newTestNode(t, append(append(withVolume("db-1", corev1.ReadWriteOnce), withVolume("db-2", corev1.ReadWriteOnce)...), plain("app"))...), newMemory()
 		round(t, node, m, 0)
 		if got := node.evictions(); !slices.Equal(got, []string{"app", "db-1"}) {
@@ -42,7 +42,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 			t.Errorf("last Round() = %+v, want Done with the last volume", r)
 		}
 	})
-	t.Run("waits no longer than the timeout for a volume to be detached (MC-61)", func(t *testing.T) {
+	t.Run("waits no longer than the timeout for the detachment of a volume (MC-61)", func(t *testing.T) {
 		node, m := newTestNode(t, append(withVolume("db-1", corev1.ReadWriteOnce), withVolume("db-2", corev1.ReadWriteOnce)...)...), newMemory()
 		round(t, node, m, 0)
 		round(t, node, m, time.Second)

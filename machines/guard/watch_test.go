@@ -13,7 +13,7 @@ import (
 )
 
 func TestInForceFollowsTheStoredPolicies(t *testing.T) {
-	t.Run("is true 10 s after the first read, without an Event (F-5)", func(t *testing.T) {
+	t.Run("policies are in force 10 s after the first read, without an Event (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			w.inForce(false)
 			time.Sleep(9 * time.Second)
@@ -28,7 +28,7 @@ func TestInForceFollowsTheStoredPolicies(t *testing.T) {
 	})
 	for _, kind := range []string{policy, binding} {
 		for _, name := range guard.Names {
-			t.Run("is false while "+kind+" "+name+" is missing, with one Event (F-5)", func(t *testing.T) {
+			t.Run("policies are not in force while "+kind+" "+name+" is missing, with one Event (F-5)", func(t *testing.T) {
 				run(t, without(kind, name), func(w *world) {
 					time.Sleep(time.Hour)
 					w.inForce(false)
@@ -40,7 +40,7 @@ func TestInForceFollowsTheStoredPolicies(t *testing.T) {
 			})
 		}
 	}
-	t.Run("is true once a missing binding exists, and false when it is deleted again (F-5)", func(t *testing.T) {
+	t.Run("policies are in force once a missing binding exists, and not when it is deleted again (F-5)", func(t *testing.T) {
 		run(t, without(binding, "drover-guard-machines"), func(w *world) {
 			time.Sleep(time.Minute)
 			w.inForce(false)
@@ -58,7 +58,7 @@ func TestInForceFollowsTheStoredPolicies(t *testing.T) {
 			w.reported(1, "missing")
 		})
 	})
-	t.Run("is not true right after a policy was created again, although it is as shipped (F-5)", func(t *testing.T) {
+	t.Run("a policy is not in force right after it was created again, although it is as shipped (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			time.Sleep(59 * time.Second)
 			w.inForce(true)
@@ -85,7 +85,7 @@ func TestInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 			w.reported(0, "")
 		})
 	})
-	t.Run("is false from the start (F-5)", func(t *testing.T) {
+	t.Run("policies are not in force from the start (F-5)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.down.Store(true)

@@ -218,7 +218,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(time.Minute)
 			e.expect("drover-b")
 		},
-		"a killed replica is followed by another after its own lease expires (MC-78)": func(e *election) {
+		"another replica follows a killed one after drover's own lease expires (MC-78)": func(e *election) {
 			first := e.drover("drover-a")
 			time.Sleep(retry)
 			e.drover("drover-b")
@@ -236,7 +236,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"waits for a drover that holds only its own lease, also beside a machine-controller's lease (MC-78)": func(e *election) {
+		"drover waits for a drover that holds only its own lease, even beside a lease of machine-controller (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -250,7 +250,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"waits for such a drover when it cannot be reached any more (MC-78)": func(e *election) {
+		"drover waits for a drover with only its own lease, even when it cannot be reached any more (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -264,7 +264,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(3 * patience)
 			e.expect("drover-a")
 		},
-		"without a machine-controller drover acts at once (MC-78)": func(e *election) {
+		"drover acts at once when there is no machine-controller (MC-78)": func(e *election) {
 			e.drover("drover-a")
 			synctest.Wait()
 			e.expect("drover-a")

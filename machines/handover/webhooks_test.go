@@ -53,7 +53,7 @@ func TestDeadWebhooksAreFound(t *testing.T) {
 			w.ClientConfig = admissionv1.WebhookClientConfig{URL: ptr.To("https://x")}
 		})}, 1, ""},
 		"a webhook of another group is ignored": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups = []string{"apps"} })}, 0, ""},
-		"a webhook for all groups and resources counts": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
+		"a webhook for all groups and resources is tried": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*"}
 		})}, 1, "does not exist"},
 		"a webhook for another resource of the group is ignored":           {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},

@@ -70,24 +70,24 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 		change func(*v1alpha1.MachineDeployment, *v1alpha1.MachineSet)
 		aside  bool
 	}{
-		{"listed for removal by the deployment", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
+		{"left aside when the deployment lists it for removal", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
 			d.Spec.Removals = []v1alpha1.Removal{{Name: name, UID: "uid-" + name}}
 		}, true},
-		{"listed by a rollout", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"left aside when a rollout lists it", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: name, UID: "uid-" + name}}
 		}, true},
-		{"an older Machine of its name is listed", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"not left aside when an older Machine of its name is listed", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.Spec.Removals = []v1alpha1.Removal{{Name: name, UID: "another"}}
 		}, false},
-		{"the deployment is paused", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
+		{"left aside when the deployment is paused", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 		}, true},
-		{"the set is being deleted", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"left aside when the set is being deleted", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.DeletionTimestamp = ptr.To(metav1.Now())
 		}, true},
-		{"the deployment is gone", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) { s.OwnerReferences[0].UID = "another" }, true},
+		{"left aside when the deployment is gone", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) { s.OwnerReferences[0].UID = "another" }, true},
 	} {
-		t.Run("leaves a Machine aside: "+tt.name, func(t *testing.T) {
+		t.Run("a Machine is "+tt.name, func(t *testing.T) {
 			s, d, set := filled(t)
 			tt.change(d, set)
 			if got := seen(t, s, name).Aside; got != tt.aside {
@@ -100,17 +100,17 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 		change func(*v1alpha1.MachineDeployment)
 		want   bool
 	}{
-		{"the set is of an older revision", func(*v1alpha1.MachineDeployment) {}, true},
-		{"the set is of the present revision", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationRevision] = "1" }, false},
-		{"the rollout is paused", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
-		{"the strategy is OnDelete", func(d *v1alpha1.MachineDeployment) {
+		{"outdated when the set is of an older revision", func(*v1alpha1.MachineDeployment) {}, true},
+		{"not outdated when the set is of the present revision", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationRevision] = "1" }, false},
+		{"not outdated when the rollout is paused", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
+		{"not outdated when the strategy is OnDelete", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
 		}, false},
-		{"the rollout has stopped at its deadline", func(d *v1alpha1.MachineDeployment) {
+		{"not outdated when the rollout has stopped at its deadline", func(d *v1alpha1.MachineDeployment) {
 			d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 		}, false},
 	} {
-		t.Run("marks a Machine as outdated when "+tt.name+" (CAPI-51)", func(t *testing.T) {
+		t.Run("a Machine is "+tt.name+" (CAPI-51)", func(t *testing.T) {
 			s, d, set := filled(t)
 			d.Annotations = map[string]string{v1alpha1.AnnotationRevision: "2"}
 			set.Annotations = map[string]string{v1alpha1.AnnotationRevision: "1"}

@@ -42,7 +42,7 @@ func TestJudgeBlocksDeletionsWithoutDefinitions(t *testing.T) {
 			[]string{"being deleted: machinesets.cluster.k8s.io.", "kubectl annotate crd machinesets.cluster.k8s.io drover"}},
 		{"blocks deletions while the definition of sets is missing (F-42)", map[string]func(*definition){sets: missing},
 			[]string{"missing: machinesets.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover"}},
-		{"allows deletions without a definition when that of Machines has the annotation (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
+		{"allows deletions without a definition when the definition of Machines has the annotation (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
 		{"names each definition once in the command (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
 			[]string{"kubectl annotate crd machines.cluster.k8s.io drover"}},
 	} {

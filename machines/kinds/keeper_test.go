@@ -100,7 +100,7 @@ func bare() *v1alpha1.Machine {
 }
 
 func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
-	t.Run("blocks each of a thousand Machines that are deleted with their definition (F-42)", func(t *testing.T) {
+	t.Run("each of a thousand Machines that are deleted with their definition is blocked (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -128,7 +128,7 @@ func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
 			}
 		})
 	})
-	t.Run("reuses an answer for 5 s when the deletion has begun (F-42)", func(t *testing.T) {
+	t.Run("an answer is reused for 5 s when the deletion has begun (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -145,7 +145,7 @@ func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
 			}
 		})
 	})
-	t.Run("allows a blocked deletion within 5 s of the annotation (F-42)", func(t *testing.T) {
+	t.Run("a blocked deletion is allowed within 5 s of the annotation (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -169,8 +169,8 @@ func TestWithheldBlocksDeletionsWhileReadsFail(t *testing.T) {
 		err  error
 		says string
 	}{
-		"while drover's role does not allow the read (F-42)": {forbidden, "kubectl apply --server-side -k deploy"},
-		"while the API server does not answer (F-42)":        {errors.New("no route"), "no route"},
+		"a deletion is blocked while drover's role does not allow the read (F-42)": {forbidden, "kubectl apply --server-side -k deploy"},
+		"a deletion is blocked while the API server does not answer (F-42)":        {errors.New("no route"), "no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := installed()
@@ -219,12 +219,12 @@ func TestWithheldBlocksMachinesWhoseOwnersWentWithTheirDefinition(t *testing.T) 
 		want    string
 	}{
 		{"allows the deletion when the set was deleted alone (F-42)", member(), nil, ""},
-		{"blocks it when the definition of sets was created again since (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
-		{"blocks it when the definition of deployments was created again since (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
-		{"blocks it when another set has the name of the old one (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
-		{"allows it when the set exists and has deleted the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
-		{"allows it when the definition of Machines has the annotation (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
-		{"allows it for a Machine without an owner (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
+		{"blocks the deletion when the definition of sets was created again since (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
+		{"blocks the deletion when the definition of deployments was created again since (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
+		{"blocks the deletion when another set has the name of the old one (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
+		{"allows the deletion when the set exists and has deleted the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
+		{"allows the deletion when the definition of Machines has the annotation (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
+		{"allows the deletion of a Machine without an owner (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
 		{"ignores the age of definitions whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

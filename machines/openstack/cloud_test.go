@@ -27,7 +27,7 @@ func TestNewReturnsAnErrorWithTheInvalidOption(t *testing.T) {
 }
 
 func TestMetricsCountEveryRequest(t *testing.T) {
-	t.Run("by service, code and node group (CAPI-58)", func(t *testing.T) {
+	t.Run("counts requests by service, code and node group (CAPI-58)", func(t *testing.T) {
 		b := newBench(t)
 		registry := prometheus.NewRegistry()
 		b.options.Registry = registry

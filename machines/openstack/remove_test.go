@@ -10,7 +10,7 @@ import (
 )
 
 func TestDeleteIsSentOncePerBackoff(t *testing.T) {
-	t.Run("however often it is requested (MC-64)", func(t *testing.T) {
+	t.Run("the deletion is sent once per back-off, however often it is requested (MC-64)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		for range 100 {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
-	t.Run("proves nothing, and nothing is released (F-15)", func(t *testing.T) {
+	t.Run("the absence proves nothing, and nothing is released (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -49,7 +49,7 @@ func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
 		b.remove(b.synced(m))
 		b.nothingLeft()
 	})
-	t.Run("proves nothing when no project is recorded (F-15)", func(t *testing.T) {
+	t.Run("the absence proves nothing when no project is recorded (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		m.Spec.ProviderID = ptr.To("openstack:///11111111-0000-4000-8000-000000000001")
@@ -60,7 +60,7 @@ func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
 }
 
 func TestServerReturnsAfterAWrong404(t *testing.T) {
-	t.Run("when a later complete list shows it (F-19)", func(t *testing.T) {
+	t.Run("a server returns when a later complete list shows it (F-19)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)

@@ -74,7 +74,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("loses nothing in a crash while the server is tagged", func(t *testing.T) {
+	t.Run("loses nothing when drover crashes while it tags the server", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)
@@ -122,16 +122,16 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 		others func(t *testing.T) []ctrlclient.Object
 		spoil  func(b *bench, server string)
 	}{
-		{name: "a server that is only in spec.providerID (F-1)", names: true},
-		{name: "a server that only has the right name (F-1)"},
-		{name: "a server whose permission no admission policy guards (F-1)", names: true, allow: true, unguarded: true},
-		{name: "a server whose Machine is in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
+		{name: "does not adopt a server that is only in spec.providerID (F-1)", names: true},
+		{name: "does not adopt a server that only has the right name (F-1)"},
+		{name: "does not adopt a server whose permission no admission policy guards (F-1)", names: true, allow: true, unguarded: true},
+		{name: "does not adopt a server whose Machine is in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
 			m := newMachine(t, "a", fullFields())
 			m.Namespace = "elsewhere"
 			return []ctrlclient.Object{m}
 		}},
-		{name: "a server of another cluster (F-1)", names: true, allow: true, spoil: another},
-		{name: "a server without the UID of a Machine (F-1)", names: true, allow: true, spoil: func(b *bench, server string) {
+		{name: "does not adopt a server of another cluster (F-1)", names: true, allow: true, spoil: another},
+		{name: "does not adopt a server without the UID of a Machine (F-1)", names: true, allow: true, spoil: func(b *bench, server string) {
 			b.raw(client.Compute, "DELETE", "servers/"+server+"/metadata/"+inventory.MetadataMachineUID, nil, nil)
 		}},
 	} {
@@ -167,8 +167,8 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 
 func TestResourcesThatAreNotCollected(t *testing.T) {
 	for name, names := range map[string]bool{
-		"a server with the name of a living Machine's server (F-1)": false,
-		"a server in the spec.providerID of a living Machine (F-1)": true,
+		"does not collect a server with the name of a living Machine's server (F-1)": false,
+		"does not collect a server in the spec.providerID of a living Machine (F-1)": true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -220,11 +220,11 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 
 func TestForgedProviderIDs(t *testing.T) {
 	for name, metadata := range map[string]map[string]string{
-		"leave a server without any tag alone, such as one of a control plane (F-1)":                  {},
-		"leave a server of another cluster's drover alone (F-1)":                                      {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
-		"leave a server of another cluster with the Machine's UID alone (F-1)":                        {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
-		"leave a server of another cluster's machine-controller alone (F-1)":                          {inventory.MetadataMachineUID: "foreign"},
-		"leave a server of this cluster alone whose Machine was not reconciled since the start (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
+		"leave a server without any tag alone, such as one of a control plane (F-1)":                      {},
+		"leave a server of another cluster's drover alone (F-1)":                                          {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
+		"leave a server of another cluster with the Machine's UID alone (F-1)":                            {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
+		"leave a server of another cluster's machine-controller alone (F-1)":                              {inventory.MetadataMachineUID: "foreign"},
+		"leave a server of this cluster alone while its Machine was not reconciled since the start (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
@@ -288,7 +288,7 @@ func TestForgedProviderIDs(t *testing.T) {
 // Two clusters share a project. The second was restored from a backup of the first, with the Machines' UIDs and status, and has its
 // own cluster ID.
 func TestTwoClustersInOneProject(t *testing.T) {
-	t.Run("do not touch each other's servers (F-1)", func(t *testing.T) {
+	t.Run("neither cluster touches the other cluster's servers (F-1)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		_, servers, machines := b.fleet(3)
 		b.stop()

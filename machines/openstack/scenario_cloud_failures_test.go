@@ -29,7 +29,7 @@ func (b *bench) once(t *testing.T) {
 }
 
 func TestAbsenceIsNoProof(t *testing.T) {
-	t.Run("when a cell vanishes from the lists (CAPI-36)", func(t *testing.T) {
+	t.Run("a server is kept when its cell vanishes from the lists (CAPI-36)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
 		b.sim.LoseCell("cell1")
@@ -44,7 +44,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Fatalf("got %+v", f)
 		}
 	})
-	t.Run("when a page of a list fails (CAPI-36)", func(t *testing.T) {
+	t.Run("a server is kept when a page of a list fails (CAPI-36)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusInternalServerError})
@@ -53,7 +53,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Fatalf("got %+v", f)
 		}
 	})
-	t.Run("when a sign-in is refused (MCM-105)", func(t *testing.T) {
+	t.Run("a server is kept when a sign-in is refused (MCM-105)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
@@ -67,7 +67,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Error("no Machine was refused")
 		}
 	})
-	t.Run("but one GET proves that a server which no list shows is gone", func(t *testing.T) {
+	t.Run("a GET proves that a server which no list shows is gone", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -86,7 +86,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Errorf("%d GETs", got)
 		}
 	})
-	t.Run("but a row that shows the server as deleted is a proof (CAPI-33)", func(t *testing.T) {
+	t.Run("a row that shows the server as deleted is a proof (CAPI-33)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
 		b.sim.DeleteServer(s.ID)
@@ -123,7 +123,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			}
 		})
 	}
-	t.Run("before the first complete list", func(t *testing.T) {
+	t.Run("a server is kept before the first complete list", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusBadGateway})
 		i := b.instance(newMachine(t, "a", seedFields()))
@@ -193,7 +193,7 @@ func TestNoValidHostIsShownWithTheCloudsText(t *testing.T) {
 }
 
 func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
-	t.Run("while the others continue (CAPI-16)", func(t *testing.T) {
+	t.Run("the other endpoints continue (CAPI-16)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"30"}}, Times: 1})
@@ -223,7 +223,7 @@ func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
 }
 
 func TestTokensAreRenewed(t *testing.T) {
-	t.Run("are renewed before they expire (MC-75, CAPI-14)", func(t *testing.T) {
+	t.Run("tokens are renewed before they expire (MC-75, CAPI-14)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.TokenTTL = 10 * time.Minute })
 		b.active(newMachine(t, "a", seedFields()))
 		b.pass(20 * time.Minute)
@@ -237,7 +237,7 @@ func TestTokensAreRenewed(t *testing.T) {
 			t.Errorf("%d tokens, %d calls refused", got, refused)
 		}
 	})
-	t.Run("are replaced once after a 401, and the call is repeated", func(t *testing.T) {
+	t.Run("tokens are replaced once after a 401, and the call is repeated", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized, Times: 1})
@@ -248,7 +248,7 @@ func TestTokensAreRenewed(t *testing.T) {
 			t.Errorf("%d tokens", got)
 		}
 	})
-	t.Run("lead to an Auth error when the 401 repeats", func(t *testing.T) {
+	t.Run("a repeated 401 leads to an Auth error", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized})
@@ -259,7 +259,7 @@ func TestTokensAreRenewed(t *testing.T) {
 }
 
 func TestDefaultSecurityGroupIsCreatedOnce(t *testing.T) {
-	t.Run("for several Machines, and across a restart (MC-41)", func(t *testing.T) {
+	t.Run("the group is created once for several Machines, even when drover restarts (MC-41)", func(t *testing.T) {
 		b := newBench(t)
 		spec := func() fields { return seedFields().with("securityGroups", nil) }
 		for _, name := range []string{"a", "b", "c"} {
@@ -278,9 +278,9 @@ func TestDefaultSecurityGroupIsCreatedOnce(t *testing.T) {
 
 func TestIncompleteDefaultSecurityGroupIsCompleted(t *testing.T) {
 	for name, f := range map[string]sim.Fault{
-		"after the answer to the group was lost": {Call: "POST /security-groups", Drop: true, Times: 1},
-		"after a rule was refused":               {Call: "POST /security-group-rules", Status: http.StatusInternalServerError, After: 1, Times: 1},
-		"after the answer to a rule was lost":    {Call: "POST /security-group-rules", Drop: true, Times: 1},
+		"the group is completed after the answer to its creation was lost": {Call: "POST /security-groups", Drop: true, Times: 1},
+		"the group is completed after a rule was refused":                  {Call: "POST /security-group-rules", Status: http.StatusInternalServerError, After: 1, Times: 1},
+		"the group is completed after the answer to a rule was lost":       {Call: "POST /security-group-rules", Drop: true, Times: 1},
 	} {
 		t.Run(name+" (MC-41)", func(t *testing.T) {
 			b := newBench(t)

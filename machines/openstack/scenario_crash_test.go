@@ -17,7 +17,7 @@ func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
 		name  string
 		lists int
 	}{{"EnsurePorts", 4}, {"EnsureFloatingIP", 3}, {"EnsureServer", 2}} {
-		t.Run("after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
+		t.Run("creates nothing twice after a crash after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", fullFields())
 			i := b.synced(m)

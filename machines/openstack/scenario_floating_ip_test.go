@@ -12,7 +12,7 @@ import (
 )
 
 func TestFloatingIPs(t *testing.T) {
-	t.Run("only the first of two networks gets one (MC-51)", func(t *testing.T) {
+	t.Run("only the first of two networks gets a floating IP (MC-51)", func(t *testing.T) {
 		b := newBench(t)
 		second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
 		if _, err := b.sim.AddSubnet(sim.Subnet{Name: "second", Network: second, CIDR: "10.9.0.0/24"}); err != nil {
@@ -30,7 +30,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("addresses %v, floating IPs %+v", made.FixedIPs, all.FloatingIPs)
 		}
 	})
-	t.Run("a failed create leaves none behind once the Machine is deleted (MC-51)", func(t *testing.T) {
+	t.Run("a failed create leaves no floating IP behind once the Machine is deleted (MC-51)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", fullFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusInternalServerError})

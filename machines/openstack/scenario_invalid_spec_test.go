@@ -194,9 +194,9 @@ func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
 		code      fault.Code
 		says      []string
 	}{
-		"with its own code and the command, in the Machine's namespace (F-44)": {
+		"the error has its own code and the command when the Secret is in the Machine's namespace (F-44)": {
 			"kube-system", fault.CodeReferenceForbidden, []string{".password: ", "Secret kube-system/creds", "Forbidden", bind + "kube-system"}},
-		"with the flag and the command, in a namespace that is not allowed (F-44)": {
+		"the error has the flag and the command when the Secret's namespace is not allowed (F-44)": {
 			"other", fault.CodeInvalidSpec, []string{"namespace other", "--secret-namespaces=other", bind + "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -17,7 +17,7 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 	m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool).with("tags", map[string]string{"team": "blue"}))
 	i, s := b.active(m)
 
-	t.Run("has the requested name, metadata, zone, groups and hint (MC-40)", func(t *testing.T) {
+	t.Run("the server has the requested name, metadata, zone, groups and hint (MC-40)", func(t *testing.T) {
 		got, _ := b.sim.Server(s.ID)
 		if got.Name != "a" || got.Zone != sim.MetaKubeZone || got.ServerGroup != sim.MetaKubeServerGroup {
 			t.Errorf("got %+v", got)
@@ -31,12 +31,12 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 			t.Errorf("got ports %v, floating IPs %v", got.Ports, got.Floating)
 		}
 	})
-	t.Run("has the given user data (MC-44)", func(t *testing.T) {
+	t.Run("the server has the given user data (MC-44)", func(t *testing.T) {
 		if got, _ := b.sim.Server(s.ID); string(got.UserData) != "#cloud-config\n" {
 			t.Errorf("got %q", got.UserData)
 		}
 	})
-	t.Run("has addresses with types, including the floating IP (MC-53)", func(t *testing.T) {
+	t.Run("the server has addresses with types, including the floating IP (MC-53)", func(t *testing.T) {
 		kinds := map[corev1.NodeAddressType]int{}
 		for _, a := range b.observe(i).Server.Addresses {
 			kinds[a.Type]++
@@ -45,12 +45,12 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 			t.Errorf("got %v", b.observe(i).Server.Addresses)
 		}
 	})
-	t.Run("has the provider ID of its node", func(t *testing.T) {
+	t.Run("the server has the provider ID of its Node", func(t *testing.T) {
 		if want := "openstack:///" + s.ID; s.ProviderID != want {
 			t.Errorf("got %s, want %s", s.ProviderID, want)
 		}
 	})
-	t.Run("deletes port and floating IP once the server is gone (MC-50, MC-68)", func(t *testing.T) {
+	t.Run("port and floating IP are deleted once the server is gone (MC-50, MC-68)", func(t *testing.T) {
 		if released, err := i.Release(b.ctx); released.Done || err != nil {
 			t.Fatalf("released while the server exists: %v, %v", released.Done, err)
 		}
@@ -122,7 +122,7 @@ func TestFirstMachineLooksEverythingUpOnce(t *testing.T) {
 }
 
 func TestIdleDriverListsOncePerMinute(t *testing.T) {
-	t.Run("and makes no other call (CAPI-32)", func(t *testing.T) {
+	t.Run("an idle driver makes no other call (CAPI-32)", func(t *testing.T) {
 		b := newBench(t)
 		b.active(newMachine(t, "a", seedFields()))
 		b.pass(2 * time.Minute)

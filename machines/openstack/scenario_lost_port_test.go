@@ -22,7 +22,7 @@ func (b *bench) unbind(port string) {
 }
 
 func TestActiveServerThatDoesNotJoin(t *testing.T) {
-	t.Run("counts as failed after two minutes when its port is not bound to it, and is replaced on a new port (F-21)", func(t *testing.T) {
+	t.Run("the server counts as failed after two minutes when its port is not bound to it, and is replaced on a new port (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		i, s := b.active(m)
@@ -48,7 +48,7 @@ func TestActiveServerThatDoesNotJoin(t *testing.T) {
 		b.hasItsPort(again.ID)
 		b.once(t)
 	})
-	t.Run("has its ports looked up once (F-21)", func(t *testing.T) {
+	t.Run("the server's ports are looked up once (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.ForgetCalls()
@@ -60,7 +60,7 @@ func TestActiveServerThatDoesNotJoin(t *testing.T) {
 			t.Errorf("got %s, want Active", s.State)
 		}
 	})
-	t.Run("has its ports looked up again when that fails (F-21)", func(t *testing.T) {
+	t.Run("the server's ports are looked up again when the first look-up fails (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.unbind(b.onePort())
@@ -75,7 +75,7 @@ func TestActiveServerThatDoesNotJoin(t *testing.T) {
 }
 
 func TestServerWithANode(t *testing.T) {
-	t.Run("keeps working without a look-up of its ports", func(t *testing.T) {
+	t.Run("a server with a Node keeps working without a look-up of its ports", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		b.active(m)
@@ -94,7 +94,7 @@ func TestServerWithANode(t *testing.T) {
 }
 
 func TestDuplicateOfAServerThatLostItsPort(t *testing.T) {
-	t.Run("becomes the Machine's server (F-21)", func(t *testing.T) {
+	t.Run("the duplicate becomes the Machine's server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, bad := b.active(m)

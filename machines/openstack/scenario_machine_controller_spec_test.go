@@ -65,7 +65,7 @@ func TestReferencesToMissingKeys(t *testing.T) {
 	})
 	b.withReader(newReader(t, b.passwordSecret("password"), application, half))
 
-	t.Run("are treated as empty in an unused way of signing in (MC-11, F-37)", func(t *testing.T) {
+	t.Run("missing keys are treated as empty in an unused way of signing in (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		i, _ := b.active(newMachine(t, "a", fromSecret("password")))
 		if got := b.connectionOf("uid-a").session.Method(); got != client.ByPassword {
@@ -76,7 +76,7 @@ func TestReferencesToMissingKeys(t *testing.T) {
 			t.Errorf("the warnings do not name the missing keys: %q", i.Warnings())
 		}
 	})
-	t.Run("select the complete one of several ways (MC-11, F-37)", func(t *testing.T) {
+	t.Run("of several ways of signing in, the complete one is selected (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		b.active(newMachine(t, "b", fromSecret("application")))
 		if got := b.connectionOf("uid-b").session.Method(); got != client.ByApplicationCredential {
@@ -87,8 +87,8 @@ func TestReferencesToMissingKeys(t *testing.T) {
 		secret string
 		says   []string
 	}{
-		"are an error with the missing key of each way (F-37)":                      {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
-		"of a missing Secret are an error, and do not select a lower source (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
+		"an error names the missing key of each way of signing in (F-37)":      {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
+		"a missing Secret is an error, and no lower source is selected (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := b.cloud.Instance(b.ctx, newMachine(t, "c", fromSecret(tc.secret)))
@@ -108,7 +108,7 @@ func TestSpecsWithoutANetwork(t *testing.T) {
 	bare := func() fields {
 		return seedFields().with("network", "").with("subnet", "").with("availabilityZone", "").with("serverGroupID", "")
 	}
-	t.Run("use the only network with a subnet (MC-40, F-37)", func(t *testing.T) {
+	t.Run("a spec without a network uses the only network with a subnet (MC-40, F-37)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddNetwork(sim.Network{Name: "without-subnet", Project: sim.MetaKubeProject})
 		_, s := b.active(newMachine(t, "a", bare()))
@@ -116,7 +116,7 @@ func TestSpecsWithoutANetwork(t *testing.T) {
 			t.Errorf("the server has the addresses %v", got.FixedIPs)
 		}
 	})
-	t.Run("are an error that lists several candidates (MC-40, F-37)", func(t *testing.T) {
+	t.Run("a spec without a network is refused when there are several candidates (MC-40, F-37)", func(t *testing.T) {
 		b := newBench(t)
 		other := b.sim.AddNetwork(sim.Network{Name: "other", Project: sim.MetaKubeProject})
 		if _, err := b.sim.AddSubnet(sim.Subnet{Network: other, CIDR: "10.1.0.0/24"}); err != nil {
@@ -227,7 +227,7 @@ func TestInvalidSpecCreatesNoServer(t *testing.T) {
 }
 
 func TestSpecOfAnotherCloud(t *testing.T) {
-	t.Run("is an error that names only the cloud (MC-9, F-40)", func(t *testing.T) {
+	t.Run("the error names only the cloud (MC-9, F-40)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", nil)
 		m.Spec.ProviderSpec.Value.Raw = []byte(`{"aws":1,"cloudProvider":"aws","cloudProviderSpec":{"accessKeyId":"x","securityGroups":"y"},"operatingSystem":"amzn2"}`)
@@ -240,7 +240,7 @@ func TestSpecOfAnotherCloud(t *testing.T) {
 }
 
 func TestSecretsCreatedFromFiles(t *testing.T) {
-	t.Run("lose a line break at the end of a value (MC-11, F-40)", func(t *testing.T) {
+	t.Run("a value loses the line break at its end (MC-11, F-40)", func(t *testing.T) {
 		b := newBench(t)
 		secret := b.passwordSecret("files")
 		for key, value := range secret.Data {

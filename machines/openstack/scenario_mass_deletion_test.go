@@ -51,7 +51,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.eventually("the servers are gone", func() bool { g, h := gone(b, all); return g == 3 && h == 0 })
 	})
-	t.Run("holds more than three, and releases nothing of them until an operator confirms", func(t *testing.T) {
+	t.Run("holds more than three lost servers, and releases none of them until an operator confirms", func(t *testing.T) {
 		b := newBench(t, boot)
 		told := make(chan bool, 1)
 		word := false
@@ -90,7 +90,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.nothingLeft()
 	})
-	t.Run("holds nothing after a crash in the middle of a large removal", func(t *testing.T) {
+	t.Run("holds nothing when drover crashes during a large removal", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, machines := b.fleet(n)
 		for _, i := range all {
@@ -108,7 +108,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.nothingLeft()
 	})
-	t.Run("holds nothing after a crash while failed servers are replaced", func(t *testing.T) {
+	t.Run("holds nothing when drover crashes while it replaces failed servers", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, servers, machines := b.fleet(n)
 		for _, s := range servers {
@@ -123,7 +123,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.eventually("the servers are gone", func() bool { g, h := gone(b, all); return g == n && h == 0 })
 	})
-	t.Run("still holds losses after a crash", func(t *testing.T) {
+	t.Run("holds losses even after a crash", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleet(n)
 		b.stop()

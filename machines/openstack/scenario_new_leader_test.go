@@ -45,7 +45,7 @@ func TestNoChangingRequestIsSentUnderAnOldLease(t *testing.T) {
 }
 
 func TestSeveralServersOfAMachineWithoutProviderID(t *testing.T) {
-	t.Run("are returned oldest first, and all are deleted, with ports and floating IP (MCM-40)", func(t *testing.T) {
+	t.Run("the servers are returned oldest first, and all are deleted with their ports and floating IP (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", fullFields())
 		i, s := b.active(m)
@@ -86,7 +86,7 @@ func (r *slowRoad) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func TestDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
-	t.Run("is one group when both create it at the same time (MC-41)", func(t *testing.T) {
+	t.Run("one group remains when both replicas create it at the same time (MC-41)", func(t *testing.T) {
 		b := newBench(t)
 		road := &slowRoad{next: http.DefaultTransport, what: "/security-groups", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
 		b.options.HTTP = road
@@ -157,9 +157,9 @@ func TestCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
 		// when reports, for the new leader's server, whether the create arrives now.
 		when func(*cloud.Server) bool
 	}{
-		{"before the new leader has created a server", func(*cloud.Server) bool { return true }},
-		{"while the new leader's server is building", func(s *cloud.Server) bool { return s != nil }},
-		{"when the new leader's server works", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
+		{"the create arrives before the new leader has created a server", func(*cloud.Server) bool { return true }},
+		{"the create arrives while the new leader's server is building", func(s *cloud.Server) bool { return s != nil }},
+		{"the create arrives when the new leader's server works", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
 	} {
 		t.Run(tt.name+" (MCM-109, F-21)", func(t *testing.T) {
 			b := newBench(t)
@@ -273,7 +273,7 @@ func TestLatePortDoesNotReplaceTheOneInUse(t *testing.T) {
 	if len(late) != 1 || late[0].Machine != m.UID || late[0].Kind != cloud.ResourcePort {
 		t.Fatalf("the late port is not among the tagged resources: %v", late)
 	}
-	t.Run("and is collected when its Machine is gone (MCM-84)", func(t *testing.T) {
+	t.Run("the late port is collected when its Machine is gone (MCM-84)", func(t *testing.T) {
 		if err := b.cloud.Collect(b.ctx, late[0]); err != nil {
 			t.Fatal(err)
 		}

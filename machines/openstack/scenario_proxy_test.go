@@ -46,7 +46,7 @@ func TestAnswersOfAProxyAreNotTheClouds(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("its page is summarised and not shown (F-9)", func(t *testing.T) {
+	t.Run("a proxy's page is summarised and not shown (F-9)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.ProxyPage("POST /ports", http.StatusBadGateway))

@@ -19,9 +19,9 @@ func TestExhaustedQuotaStopsCreatesUntilItIsRaised(t *testing.T) {
 		quota, raised sim.Quota
 		look          string
 	}{
-		"instances, in Nova (CAPI-22)": {sim.Quota{Instances: allowed}, sim.Quota{Instances: 100}, "GET /limits"},
-		"cores, in Nova (CAPI-22)":     {sim.Quota{Cores: 2 * allowed}, sim.Quota{Cores: 200}, "GET /limits"},
-		"ports, in Neutron (CAPI-22)":  {sim.Quota{Ports: allowed}, sim.Quota{Ports: 100}, "GET /quotas/{project}/details.json"},
+		"creates stop when Nova's quota for instances is exhausted (CAPI-22)": {sim.Quota{Instances: allowed}, sim.Quota{Instances: 100}, "GET /limits"},
+		"creates stop when Nova's quota for cores is exhausted (CAPI-22)":     {sim.Quota{Cores: 2 * allowed}, sim.Quota{Cores: 200}, "GET /limits"},
+		"creates stop when Neutron's quota for ports is exhausted (CAPI-22)":  {sim.Quota{Ports: allowed}, sim.Quota{Ports: 100}, "GET /quotas/{project}/details.json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, tc.quota })
@@ -147,7 +147,7 @@ func TestUnreadableLimitsLetOneCreateTry(t *testing.T) {
 }
 
 func TestFullServerGroupStopsNoOtherMachine(t *testing.T) {
-	t.Run("does not count as a quota of the project (CAPI-28)", func(t *testing.T) {
+	t.Run("a full server group does not count as a quota of the project (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{ServerGroupMembers: 1} })
 		b.active(newMachine(t, "first", seedFields()))
 		i := b.synced(newMachine(t, "a", seedFields()))

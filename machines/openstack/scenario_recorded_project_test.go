@@ -135,7 +135,7 @@ func TestDeletionWithoutTheReferencesOfTheSpec(t *testing.T) {
 }
 
 func TestReleaseWhileACreateIsInDoubt(t *testing.T) {
-	t.Run("retains port and floating IP until the server whose create answer was lost is gone (F-17)", func(t *testing.T) {
+	t.Run("port and floating IP are retained until the server whose create answer was lost is gone (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.SetListLag(10 * time.Second)
 		m := newMachine(t, "a", fullFields())
@@ -162,7 +162,7 @@ func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
 	delete(objects, "Cluster")
 	b.withReferenced(t, objects)
 	leaves(m)
-	t.Run("is not removed while its recorded project is not known, and the error has the remedy (F-17)", func(t *testing.T) {
+	t.Run("the Machine is not removed while its recorded project is not known, and the error has the remedy (F-17)", func(t *testing.T) {
 		own := m.DeepCopy()
 		b.places(t, own, cloud.Facts{Place: &provider.Record{ProjectID: "0123456789abcdef0123456789abcdef", Region: "west"}})
 		b.pass(2 * startGrace)
@@ -176,7 +176,7 @@ func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
 			}
 		}
 	})
-	t.Run("is removed when nothing is recorded and no known project has a resource of it (F-17)", func(t *testing.T) {
+	t.Run("the Machine is removed when nothing is recorded and no known project has a resource of it (F-17)", func(t *testing.T) {
 		b.restart()
 		if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Transient) {
 			t.Fatalf("IsServerGone() just after the start: %v, want an error", err)
@@ -186,7 +186,7 @@ func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	})
-	t.Run("is not removed while a known project has not been listed (F-17)", func(t *testing.T) {
+	t.Run("the Machine is not removed while a known project has not been listed (F-17)", func(t *testing.T) {
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: 503, Times: 1000})
 		b.restart()
 		other := newMachine(t, "b", seedFields())
@@ -206,7 +206,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 	i := b.synced(m)
 	b.places(t, m, b.observe(i))
 	there := seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", "other").with("password", "other-secret").with("projectName", "other").with("domainName", sim.MetaKubeDomain)
-	t.Run("are used for a Machine without resources (F-17)", func(t *testing.T) {
+	t.Run("the new credentials are used for a Machine without resources (F-17)", func(t *testing.T) {
 		moved := m.DeepCopy()
 		moved.Spec.ProviderSpec.Value = providerValue(t, there)
 		b.synced(moved)
@@ -215,7 +215,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	})
-	t.Run("are not used for a Machine with a port, which waits for the earlier credentials (F-17)", func(t *testing.T) {
+	t.Run("the new credentials are not used for a Machine with a port, which waits for the earlier ones (F-17)", func(t *testing.T) {
 		if err := b.instance(m).ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -252,20 +252,20 @@ func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	}
 	const theirs, another = "https://one.example:5000", "https://two.example:5000"
 	first := claims(theirs, session(theirs))
-	t.Run("is known while only one of them claims it (F-15)", func(t *testing.T) {
+	t.Run("the project is known while only one Keystone claims it (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != first {
 			t.Errorf("got %v", got)
 		}
 	})
 	claims(another, session(another))
-	t.Run("is not known when neither is the configured cloud's (F-15)", func(t *testing.T) {
+	t.Run("the project is not known when neither Keystone is the configured cloud's (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != nil {
 			t.Errorf("got %v", got)
 		}
 	})
 	own := client.NormalEndpoint(b.options.Configured.IdentityEndpoint)
 	configured := claims(own, session(own))
-	t.Run("is the configured cloud's when that is one of them (F-15)", func(t *testing.T) {
+	t.Run("the project is the configured cloud's when one of the Keystones is (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != configured {
 			t.Errorf("got %v", got)
 		}

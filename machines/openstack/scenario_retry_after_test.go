@@ -10,7 +10,7 @@ import (
 )
 
 func TestRetryAfterOfADay(t *testing.T) {
-	t.Run("counts as five minutes, and then one request tries again (F-26)", func(t *testing.T) {
+	t.Run("the wait counts as five minutes, after which one request tries again (F-26)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Times: 2, Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"86400"}}})

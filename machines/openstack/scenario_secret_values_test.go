@@ -74,7 +74,7 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 }
 
 func TestNamesSimilarToTheValueOfASecretAreNotSuggested(t *testing.T) {
-	t.Run("suggests no flavor for a name from a Secret (F-10)", func(t *testing.T) {
+	t.Run("no flavor is suggested for a name from a Secret (F-10)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("values", map[string]string{"flavor": sim.MetaKubeFlavor + "x"})))
 		err := b.bringUp(newMachine(t, "a", seedFields().with("flavor", inSecret("kube-system", "values", "flavor"))))
@@ -85,7 +85,7 @@ func TestNamesSimilarToTheValueOfASecretAreNotSuggested(t *testing.T) {
 }
 
 func TestCloudErrorsHideTheValueOfASecret(t *testing.T) {
-	t.Run("replaces the value where the message repeats it (F-10)", func(t *testing.T) {
+	t.Run("the value is replaced where the message repeats it (F-10)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("values", map[string]string{"tag": "hidden-tag", "zone": sim.MetaKubeZone})))
 		i := b.synced(newMachine(t, "a", seedFields().with("availabilityZone", inSecret("kube-system", "values", "zone")).

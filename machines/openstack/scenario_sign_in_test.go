@@ -34,13 +34,13 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, own := range map[string]fields{
-		"by password":                        {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
-		"by password, in the default domain": {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
-		"by application credential":          {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
-		"by application credential, by name": {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
-		"by token":                           {"tokenId": token},
-		"by values that are objects (MC-10)": {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
-		"with an endpoint without a version": {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
+		"signs in by password":                              {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
+		"signs in by password in the default domain":        {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
+		"signs in by application credential":                {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
+		"signs in by the name of an application credential": {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
+		"signs in by token":                                 {"tokenId": token},
+		"signs in by values that are objects (MC-10)":       {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
+		"signs in at an endpoint without a version":         {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -140,7 +140,7 @@ func TestFailedRenewalOfATokenIsNotRepeatedForABackOff(t *testing.T) {
 			}
 		}
 	}
-	t.Run("however many Machines make calls (F-23)", func(t *testing.T) {
+	t.Run("the renewal is not repeated, however many Machines make calls (F-23)", func(t *testing.T) {
 		fail(t)
 		if n := b.calls("POST /auth/tokens"); n != 1 {
 			t.Errorf("%d sign-ins for 9 Machines, want one", n)
@@ -149,14 +149,14 @@ func TestFailedRenewalOfATokenIsNotRepeatedForABackOff(t *testing.T) {
 			t.Errorf("%d calls were made with a token that is refused", n)
 		}
 	})
-	t.Run("and is tried once more after it (F-23)", func(t *testing.T) {
+	t.Run("the renewal is tried once more after the back-off (F-23)", func(t *testing.T) {
 		b.clock.Step(client.SignInAgain)
 		fail(t)
 		if n := b.calls("POST /auth/tokens"); n != 2 {
 			t.Errorf("%d sign-ins, want one more", n)
 		}
 	})
-	t.Run("and succeeds after it (F-23)", func(*testing.T) {
+	t.Run("the renewal succeeds after the back-off (F-23)", func(*testing.T) {
 		refusal()
 		b.clock.Step(client.SignInAgain)
 		b.eventually("the calls succeed", func() bool { return machines[0].ensurePorts(b.ctx) == nil })
@@ -164,7 +164,7 @@ func TestFailedRenewalOfATokenIsNotRepeatedForABackOff(t *testing.T) {
 }
 
 func TestFailedEarlyRenewalOfAToken(t *testing.T) {
-	t.Run("leaves the current token in use, and is tried once per back-off (F-23)", func(t *testing.T) {
+	t.Run("the current token stays in use, and the renewal is tried once per back-off (F-23)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})

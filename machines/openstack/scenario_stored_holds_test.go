@@ -108,7 +108,7 @@ func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
 func TestStoredHolds(t *testing.T) {
 	const n = 10
 	boot := func(c *sim.Config) { c.BootTime = 0 }
-	t.Run("do not expire (F-16)", func(t *testing.T) {
+	t.Run("stored holds do not expire (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -121,7 +121,7 @@ func TestStoredHolds(t *testing.T) {
 			t.Errorf("after hours %d are gone, %d Machines have held losses", g, h)
 		}
 	})
-	t.Run("are loaded by the next leader (F-16)", func(t *testing.T) {
+	t.Run("the next leader loads the stored holds (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -146,7 +146,7 @@ func TestStoredHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("cover all named servers after a start, before the first loss is accepted (F-16)", func(t *testing.T) {
+	t.Run("after a restart of drover, holds cover all stored servers before any loss is accepted (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()
@@ -157,7 +157,7 @@ func TestStoredHolds(t *testing.T) {
 			t.Errorf("%d GETs of held servers", got)
 		}
 	})
-	t.Run("cost one look-up per missing server after a start, when few are missing (F-16)", func(t *testing.T) {
+	t.Run("after a restart of drover, each missing server costs one look-up when few are missing (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()
@@ -169,7 +169,7 @@ func TestStoredHolds(t *testing.T) {
 			t.Errorf("%d GETs, want one for each server that the list lacks", got)
 		}
 	})
-	t.Run("count losses from before a restart (F-16)", func(t *testing.T) {
+	t.Run("stored holds count losses from before a restart (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -184,7 +184,7 @@ func TestStoredHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("are stored before a loss is accepted (F-16)", func(t *testing.T) {
+	t.Run("holds are stored before a loss is accepted (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -197,7 +197,7 @@ func TestStoredHolds(t *testing.T) {
 		holds.fail(nil)
 		b.eventually("the loss is accepted", func() bool { g, _ := b.count(machines); return g == 1 })
 	})
-	t.Run("do not include drover's own deletions (F-16)", func(t *testing.T) {
+	t.Run("stored holds do not include drover's own deletions (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, _, machines := b.fleetOf(n)
 		for _, m := range machines {

@@ -176,7 +176,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 		return m, id, a
 	}
 	there := func(b *bench, id string) bool { return slices.Contains(b.sim.Leftovers().FloatingIPs, id) }
-	t.Run("are deleted with the server that they were seen on, and no other is (MC-50, MC-68, F-3)", func(t *testing.T) {
+	t.Run("floating IPs are deleted with the server that they were seen on, and no other is (MC-50, MC-68, F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		i := b.synced(m)
@@ -187,7 +187,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("its own exists: %v, the other one: %v", there(b, a.own), there(b, a.foreign))
 		}
 	})
-	t.Run("are not deleted, and are named, when they are on another server (F-3)", func(t *testing.T) {
+	t.Run("floating IPs are named and not deleted when they are on another server (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = a.foreign
@@ -199,7 +199,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("it exists: %v, named: %v", there(b, a.foreign), released.Left)
 		}
 	})
-	t.Run("are not deleted, and are named, when they were never on the Machine's server (F-3)", func(t *testing.T) {
+	t.Run("floating IPs are named and not deleted when they were never on the Machine's server (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		free := b.address(b.plan(m).PoolID, "")
@@ -209,7 +209,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
 		}
 	})
-	t.Run("are deleted when a guarded record names them, even if the server was gone before the start (F-3)", func(t *testing.T) {
+	t.Run("floating IPs are deleted when a guarded record names them, even if the server was gone before the start (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, id, a := takeover(b)
 		i := b.synced(m)
@@ -225,7 +225,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
 		}
 	})
-	t.Run("are never looked up by a text that is not a UUID (F-3)", func(t *testing.T) {
+	t.Run("floating IPs are never looked up by a text that is not a UUID (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, id, _ := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = "../ports/" + b.portOf(id)
@@ -297,7 +297,7 @@ func TestTaggingChangesOnlyTheOwnerTagsInTheMetadata(t *testing.T) {
 }
 
 func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
-	t.Run("deletes no server of another owner (MCM-40)", func(t *testing.T) {
+	t.Run("no server of another owner is deleted (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -319,7 +319,7 @@ func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
 			t.Errorf("the named server exists: %v, the one of another owner: %v", there(s.ID), there(foreign))
 		}
 	})
-	t.Run("deletes no duplicate when providerID names a server owned by another Machine (MCM-40)", func(t *testing.T) {
+	t.Run("no duplicate is deleted when providerID names a server owned by another Machine (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
 		_, own := b.active(m)

@@ -166,7 +166,7 @@ func testWhatNobodyUsesEnds(w *tenants) {
 }
 
 func TestProjectKeepsAWorkingConnection(t *testing.T) {
-	t.Run("while a Machine is recorded in it, whatever the Machine's credentials are now (F-12)", func(t *testing.T) {
+	t.Run("the project keeps its connection while a Machine is recorded in it, whatever the Machine's credentials are now (F-12)", func(t *testing.T) {
 		inTenants(t, func(w *tenants) {
 			project := w.sim.AddProject("theirs", sim.MetaKubeDomain)
 			w.sim.AddUser(sim.User{Name: "they", Password: "good", Projects: []string{"theirs"}})

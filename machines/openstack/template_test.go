@@ -29,20 +29,20 @@ func TestShape(t *testing.T) {
 func TestRecordOfANewMachinesProject(t *testing.T) {
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	t.Run("is known soon after the start for the configured cloud, before there is a Machine (F-17)", func(t *testing.T) {
+	t.Run("the project is known soon after the start for the configured cloud, even without a Machine (F-17)", func(t *testing.T) {
 		b.eventually("drover has signed in", func() bool { return b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m)) != nil })
 		if got := b.calls(); got != b.calls("POST /auth/tokens") {
 			t.Errorf("%d calls, want only the sign-in", got)
 		}
 	})
-	t.Run("is nil before other credentials have signed in, and costs no call (F-17)", func(t *testing.T) {
+	t.Run("the project is nil before other credentials have signed in, and costs no call (F-17)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		elsewhere := newMachine(t, "c", seedFields().with("region", "elsewhere"))
 		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(elsewhere)); got != nil || b.calls() != 0 {
 			t.Errorf("got %v with %d calls", got, b.calls())
 		}
 	})
-	t.Run("has the project and region of the Machine's resources (F-17)", func(t *testing.T) {
+	t.Run("the record has the project and region of the Machine's resources (F-17)", func(t *testing.T) {
 		f := b.observe(b.synced(m))
 		recorded := m.DeepCopy()
 		recorded.Status.ProviderStatus = b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m))
@@ -50,7 +50,7 @@ func TestRecordOfANewMachinesProject(t *testing.T) {
 			t.Errorf("recorded %+v, want %s in %s", got, placeOf(f).ProjectID, placeOf(f).Region)
 		}
 	})
-	t.Run("is nil when a reference cannot be read (F-17)", func(t *testing.T) {
+	t.Run("the project is nil when a reference cannot be read (F-17)", func(t *testing.T) {
 		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(newMachine(t, "b", fromSecret("gone")))); got != nil {
 			t.Errorf("got %s", got.Raw)
 		}

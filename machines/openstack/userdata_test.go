@@ -20,7 +20,7 @@ func TestUserDataIsEncodedExactlyOnce(t *testing.T) {
 		zipped  bool
 		refused bool
 	}{
-		"text (MC-44)":                                                {[]byte("#cloud-config\n"), false, false},
+		"text is encoded (MC-44)":                                     {[]byte("#cloud-config\n"), false, false},
 		"base64 data is encoded again (MC-44)":                        {[]byte("ZGF0YQ=="), false, false},
 		"the maximum size is accepted (MC-44)":                        {bytes.Repeat([]byte("a"), 49149), false, false},
 		"larger data for cloud-init is compressed (MC-44)":            {bytes.Repeat([]byte("#cloud-config "), 10000), true, false},

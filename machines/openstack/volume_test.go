@@ -66,12 +66,12 @@ func TestJudgeVolume(t *testing.T) {
 		volume *volume
 		want   volumeFate
 	}{
-		"left behind":   {&volume{Status: "available"}, volumeLeft},
-		"left broken":   {&volume{Status: "error"}, volumeLeft},
-		"being deleted": {&volume{Status: "deleting"}, volumeGoing},
-		"still attached to the Machine's own server":                          {attached("in-use", "own"), volumeGoing},
-		"attached to another server":                                          {attached("in-use", "other"), volumeOfOther},
-		"attached to another server, although Cinder reports it as available": {attached("available", "other"), volumeOfOther},
+		"a volume that is available is left behind":                                            {&volume{Status: "available"}, volumeLeft},
+		"a volume in error is left behind":                                                     {&volume{Status: "error"}, volumeLeft},
+		"a volume that is being deleted will go":                                               {&volume{Status: "deleting"}, volumeGoing},
+		"a volume that is still attached to the Machine's own server will go":                  {attached("in-use", "own"), volumeGoing},
+		"a volume that is attached to another server belongs to that server":                   {attached("in-use", "other"), volumeOfOther},
+		"an attached volume belongs to another server although Cinder reports it as available": {attached("available", "other"), volumeOfOther},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judgeVolume(tc.volume, []string{"", "own"}); got != tc.want {
@@ -134,10 +134,10 @@ func TestVolumeThatCinderDoesNotFree(t *testing.T) {
 		deletion   sim.Fault
 		want       string
 	}{
-		{"is named with its state and its server", `{"volume":{"status":"detaching","attachments":[{"server_id":"SERVER"}]}}`, sim.Fault{}, `volume VOLUME is "detaching" in Cinder, attached to server SERVER`},
-		{"is named with its own name", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
-		{"is named while its deletion is accepted and not complete", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
-		{"is named while its deletion is refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
+		{"a volume is named with its state and its server", `{"volume":{"status":"detaching","attachments":[{"server_id":"SERVER"}]}}`, sim.Fault{}, `volume VOLUME is "detaching" in Cinder, attached to server SERVER`},
+		{"a volume is named with its own name", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
+		{"a volume is named while its deletion is accepted and not complete", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
+		{"a volume is named while its deletion is refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
 	} {
 		t.Run(tt.name+" (F-25)", func(t *testing.T) {
 			if got := waiting(t, tt.body, tt.deletion); !strings.Contains(got, tt.want) {
@@ -158,7 +158,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 		released = b.gone(b.synced(m))
 		return b.sim.Leftovers().Volumes, released
 	}
-	t.Run("are not deleted, and are named, when only the status names them (F-3)", func(t *testing.T) {
+	t.Run("volumes are named and not deleted when only the status names them (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -168,7 +168,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v", left, released.Left)
 		}
 	})
-	t.Run("are deleted when the status names them and policies guard the status (F-3)", func(t *testing.T) {
+	t.Run("volumes are deleted when the status names them and policies guard the status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -178,7 +178,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v, want only %s, which no status names", left, released.Left, foreign)
 		}
 	})
-	t.Run("are deleted without guarded status when they were seen on the Machine's server (F-3)", func(t *testing.T) {
+	t.Run("volumes are deleted without guarded status when they were seen on the Machine's server (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		shown := &shownVolume{}
 		b.options.HTTP = shown
@@ -193,7 +193,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v", left, released.Left)
 		}
 	})
-	t.Run("are never looked up by an ID that is not a UUID (F-3)", func(t *testing.T) {
+	t.Run("volumes are never looked up by an ID that is not a UUID (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)

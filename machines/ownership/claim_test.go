@@ -92,7 +92,7 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("claims its own objects, also those being deleted, and matching objects without a controller (MC-30)", func(t *testing.T) {
+	t.Run("claims its own objects, even when they are being deleted, and matching objects without a controller (MC-30)", func(t *testing.T) {
 		if want := []string{"leaving", "own", "orphan", "returns"}; !slices.Equal(names, want) {
 			t.Errorf("Claim() = %v, want %v", names, want)
 		}

@@ -49,14 +49,14 @@ func TestRemovalsAreRemembered(t *testing.T) {
 		see(version("u", "3"))
 		holds(t, version("u", "3"), true, "b", "a")
 	})
-	t.Run("reports another version than the last as not current (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
-	t.Run("forgets what was carried out, unless the watch has shown a newer version (F-5)", func(t *testing.T) {
+	t.Run("reports any version except the last as not current (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
+	t.Run("forgets a removal that was carried out, unless the watch has shown a newer version (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")
 		r.Keep(version("u", "3"), version("u", "3", "a").Spec.Removals)
 		holds(t, version("u", "3"), true, "a")
 	})
-	t.Run("keeps an object of the same name apart that was created later (F-5)", func(t *testing.T) {
+	t.Run("does not mistake a later object of the same name for the removed one (F-5)", func(t *testing.T) {
 		holds(t, version("v", "5"), true)
 		see(version("v", "5", "c"))
 		holds(t, version("v", "5"), true, "c")

@@ -25,10 +25,10 @@ func TestMostLivingIsTheSizeAndTheSurge(t *testing.T) {
 		"rounds a percentage up (MCM-70)":                            {ptr.To[int32](5), nil, "25%", 7, true},
 		"adds a surge of 0 (MCM-70)":                                 {ptr.To[int32](5), nil, "0", 5, true},
 		"uses the last size of a deployment without a size (MCM-75)": {nil, ptr.To[int32](3), "1", 4, true},
-		"knows nothing without any size (MCM-75)":                    {nil, nil, "1", 0, false},
+		"returns no bound when no size is known (MCM-75)":            {nil, nil, "1", 0, false},
 		"ignores a negative size (MCM-75)":                           {ptr.To[int32](-1), nil, "1", 0, false},
-		"takes an unreadable surge as all Machines (MCM-75)":         {ptr.To[int32](5), nil, "many", 10, true},
-		"takes an unreadable surge as 0 for a size of 0 (MCM-75)":    {ptr.To[int32](0), nil, "many", 1, true},
+		"counts an unreadable surge as all Machines (MCM-75)":        {ptr.To[int32](5), nil, "many", 10, true},
+		"counts an unreadable surge as 0 for a size of 0 (MCM-75)":   {ptr.To[int32](0), nil, "many", 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSimulation(shape{1, "0", "1"})
@@ -52,7 +52,7 @@ type busy struct {
 }
 
 func TestLivingMachinesStayWithinTheBound(t *testing.T) {
-	t.Run("in any rollout and scaling with slow drains, over the last minute's bound of size and surge (MCM-73, MCM-74)", func(t *testing.T) {
+	t.Run("the bound of the last minute's size and surge holds in any rollout and scaling with slow drains (MCM-73, MCM-74)", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := shape{
 				replicas:    rapid.Int32Range(0, 12).Draw(t, "replicas"),
@@ -205,13 +205,13 @@ func TestExtremeLimitsStayInRange(t *testing.T) {
 }
 
 func TestATooLargeSize(t *testing.T) {
-	t.Run("is refused with the reason SizeTooLarge (F-29)", func(t *testing.T) {
+	t.Run("the size is refused with the reason SizeTooLarge (F-29)", func(t *testing.T) {
 		_, err := Compute(extremes{replicas: 100_001, surge: "1", unavailable: "0", annotation: "1"}.snapshot())
 		if err == nil || ReasonOf(err) != ReasonSizeTooLarge {
 			t.Errorf("%v", err)
 		}
 	})
-	t.Run("is corrected in a set to the size of the deployment (F-29)", func(t *testing.T) {
+	t.Run("a set's size is corrected to the size of the deployment (F-29)", func(t *testing.T) {
 		p, err := Compute(extremes{replicas: 3, stored: 2_000_000_000, surge: "1", unavailable: "0", annotation: "3"}.snapshot())
 		if err != nil || len(p.Changes) != 2 {
 			t.Fatalf("Compute() = %+v, %v", p.Steps, err)

@@ -59,7 +59,7 @@ func TestDeletionOrderOfMachines(t *testing.T) {
 		removals []v1alpha1.Removal
 		want     []string
 	}{
-		"puts named, annotated, low priority, without a Node, NotReady and the others in this order (MC-36, MCM-26, MCM-28)": {
+		"puts named, annotated, low-priority, Node-less, NotReady and other Machines in this order (MC-36, MCM-26, MCM-28)": {
 			[]MachineFacts{fact("healthy", 1), fact("notready", 1, notReady), fact("nonode", 1, noNode), fact("low", 1, priority("1")), fact("marked", 1, marked), fact("listed", 1)},
 			"", []v1alpha1.Removal{{Name: "listed", UID: "listed"}},
 			[]string{"listed", "marked", "low", "nonode", "notready", "healthy"}},
@@ -74,7 +74,7 @@ func TestDeletionOrderOfMachines(t *testing.T) {
 		"puts a Machine without a time last with Oldest (MC-35)":               {[]MachineFacts{fact("none", 0, noBirth), fact("old", 9)}, v1alpha1.DeleteOldest, nil, []string{"old", "none"}},
 		"puts a Machine without a time first with Newest (MC-35)":              {[]MachineFacts{fact("old", 9), fact("none", 0, noBirth)}, v1alpha1.DeleteNewest, nil, []string{"none", "old"}},
 		"puts an annotated Machine before one of 400 days with Oldest (MC-36)": {[]MachineFacts{fact("ancient", 400*24), fact("marked", 1, marked)}, v1alpha1.DeleteOldest, nil, []string{"marked", "ancient"}},
-		"takes an unreadable priority as 3 (MCM-27)":                           {[]MachineFacts{fact("b", 1), fact("a", 1, priority("high")), fact("c", 1, priority("4")), fact("d", 1, priority("2"))}, "", nil, []string{"d", "a", "b", "c"}},
+		"treats an unreadable priority as 3 (MCM-27)":                          {[]MachineFacts{fact("b", 1), fact("a", 1, priority("high")), fact("c", 1, priority("4")), fact("d", 1, priority("2"))}, "", nil, []string{"d", "a", "b", "c"}},
 		"ignores an empty delete-machine annotation":                           {[]MachineFacts{fact("b", 1, annotated(v1alpha1.AnnotationDeleteMachine, "")), fact("a", 1)}, "", nil, []string{"a", "b"}},
 		"leaves out Machines that are being deleted":                           {[]MachineFacts{fact("a", 1, dying), fact("b", 1)}, "", nil, []string{"b"}},
 		"ignores a removal with the name but not the UID":                      {[]MachineFacts{fact("b", 1), fact("a", 1)}, "", []v1alpha1.Removal{{Name: "b", UID: "former"}}, []string{"a", "b"}},

@@ -33,12 +33,12 @@ func TestTheSizeThatIsRestored(t *testing.T) {
 		bounds v1alpha1.Bounds
 		want   int32
 	}{
-		"is 1 for a new object":                  {nil, v1alpha1.Bounds{}, 1},
-		"is the minimum for a new node group":    {nil, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 2},
-		"is the last size":                       {&last, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 4},
-		"is the last size, at most the maximum":  {&last, v1alpha1.Bounds{Min: 1, Max: 3, Listed: true}, 3},
-		"is the last size, at least the minimum": {&last, v1alpha1.Bounds{Min: 6, Max: 9, Listed: true}, 6},
-		"is the last size without bounds":        {&last, v1alpha1.Bounds{}, 4},
+		"the size is 1 for a new object":                  {nil, v1alpha1.Bounds{}, 1},
+		"the size is the minimum for a new node group":    {nil, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 2},
+		"the size is the last size":                       {&last, v1alpha1.Bounds{Min: 2, Max: 5, Listed: true}, 4},
+		"the size is the last size, at most the maximum":  {&last, v1alpha1.Bounds{Min: 1, Max: 3, Listed: true}, 3},
+		"the size is the last size, at least the minimum": {&last, v1alpha1.Bounds{Min: 6, Max: 9, Listed: true}, 6},
+		"the size is the last size without bounds":        {&last, v1alpha1.Bounds{}, 4},
 	}
 	for name, tt := range tests {
 		t.Run(name+" (MC-1)", func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTheSizeThatIsRestored(t *testing.T) {
 			}
 		})
 	}
-	t.Run("does not undo a removal that is under way", func(t *testing.T) {
+	t.Run("a restored size does not undo a removal that is in progress", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[0])
 		w.d.Spec.Replicas = nil

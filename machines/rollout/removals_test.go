@@ -9,7 +9,7 @@ import (
 )
 
 func TestRemovalsAreSharedAndPruned(t *testing.T) {
-	t.Run("shares a removal in the write that lowers the size (CA-C65)", func(t *testing.T) {
+	t.Run("passes a removal to the sets in the write that lowers the size (CA-C65)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.remove(w.machines[0])
@@ -64,15 +64,15 @@ func whileOneDrains(replacement string) (w *simulation, dying *v1alpha1.Machine)
 	return w, dying
 }
 
-func TestANamedDrainingMachineRemovesNoOther(t *testing.T) {
+func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 	for _, tt := range []struct {
 		name, replacement string
 		// lowered is true when the request lowers the size and also names the replacement.
 		lowered bool
 		sizes   string
 	}{
-		{"keeps both sizes when the replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
-		{"deletes the replacement when it is named too (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
+		{"keeps the sizes of both sets when the replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
+		{"deletes the replacement when it is named as well (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, dying := whileOneDrains(tt.replacement)

@@ -56,16 +56,16 @@ func TestTheReplacementOfADrainingMachine(t *testing.T) {
 		listed int
 		want   []int
 	}{
-		{name: "finds none without a drain", ages: []int{100, 5, 1}, listed: -1},
-		{name: "finds the one created at the deletion", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "finds the one created before by a surge", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
-		{name: "finds none of the same set that was created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "prefers the surge's to a nearer one of the same set", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
-		{name: "finds none of the same age", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "finds no peer when all happens within a second", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "finds none for a Machine that was named for removal", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
-		{name: "finds one for each drain", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
-		{name: "finds no more than exist", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
+		{name: "finds no replacement without a drain", ages: []int{100, 5, 1}, listed: -1},
+		{name: "finds the replacement that was created at the deletion", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "finds the replacement that a surge created before the deletion", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
+		{name: "finds no Machine of the same set that was created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "prefers the Machine of a surge to a nearer one of the same set", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
+		{name: "finds no Machine of the same age", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "finds no replacement when everything happens within a second", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "finds no replacement for a Machine that was named for removal", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
+		{name: "finds one replacement for each drain", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
+		{name: "finds no more replacements than exist", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := settled(shape{int32(len(c.ages)), "1", "0"})
@@ -126,7 +126,7 @@ func TestTheReplacementOfAShortDrain(t *testing.T) {
 }
 
 func TestLeavingNodes(t *testing.T) {
-	t.Run("are those of deleted and named Machines, which keep their taints (F-57)", func(t *testing.T) {
+	t.Run("leaving Nodes are those of deleted and named Machines, and they keep their taints (F-57)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.aged(100, 90, 80, 70)
 		deleted, listed := w.machines[0], w.machines[1]

@@ -7,7 +7,7 @@ import (
 )
 
 func TestRolledNodes(t *testing.T) {
-	t.Run("are those of an old template while the rollout continues (MCM-20)", nodesBeingRolled)
+	t.Run("rolled Nodes are those of an old template while the rollout continues (MCM-20)", nodesBeingRolled)
 }
 
 func nodesBeingRolled(t *testing.T) {

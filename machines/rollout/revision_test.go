@@ -8,7 +8,7 @@ import (
 )
 
 func TestRevisionsOfSets(t *testing.T) {
-	t.Run("reuse the set of a template that comes back, under the next revision (MC-18, MC-20, MC-21)", revisionsOfTemplates)
+	t.Run("a template that comes back reuses its set under the next revision (MC-18, MC-20, MC-21)", revisionsOfTemplates)
 }
 
 func revisionsOfTemplates(t *testing.T) {
@@ -36,7 +36,7 @@ func revisionsOfTemplates(t *testing.T) {
 }
 
 func TestHistoryLimit(t *testing.T) {
-	t.Run("deletes the oldest empty sets once the deployment is complete (MC-1, MC-25, MCM-21)", historyLimit)
+	t.Run("the oldest empty sets are deleted once the deployment is complete (MC-1, MC-25, MCM-21)", historyLimit)
 }
 
 func historyLimit(t *testing.T) {
@@ -60,7 +60,7 @@ func historyLimit(t *testing.T) {
 }
 
 func TestAnOutdatedSizeAnnotation(t *testing.T) {
-	t.Run("is refreshed, and no size changes (MCM-14)", staleAnnotation)
+	t.Run("the annotation is refreshed, and no size changes (MCM-14)", staleAnnotation)
 }
 
 func staleAnnotation(t *testing.T) {
@@ -79,7 +79,7 @@ func staleAnnotation(t *testing.T) {
 }
 
 func TestATakenNameOfASet(t *testing.T) {
-	t.Run("is left to the other set (MC-26, MCM-22)", takenName)
+	t.Run("the other set keeps the name (MC-26, MCM-22)", takenName)
 }
 
 func takenName(t *testing.T) {

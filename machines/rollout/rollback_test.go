@@ -19,12 +19,12 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 	tests := map[string]struct {
 		asked, reason, template, says string
 	}{
-		"restores the named revision (MCM-18)":                          {"2", ReasonRollback, "B", "from set"},
-		"restores the previous revision for 0 (MCM-18)":                 {"0", ReasonRollback, "C", "from set"},
-		"refuses a revision in the history of the current set (MCM-18)": {"1", ReasonRollbackUnchanged, "", "already"},
-		"refuses an unknown revision (MCM-18)":                          {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
-		"refuses text (MCM-18)":                                         {"last", ReasonRollbackNotFound, "", `is "last"`},
-		"refuses a negative revision (MCM-18)":                          {"-1", ReasonRollbackNotFound, "", `is "-1"`},
+		"restores the named revision (MCM-18)":                             {"2", ReasonRollback, "B", "from set"},
+		"restores the previous revision when revision 0 is named (MCM-18)": {"0", ReasonRollback, "C", "from set"},
+		"refuses a revision in the history of the current set (MCM-18)":    {"1", ReasonRollbackUnchanged, "", "already"},
+		"refuses an unknown revision (MCM-18)":                             {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
+		"refuses a revision that is a text (MCM-18)":                       {"last", ReasonRollbackNotFound, "", `is "last"`},
+		"refuses a negative revision (MCM-18)":                             {"-1", ReasonRollbackNotFound, "", `is "-1"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

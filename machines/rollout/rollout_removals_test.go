@@ -46,7 +46,7 @@ func (w *simulation) expect(t *testing.T, livingA, leavingA, livingB, leavingB i
 }
 
 func TestALargerSizeInARollout(t *testing.T) {
-	t.Run("does not wait for drains of a smaller size: from 10 to 5 to 10 creates five servers at once (MC-17, MCM-7, F-33)", func(t *testing.T) {
+	t.Run("a larger size does not wait for drains of a smaller size: from 10 to 5 to 10 creates five servers at once (MC-17, MCM-7, F-33)", func(t *testing.T) {
 		w := settled(shape{10, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -62,7 +62,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 			t.Errorf("one plan creates %d servers, want 5", w.made-made)
 		}
 	})
-	t.Run("does not wait for a Machine that was deleted by hand (MC-17, F-33)", func(t *testing.T) {
+	t.Run("a larger size does not wait for a Machine that was deleted by hand (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -72,7 +72,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 		w.settle(nothing())
 		w.expect(t, 4, 1, 3, 0)
 	})
-	t.Run("does not wait for a Machine that a removal names (MC-17, F-33)", func(t *testing.T) {
+	t.Run("a larger size does not wait for a Machine that a removal names (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.broken["B"], w.slow = true, true
 		w.template("B")
@@ -82,7 +82,7 @@ func TestALargerSizeInARollout(t *testing.T) {
 		w.settle(nothing())
 		w.expect(t, 3, 1, 2, 0)
 	})
-	t.Run("waits for what the rollout removed, with surge 0 too (MC-17, MCM-7, F-33)", func(t *testing.T) {
+	t.Run("a larger size waits for Machines that the rollout removed, even with surge 0 (MC-17, MCM-7, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		w.expect(t, 2, 2, 0, 0)
 		w.scale(5)
@@ -99,7 +99,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 		"the strategy OnDelete": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
 		"the strategy Recreate": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
 	} {
-		t.Run("keeps replicas plus surge after "+name+" (MC-17, F-33)", func(t *testing.T) {
+		t.Run("the record keeps replicas plus surge after "+name+" (MC-17, F-33)", func(t *testing.T) {
 			w := midRoll(shape{4, "0", "2"})
 			change(w)
 			w.settle(nothing())
@@ -108,7 +108,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is written with the size, and loses entries of gone Machines with the next write (MC-17, F-33)", func(t *testing.T) {
+	t.Run("the record is written with the size, and loses entries of gone Machines with the next write (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.template("B")
 		var written []int
@@ -124,7 +124,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("of an older version takes leaving Machines as removed by the rollout (MC-17, F-33)", func(t *testing.T) {
+	t.Run("the record of an older version counts leaving Machines as removed by the rollout (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)
@@ -148,9 +148,9 @@ func TestARolloutRemovesOnlyMachinesThatStay(t *testing.T) {
 		// (annotated for deletion). stays lists the available Machines that must not be deleted.
 		notReady, young, marked, stays []int
 	}{
-		{name: "keeps available m1 and m3 when m0 is deleted anyway and m2 is young",
+		{name: "keeps the available m1 and m3 when m0 is deleted anyway and m2 is young",
 			notReady: []int{0}, young: []int{2}, stays: []int{1, 3}},
-		{name: "removes young m2 and not available m1 when m0 is deleted anyway",
+		{name: "removes the young m2 and not the available m1 when m0 is deleted anyway",
 			notReady: []int{0, 2}, marked: []int{0, 1}, stays: []int{1, 3}},
 	} {
 		t.Run(tt.name+" (MC-16, MCM-8, F-31)", func(t *testing.T) {

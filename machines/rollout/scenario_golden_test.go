@@ -36,7 +36,7 @@ func golden(t *testing.T, name, got string) {
 
 // TestWholeRollouts compares every step of whole rollouts with the golden files.
 func TestWholeRollouts(t *testing.T) {
-	t.Run("take the same steps as before for each surge and unavailable (MC-14, MC-15, MCM-9, CAPI-46)", wholeRollouts)
+	t.Run("rollouts take the same steps as before for each surge and unavailable (MC-14, MC-15, MCM-9, CAPI-46)", wholeRollouts)
 }
 
 func wholeRollouts(t *testing.T) {

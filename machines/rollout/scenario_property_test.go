@@ -187,7 +187,7 @@ func (r *run) scatter() {
 }
 
 func TestAnyOrderOfEvents(t *testing.T) {
-	t.Run("keeps the invariants from any state (MC-16, MC-17, MCM-7, MCM-8, CA-C80, CA-C88)", anyOrder)
+	t.Run("the rollout keeps its invariants from any state (MC-16, MC-17, MCM-7, MCM-8, CA-C80, CA-C88)", anyOrder)
 }
 
 func anyOrder(t *testing.T) {
@@ -217,7 +217,7 @@ func anyOrder(t *testing.T) {
 
 // TestRemovalsWithoutARollout applies only removals and growth to a deployment without a rollout.
 func TestRemovalsWithoutARollout(t *testing.T) {
-	t.Run("deletes exactly the named Machines (CA-C66, CA-C82, CA-C88, MCM-32)", removalsOnly)
+	t.Run("exactly the named Machines are deleted (CA-C66, CA-C82, CA-C88, MCM-32)", removalsOnly)
 }
 
 func removalsOnly(t *testing.T) {

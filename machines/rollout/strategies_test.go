@@ -8,7 +8,7 @@ import (
 )
 
 func TestASmallerSizeUnderOnDelete(t *testing.T) {
-	t.Run("takes old Machines first: from 12 to 6 with 9 old and 3 current ones (MC-28, F-30)", func(t *testing.T) {
+	t.Run("a smaller size removes old Machines first: from 12 to 6 with 9 old and 3 current ones (MC-28, F-30)", func(t *testing.T) {
 		w := settled(shape{12, "1", "0"})
 		w.d.Spec.Strategy.Type = v1alpha1.OnDelete
 		w.template("B")
@@ -28,7 +28,7 @@ func TestASmallerSizeUnderOnDelete(t *testing.T) {
 }
 
 func TestRecreateUnderAStaleCache(t *testing.T) {
-	t.Run("waits until the old set reports that it has none (MCM-19, F-32)", func(t *testing.T) {
+	t.Run("Recreate waits until the old set reports that it has no Machine (MCM-19, F-32)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
 		w.d.Spec.Strategy.Type = v1alpha1.Recreate
 		w.template("B")

@@ -17,7 +17,7 @@ import (
 )
 
 func TestCheckValidatesTheSelector(t *testing.T) {
-	t.Run("refuses an unknown deletePolicy and a selector that does not match (MC-38, MCM-1)", func(t *testing.T) {
+	t.Run("a set with an unknown deletePolicy or a selector that does not match is refused (MC-38, MCM-1)", func(t *testing.T) {
 		set := testSet(1)
 		set.Spec.DeletePolicy = "Sometimes"
 		if _, err := check(set); err == nil {
@@ -58,20 +58,20 @@ func TestASetWhoseAPIServerIsUnreachable(t *testing.T) {
 		}
 		return result
 	}
-	t.Run("creates no Machine, and is reconciled again soon (MCM-79)", func(t *testing.T) {
+	t.Run("the set creates no Machine, and is soon reconciled again (MCM-79)", func(t *testing.T) {
 		f := setup(t)
 		if result := reconcile(t, f); *f.calls != 0 || result.RequeueAfter == 0 || result.RequeueAfter > retryReach {
 			t.Errorf("%d Machines were created, reconciled again after %v", *f.calls, result.RequeueAfter)
 		}
 	})
-	t.Run("creates its Machines once it is reachable (MCM-79)", func(t *testing.T) {
+	t.Run("the set creates its Machines once the API server is reachable (MCM-79)", func(t *testing.T) {
 		f := setup(t)
 		f.r.options.Reach.AnsweredControl()
 		if reconcile(t, f); *f.calls != 2 {
 			t.Errorf("%d Machines were created, want 2", *f.calls)
 		}
 	})
-	t.Run("creates none after an outage until the informer caches have had time to follow (MCM-79)", func(t *testing.T) {
+	t.Run("the set creates no Machine after an outage until the informer caches have had time to follow (MCM-79)", func(t *testing.T) {
 		f := setup(t)
 		f.r.options.Reach.AnsweredControl()
 		f.clock.Step(time.Hour)
@@ -85,7 +85,7 @@ func TestASetWhoseAPIServerIsUnreachable(t *testing.T) {
 func TestAPausedSetDoesNothing(t *testing.T) {
 	for _, key := range []string{v1alpha1.AnnotationPaused, v1alpha1.AnnotationPausedCAPI} {
 		for _, value := range []string{"true", "", "false"} {
-			t.Run("creates no Machine, as a Machine with "+key+": \""+value+"\" creates no server (F-27)", func(t *testing.T) {
+			t.Run("a paused set creates no Machine, as a Machine with "+key+": \""+value+"\" creates no server (F-27)", func(t *testing.T) {
 				r, calls := withClient(t, func(int) error { return nil })
 				set := testSet(1)
 				set.Finalizers, set.Annotations = []string{metav1.FinalizerDeleteDependents}, map[string]string{key: value}
@@ -121,7 +121,7 @@ func TestASetWithATooLargeStoredSizeIsRefused(t *testing.T) {
 			t.Errorf("%d Machines were created", *calls)
 		}
 	})
-	t.Run("reports it in a condition and an Event (F-29)", func(t *testing.T) {
+	t.Run("reports the size in a condition and an Event (F-29)", func(t *testing.T) {
 		c := meta.FindStatusCondition(set.Status.Conditions, v1alpha1.ConditionReplicaFailure)
 		if c == nil || c.Reason != "SizeTooLarge" || !strings.Contains(c.Message, "spec.replicas is 2000000000, and at most 100000 are possible") {
 			t.Errorf("%+v", c)

@@ -70,7 +70,7 @@ func TestCreateCountsMachinesUntilTheyAreShown(t *testing.T) {
 }
 
 func TestTheProjectOfNewMachines(t *testing.T) {
-	t.Run("is looked up once for all, and recorded by the create call that sets the finalizers (F-17)", func(t *testing.T) {
+	t.Run("the project is looked up once for all Machines, and recorded by the create call that sets the finalizers (F-17)", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		asked := 0
 		place := func(_ context.Context, namespace string, _ *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
@@ -114,7 +114,7 @@ func TestATemplateSetsNoGuardedField(t *testing.T) {
 			t.Errorf("the annotations are %v", m.Annotations)
 		}
 	})
-	t.Run("sets no guarded annotation, and every other one (F-5)", func(t *testing.T) {
+	t.Run("sets every annotation except the guarded ones (F-5)", func(t *testing.T) {
 		if len(m.Annotations) != 1 || m.Annotations["a"] != "b" {
 			t.Errorf("the annotations are %v", m.Annotations)
 		}

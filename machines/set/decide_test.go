@@ -22,7 +22,7 @@ func TestDecideChoosesWhatToCreateAndDelete(t *testing.T) {
 		create   int
 		remove   []string
 	}{
-		"creates what is missing (MC-32)":                                {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
+		"creates the Machines that are missing (MC-32)":                  {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
 		"does not count a Machine that is being deleted (MC-33)":         {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
 		"deletes the Machine without a Node first (MC-36)":               {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
 		"deletes the named Machine and creates none for it (CA-C88)":     {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
@@ -38,7 +38,7 @@ func TestDecideChoosesWhatToCreateAndDelete(t *testing.T) {
 			s.Spec.Removals[0].UID = "former"
 			return s
 		}(), []*v1alpha1.Machine{machine("a", 1)}, 0, nil},
-		"deletes the named Machine and more when the size is smaller": {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1), machine("c", 1)}, 0, []string{"a", "b"}},
+		"deletes the named Machine and more Machines when the size is smaller": {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1), machine("c", 1)}, 0, []string{"a", "b"}},
 		"creates nothing in an old set of an OnDelete deployment": {func() *v1alpha1.MachineSet {
 			s := testSet(2)
 			s.Annotations = map[string]string{v1alpha1.AnnotationNoCreate: "true"}
@@ -74,14 +74,14 @@ func TestADroppedSizeIsTheNumberOfMachines(t *testing.T) {
 
 func TestTheRunawayLimitBoundsCreates(t *testing.T) {
 	for name, tt := range map[string]struct{ create, wanted, released, want int }{
-		"creates all Machines of a new set (MCM-35)":                  {100, 100, 0, 100},
-		"creates all Machines when all were released once (MCM-35)":   {100, 100, 100, 100},
-		"counts the released Machines (MCM-35)":                       {1, 1, 11, 1},
-		"creates none at the limit (MCM-35)":                          {1, 1, 12, 0},
-		"creates none beyond the limit (MCM-35)":                      {1, 1, 50, 0},
-		"creates as many as the limit allows (MCM-35)":                {20, 20, 45, 5},
-		"leaves a small set room for some released Machines (MCM-35)": {1, 1, 3, 1},
-		"counts the living and the released Machines (MCM-35)":        {2, 10, 20, 2},
+		"creates all Machines of a new set (MCM-35)":                         {100, 100, 0, 100},
+		"creates all Machines when all were released once (MCM-35)":          {100, 100, 100, 100},
+		"counts the released Machines for the limit (MCM-35)":                {1, 1, 11, 1},
+		"creates no Machine at the limit (MCM-35)":                           {1, 1, 12, 0},
+		"creates no Machine beyond the limit (MCM-35)":                       {1, 1, 50, 0},
+		"creates as many as the limit allows (MCM-35)":                       {20, 20, 45, 5},
+		"leaves a small set room for some released Machines (MCM-35)":        {1, 1, 3, 1},
+		"counts the living and the released Machines for the limit (MCM-35)": {2, 10, 20, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := withinRunawayLimit(tt.create, tt.wanted, tt.released)
@@ -106,7 +106,7 @@ func TestAFrozenSetCreatesNothing(t *testing.T) {
 			t.Errorf("decide() = %+v", d)
 		}
 	})
-	t.Run("creates what it lacks when it is not frozen any more (MCM-71)", func(t *testing.T) {
+	t.Run("creates the missing Machines when it is no longer frozen (MCM-71)", func(t *testing.T) {
 		if d := decided(testSet(3), machine("a", 1)); d.create != 2 {
 			t.Errorf("decide() = %+v", d)
 		}

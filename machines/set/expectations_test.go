@@ -29,7 +29,7 @@ func TestExpectationsBridgeAStaleCache(t *testing.T) {
 			t.Errorf("decide() creates %d, want 1", d.create)
 		}
 	})
-	t.Run("deletes no Machine twice, and no other in its place (MC-34)", func(t *testing.T) {
+	t.Run("deletes no Machine twice, and no other Machine in its place (MC-34)", func(t *testing.T) {
 		x := newExpectations(nil, clock)
 		small := testSet(1)
 		x.delete(small, a, start)
@@ -45,7 +45,7 @@ func TestExpectationsBridgeAStaleCache(t *testing.T) {
 			t.Errorf("decide() creates %d, want 2", d.create)
 		}
 	})
-	t.Run("returns what the cache does not show in time as overdue", func(t *testing.T) {
+	t.Run("reports a Machine that the cache does not show in time as overdue", func(t *testing.T) {
 		x := newExpectations(nil, clock)
 		x.create(set, "a", start)
 		if late, wait := x.prune(set, nil, start.Add(time.Second)); len(late.created) != 0 || wait != overdue-time.Second {

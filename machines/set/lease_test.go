@@ -24,7 +24,7 @@ func (l *leaseFor) Fresh(time.Time) bool { return l.left.Add(-1) >= 0 }
 
 // A leader checks the age of its lease before each create, so that it never creates Machines beside a new leader.
 func TestASetCreatesNothingUnderAnOldLease(t *testing.T) {
-	t.Run("postpones the reconcile", func(t *testing.T) {
+	t.Run("an old lease postpones the reconcile", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(0) })
 		set := testSet(3)
@@ -37,7 +37,7 @@ func TestASetCreatesNothingUnderAnOldLease(t *testing.T) {
 			t.Errorf("%d calls, %+v, %v; want none, and another reconcile after %v", *calls, result, err, retryLease)
 		}
 	})
-	t.Run("does not report an interrupted reconcile as an error of the set", func(t *testing.T) {
+	t.Run("an interrupted reconcile is not reported as an error of the set", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(2) })
 		set := testSet(3)
@@ -54,7 +54,7 @@ func TestASetCreatesNothingUnderAnOldLease(t *testing.T) {
 			t.Errorf("the set's error is %v, %v", set.Status.ErrorReason, err)
 		}
 	})
-	t.Run("stops in the middle of a reconcile", func(t *testing.T) {
+	t.Run("an old lease stops a running reconcile", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		r = with(r, func(o *Options) { o.Lease = newLeaseFor(1) })
 		if err := r.machines.create(t.Context(), testSet(100), 100); !errors.Is(err, errLeaseOld) || *calls != 1 {
@@ -64,7 +64,7 @@ func TestASetCreatesNothingUnderAnOldLease(t *testing.T) {
 			t.Errorf("%d Machines are expected, want 1", n)
 		}
 	})
-	t.Run("creates Machines without a configured lease", func(t *testing.T) {
+	t.Run("a set without a configured lease creates Machines", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		if err := r.machines.create(t.Context(), testSet(2), 2); err != nil || *calls != 2 {
 			t.Errorf("%d calls, %v", *calls, err)

@@ -99,7 +99,7 @@ func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
 		}
 		await(t, c, "many", 39)
 	})
-	t.Run("counts ready and available Machines by their nodes and minReadySeconds (MC-37, MCM-22a)", func(t *testing.T) { followsNodes(t, c) })
+	t.Run("counts ready and available Machines by their Nodes and minReadySeconds (MC-37, MCM-22a)", func(t *testing.T) { followsNodes(t, c) })
 	t.Run("replaces released Machines up to the runaway limit (MCM-35, MC-30)", func(t *testing.T) { released(t, c) })
 }
 

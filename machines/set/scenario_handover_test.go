@@ -181,7 +181,7 @@ func TestANewLeaderWithALateWatch(t *testing.T) {
 			}
 		})
 	})
-	t.Run("deletes no Machine of a set that has its former size again", func(t *testing.T) {
+	t.Run("deletes no Machine of a set that has returned to its former size", func(t *testing.T) {
 		inHandover(t, "machinesets", func(h *handover) {
 			h.replaceOne()
 			before := h.living()

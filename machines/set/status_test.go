@@ -62,7 +62,7 @@ func TestTheNumbersOfASetAreWrittenAtIntervals(t *testing.T) {
 }
 
 func TestASetOfADeploymentWritesItsNumbersSeldom(t *testing.T) {
-	t.Run("writes every 25 s, but an error and an empty set at once (F-57)", func(t *testing.T) {
+	t.Run("numbers are written every 25 s, but an error and an empty set are written at once (F-57)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		clock := clocktesting.NewFakePassiveClock(start)
 		r = with(r, func(o *Options) { o.Clock = clock })

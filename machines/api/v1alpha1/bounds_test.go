@@ -18,11 +18,11 @@ func TestParseBoundsReadsTheFirstSpelling(t *testing.T) {
 	}{
 		"without a maximum there is neither a group nor an error (MC-69)": {map[string]string{minKey: "1"}, Bounds{}, nil},
 		"a missing minimum is 0 and is reported (MC-69)":                  {map[string]string{maxKey: "3"}, Bounds{Max: 3, Listed: true, MinMissing: true}, nil},
-		"both bounds":                                             {map[string]string{minKey: "1", maxKey: "3"}, Bounds{Min: 1, Max: 3, Listed: true}, nil},
+		"reads both bounds":                                       {map[string]string{minKey: "1", maxKey: "3"}, Bounds{Min: 1, Max: 3, Listed: true}, nil},
 		"min and max may be equal":                                {map[string]string{minKey: "3", maxKey: "3"}, Bounds{Min: 3, Max: 3, Listed: true}, nil},
 		"a maximum of 0 makes no group":                           {map[string]string{minKey: "0", maxKey: "0"}, Bounds{}, nil},
-		"the older spelling counts":                               {map[string]string{"cluster-autoscaler/min-size": "2", "cluster-autoscaler/max-size": "4"}, Bounds{Min: 2, Max: 4, Listed: true}, nil},
-		"the first spelling wins":                                 {map[string]string{maxKey: "3", "cluster-autoscaler/max-size": "4", minKey: "1"}, Bounds{Min: 1, Max: 3, Listed: true}, nil},
+		"reads the older spelling":                                {map[string]string{"cluster-autoscaler/min-size": "2", "cluster-autoscaler/max-size": "4"}, Bounds{Min: 2, Max: 4, Listed: true}, nil},
+		"prefers the first spelling":                              {map[string]string{maxKey: "3", "cluster-autoscaler/max-size": "4", minKey: "1"}, Bounds{Min: 1, Max: 3, Listed: true}, nil},
 		"text as maximum is an error that names it":               {map[string]string{maxKey: "many"}, Bounds{}, []string{maxKey, `"many"`}},
 		"an empty maximum is an error that names it":              {map[string]string{maxKey: ""}, Bounds{}, []string{maxKey, `""`}},
 		"a negative minimum is an error that names it":            {map[string]string{minKey: "-1", maxKey: "3"}, Bounds{}, []string{minKey, `"-1"`}},
@@ -30,8 +30,8 @@ func TestParseBoundsReadsTheFirstSpelling(t *testing.T) {
 		"a maximum above 100000 counts as 100000 (F-29)":          {map[string]string{minKey: "1", maxKey: "2147483647"}, Bounds{Min: 1, Max: MaxReplicas, Listed: true, MaxLowered: true}, nil},
 		"a minimum above 100000 is an error that names it (F-29)": {map[string]string{minKey: "100001", maxKey: "100001"}, Bounds{}, []string{minKey, "100001", "at most 100000"}},
 		"a minimum above the maximum is an error that names both": {map[string]string{minKey: "5", maxKey: "3"}, Bounds{}, []string{minKey, "5", maxKey, "3"}},
-		"a bad minimum without a maximum is ignored":              {map[string]string{minKey: "x"}, Bounds{}, nil},
-		"a bad value under a later spelling is ignored":           {map[string]string{maxKey: "3", minKey: "0", "cluster-autoscaler/max-size": "x"}, Bounds{Max: 3, Listed: true}, nil},
+		"an unreadable minimum without a maximum is ignored":      {map[string]string{minKey: "x"}, Bounds{}, nil},
+		"an unreadable value under a later spelling is ignored":   {map[string]string{maxKey: "3", minKey: "0", "cluster-autoscaler/max-size": "x"}, Bounds{Max: 3, Listed: true}, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

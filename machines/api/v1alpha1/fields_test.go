@@ -10,9 +10,9 @@ func TestNearestReturnsSimilarNames(t *testing.T) {
 		what, name  string
 		known, want []string
 	}{
-		{"returns at most three, the most similar first", "m1.smal", []string{"m1.tall", "m2.small", "m1.small", "m1.smalls", "m1.small"}, []string{"m1.small", "m1.smalls", "m2.small"}},
+		{"returns at most three names, the most similar first", "m1.smal", []string{"m1.tall", "m2.small", "m1.small", "m1.smalls", "m1.small"}, []string{"m1.small", "m1.smalls", "m2.small"}},
 		{"ignores case", "M1.SMALL", []string{"m1.small"}, []string{"m1.small"}},
-		{"returns none that differs too much", "large", []string{"m1.small"}, nil},
+		{"returns no name that differs too much", "large", []string{"m1.small"}, nil},
 	} {
 		t.Run(tt.what+" (F-55)", func(t *testing.T) {
 			if got := Nearest(tt.name, tt.known, 3); !slices.Equal(got, tt.want) {

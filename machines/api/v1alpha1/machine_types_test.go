@@ -22,10 +22,10 @@ func TestTheProviderSpecIsReadUnderBothNames(t *testing.T) {
 		want v1alpha1.ProviderSpec
 		err  error
 	}{
-		{"the new name (MC-3)", v1alpha1.MachineSpec{ProviderSpec: one}, one, nil},
-		{"the old name (MC-3)", v1alpha1.MachineSpec{ProviderConfig: &one}, one, nil},
-		{"neither (MC-3)", v1alpha1.MachineSpec{}, v1alpha1.ProviderSpec{}, nil},
-		{"both (MC-3)", v1alpha1.MachineSpec{ProviderSpec: class, ProviderConfig: &one}, v1alpha1.ProviderSpec{}, v1alpha1.ErrBothSpellings},
+		{"reads the provider spec under the new name (MC-3)", v1alpha1.MachineSpec{ProviderSpec: one}, one, nil},
+		{"reads the provider spec under the old name (MC-3)", v1alpha1.MachineSpec{ProviderConfig: &one}, one, nil},
+		{"reads no provider spec when it has neither name (MC-3)", v1alpha1.MachineSpec{}, v1alpha1.ProviderSpec{}, nil},
+		{"reads the provider spec when it has both names (MC-3)", v1alpha1.MachineSpec{ProviderSpec: class, ProviderConfig: &one}, v1alpha1.ProviderSpec{}, v1alpha1.ErrBothSpellings},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got, err := row.spec.Provider()

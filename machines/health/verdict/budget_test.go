@@ -19,7 +19,7 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		check(t, "record", recordOf(p, g), "a-1")
 		check(t, "UID", p.Groups[0].Replacements[0].UID, s.machine("a-1").UID)
 	})
-	t.Run("keeps an entry while its Machine is being deleted, and until the successor is Ready (MCM-47)", func(t *testing.T) {
+	t.Run("keeps an entry while its Machine is being deleted and until the successor is Ready (MCM-47)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
 		s.began(g, time.Minute, "a-1")

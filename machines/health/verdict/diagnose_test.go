@@ -64,7 +64,7 @@ func TestLookDiagnosesAMachine(t *testing.T) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
-		{"a recorded first start counts in any phase", func(m *Machine) {
+		{"a Machine with a recorded first start is judged by its Node in any phase", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
 		{"a Machine does not count when its Node has registered again", func(m *Machine) { m.Node.UID = "another" }, none},
@@ -100,9 +100,9 @@ func TestSinceIsTheTimeOfTheFirstTrustworthyReport(t *testing.T) {
 	}{
 		{"counts from the transition of the condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
 		{"counts from the first sight when the clock of the Node is behind", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"counts from now at the first sight", 7 * time.Minute, 0, time.Hour, 0},
+		{"counts from now when the problem is seen first", 7 * time.Minute, 0, time.Hour, 0},
 		{"ignores a transition in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"counts from when the lease was acquired, or the API server could be reached again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
+		{"counts from when drover acquired the lease, or from when the API server could be reached again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()

@@ -51,43 +51,43 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-1")
 			s.silent(time.Hour, "a-2")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"keeps the second one until the successor of the first is Ready (MCM-47)", func(s *scene) {
+		{"keeps the second unhealthy Machine until the successor of the first is Ready (MCM-47)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 5*time.Minute, "a-1")
 			s.remove("a-1")
 			s.silent(long, "a-2")
 		}, "", "a-2=OthersBeingReplaced"},
-		{"replaces the second one once the successor of the first is Ready (MCM-47)", func(s *scene) {
+		{"replaces the second unhealthy Machine once the successor of the first is Ready (MCM-47)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 5*time.Minute, "gone")
 			s.silent(long, "a-2")
 		}, "a-2", ""},
-		{"replaces both Machines of a group of two, one after the other (MCM-47)", func(s *scene) {
+		{"replaces two unhealthy Machines of a group of two one after the other (MCM-47)", func(s *scene) {
 			s.group("a", 2)
 			s.group("b", 10)
 			s.silent(long, "a-*")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces none when more than the share of a group is unhealthy (MCM-48)", func(s *scene) {
+		{"replaces no Machine when more than the permitted share of a group is unhealthy (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy a-1=GroupUnhealthy a-2=GroupUnhealthy"},
-		{"replaces one when exactly the share, rounded down, is unhealthy (MCM-48)", func(s *scene) {
+		{"replaces one Machine when exactly the permitted share, rounded down, is unhealthy (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces none in a zone when more than its share is unhealthy, and others elsewhere (MCM-48)", func(s *scene) {
+		{"replaces no Machine in a zone when more than its permitted share is unhealthy, and replaces others elsewhere (MCM-48)", func(s *scene) {
 			s.group("a", 20, "x", "y", "z", "z")
 			s.silent(long, "a-0", "a-4", "a-8", "a-1") // 3 of 5 in x, 1 of 5 in y
 		}, "a-1", "a-0=ZoneUnhealthy a-4=ZoneUnhealthy a-8=ZoneUnhealthy"},
-		{"replaces none when more than the share of the cluster is unhealthy (MCM-48)", func(s *scene) {
+		{"replaces no Machine when more than the permitted share of the cluster is unhealthy (MCM-48)", func(s *scene) {
 			s.group("a", 4)
 			s.group("b", 4)
 			s.group("c", 2)
 			s.silent(long, "a-0", "b-0", "c-0", "c-1", "a-1")
 		}, "", "a-0=ClusterUnhealthy b-0=ClusterUnhealthy c-0=ClusterUnhealthy"},
-		{"counts a Machine for the share before its timeout is over (MCM-48)", func(s *scene) {
+		{"counts a Machine in the share of unhealthy ones before its timeout is over (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0")
@@ -109,7 +109,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
 			s.silent(long, "a-0", "a-1") // 2 of 5
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"does not lower the share by starting Machines (MCM-49)", func(s *scene) {
+		{"does not lower the permitted share for starting Machines (MCM-49)", func(s *scene) {
 			s.group("a", 10, "x")
 			s.group("b", 20, "x")
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
@@ -156,7 +156,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-1")
 			s.Stale = "the API server cannot be reached"
 		}, "", ""},
-		{"replaces three of eight when three may be replaced at once (CAPI-50)", func(s *scene) {
+		{"replaces three of eight Machines when three may be replaced at once (CAPI-50)", func(s *scene) {
 			s.group("a", 20, "x")
 			s.Settings.MaxReplacing = intstr.FromInt32(3)
 			s.silent(long, "a-0", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7")
@@ -165,7 +165,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 11, "x").Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "10%"
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "a-0 a-1", "a-2=OthersBeingReplaced"},
-		{"replaces at least one at a time (CAPI-50)", func(s *scene) {
+		{"replaces at least one Machine at a time (CAPI-50)", func(s *scene) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "0"
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
@@ -174,7 +174,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(time.Hour, "a-1")
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-2")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"replaces a requested Machine although too many are unhealthy (CAPI-50)", func(s *scene) {
+		{"replaces a requested Machine although too many Machines are unhealthy (CAPI-50)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-0", "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplaceCAPI, ""), "a-2")
@@ -188,7 +188,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-1")
 			s.change(func(m *Machine) { m.Outdated = true }, "a-1")
 		}, "", "a-1=LeftToRollout"},
-		{"keeps a Machine that is opted out", func(s *scene) {
+		{"keeps a Machine that opted out", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationSkipHealth, "true"), "a-1")
@@ -207,7 +207,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 1).Kind = "MachineSet"
 			s.silent(long, "a-0")
 		}, "a-0", ""},
-		{"replaces a server that does not start without a timeout, under the brakes", func(s *scene) {
+		{"replaces a Machine whose server does not start without waiting for a timeout, within the limits", func(s *scene) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
 				setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Second)
@@ -355,15 +355,15 @@ func TestStillDueComparesWithALiveRead(t *testing.T) {
 		change func(*Machine)
 		want   bool
 	}{
-		{"nothing has changed", func(*Machine) {}, true},
-		{"the Node is Ready on a live read", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionTrue, 0) }, false},
-		{"the Node was Ready in between", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Minute) }, false},
-		{"the Node is missing on a live read", func(m *Machine) { m.Node = nil }, false},
-		{"the Machine is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, false},
-		{"the Machine was paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, false},
-		{"the Machine was opted out", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, false},
-		{"health was switched off for it", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, false},
-		{"another Machine has its name", func(m *Machine) { m.UID = "another" }, false},
+		{"the replacement is due when nothing has changed", func(*Machine) {}, true},
+		{"the replacement is not due when the Node is Ready on a live read", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionTrue, 0) }, false},
+		{"the replacement is not due when the Node was Ready meanwhile", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Minute) }, false},
+		{"the replacement is not due when the Node is missing on a live read", func(m *Machine) { m.Node = nil }, false},
+		{"the replacement is not due when the Machine is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, false},
+		{"the replacement is not due when the Machine was paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, false},
+		{"the replacement is not due when the Machine was opted out", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, false},
+		{"the replacement is not due when health was switched off for the Machine", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, false},
+		{"the replacement is not due when another Machine has its name", func(m *Machine) { m.UID = "another" }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()
@@ -375,7 +375,7 @@ func TestStillDueComparesWithALiveRead(t *testing.T) {
 			check(t, "still due", s.StillDue(p.Replace[0], live.Machine, live.Node, p.Replace[0].Machine.Group), tt.want)
 		})
 	}
-	t.Run("is false when the Node of a server that did not start is Ready on a live read (MCM-44)", func(t *testing.T) {
+	t.Run("the replacement is not due when the Node of a server that did not start is Ready on a live read (MCM-44)", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
 		s.silent(time.Minute, "a-1")
@@ -388,7 +388,7 @@ func TestStillDueComparesWithALiveRead(t *testing.T) {
 		setNode(&live, corev1.NodeReady, corev1.ConditionTrue, 0)
 		check(t, "still due", s.StillDue(p.Replace[0], m.Machine, live.Node, m.Group), false)
 	})
-	t.Run("is false when the annotation that requested it is removed", func(t *testing.T) {
+	t.Run("the replacement is not due when the annotation that requested it is removed", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
 		m := s.machine("a-1")

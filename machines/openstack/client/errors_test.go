@@ -34,22 +34,22 @@ func TestClassifyReturnsTheClassOfAFailure(t *testing.T) {
 		says    string
 		after   time.Duration
 	}{
-		"401 (MC-47)":                         {Compute, refuse(401, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`), fault.Auth, fault.CodeUnauthorized, "requires authentication", 0},
-		"403 (MC-47)":                         {Compute, refuse(403, `{"forbidden":{"message":"Policy doesn't allow it"}}`), fault.Auth, fault.CodeForbidden, "Policy", 0},
+		"a 401 (MC-47)":                       {Compute, refuse(401, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`), fault.Auth, fault.CodeUnauthorized, "requires authentication", 0},
+		"a 403 (MC-47)":                       {Compute, refuse(403, `{"forbidden":{"message":"Policy doesn't allow it"}}`), fault.Auth, fault.CodeForbidden, "Policy", 0},
 		"Nova's 403 for a quota (MC-47)":      {Compute, refuse(403, `{"forbidden":{"message":"Quota exceeded for cores, instances: Requested 2, 1, but already used 4, 2 of 4, 2 cores, instances","code":403}}`), fault.Quota, fault.CodeQuotaExceeded, "already used", 0},
 		"Nova's 403 for ports (MC-47)":        {Compute, refuse(403, `{"forbidden":{"message":"Maximum number of ports exceeded"}}`), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
 		"Neutron's 409 for ports (MC-47)":     {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['port'].")), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
 		"Neutron's 409 for addresses (MC-47)": {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['floatingip'].")), fault.Quota, fault.CodeFloatingIPQuotaExceeded, "", 0},
 		"Neutron's 409 for groups":            {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['security_group'].")), fault.Quota, fault.CodeQuotaExceeded, "", 0},
-		"an exhausted pool":                   {Network, refuse(409, neutron("ExternalIpAddressExhausted", "Unable to find any IP address on external network.")), fault.NoCapacity, fault.CodeIPPoolExhausted, "", 0},
+		"an exhausted pool of floating IPs":   {Network, refuse(409, neutron("ExternalIpAddressExhausted", "Unable to find any IP address on external network.")), fault.NoCapacity, fault.CodeIPPoolExhausted, "", 0},
 		"an exhausted subnet":                 {Network, refuse(409, neutron("IpAddressGenerationFailure", "No more IP addresses available.")), fault.NoCapacity, fault.CodeAddressesExhausted, "", 0},
-		"another 409":                         {Network, refuse(409, neutron("PortInUse", "in use")), fault.Conflict, fault.CodeConflict, "", 0},
-		"413 (MC-47)":                         {Compute, refuse(413, `{"overLimit":{"message":"VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded"}}`), fault.Quota, fault.CodeVolumeQuotaExceeded, "", 0},
+		"a 409 for another reason":            {Network, refuse(409, neutron("PortInUse", "in use")), fault.Conflict, fault.CodeConflict, "", 0},
+		"a 413 (MC-47)":                       {Compute, refuse(413, `{"overLimit":{"message":"VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded"}}`), fault.Quota, fault.CodeVolumeQuotaExceeded, "", 0},
 		"a 400 for a zone (MC-47)":            {Compute, refuse(400, `{"badRequest":{"message":"The requested availability zone is not available"}}`), fault.NoCapacity, fault.CodeZoneUnavailable, "", 0},
-		"another 400 (MC-47)":                 {Compute, refuse(400, `{"badRequest":{"message":"Invalid input"}}`), fault.Invalid, fault.CodeInvalidSpec, "Invalid input (HTTP 400)", 0},
-		"404 (MC-47)":                         {Compute, refuse(404, `{"itemNotFound":{"message":"Instance x could not be found."}}`), fault.NotFound, fault.CodeResourceNotFound, "", 0},
+		"a 400 for another reason (MC-47)":    {Compute, refuse(400, `{"badRequest":{"message":"Invalid input"}}`), fault.Invalid, fault.CodeInvalidSpec, "Invalid input (HTTP 400)", 0},
+		"a 404 (MC-47)":                       {Compute, refuse(404, `{"itemNotFound":{"message":"Instance x could not be found."}}`), fault.NotFound, fault.CodeResourceNotFound, "", 0},
 		"a 404 for a token":                   {Identity, refuse(404, `{"error":{"code":404,"title":"Not Found","message":"Could not find Application Credential"}}`), fault.Auth, fault.CodeUnauthorized, "", 0},
-		"429 (MC-47)":                         {Network, refuse(429, `{"error":{"message":"slow down"}}`, "17"), fault.RateLimited, fault.CodeRateLimited, "", 17 * time.Second},
+		"a 429 (MC-47)":                       {Network, refuse(429, `{"error":{"message":"slow down"}}`, "17"), fault.RateLimited, fault.CodeRateLimited, "", 17 * time.Second},
 		"a 429 without Retry-After":           {Network, refuse(429, ``), fault.RateLimited, fault.CodeRateLimited, "", time.Second},
 		"a 503 with Retry-After":              {Network, refuse(503, ``, "5"), fault.RateLimited, fault.CodeRateLimited, "", 5 * time.Second},
 		"a 503 without Retry-After":           {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "answered 503 with a text of no known type that is not OpenStack's", 0},
@@ -78,7 +78,7 @@ func TestClassifyReturnsTheClassOfAFailure(t *testing.T) {
 }
 
 func TestClassifyShowsNoSecret(t *testing.T) {
-	t.Run("returns one plain line, without any of the credentials (CA-C54)", func(t *testing.T) {
+	t.Run("returns one plain line without any credential (CA-C54)", func(t *testing.T) {
 		err := classify(Call{Doing: "x"}, errors.New("password s3cr3t-word refused\nline 2 "+strings.Repeat("z", 2*fault.MaxMessage)), &Credentials{Password: "s3cr3t-word"})
 		if m := err.Error(); strings.Contains(m, "s3cr3t-word") || len(m) > fault.MaxMessage || strings.ContainsAny(m, "\n\t\r") {
 			t.Fatalf("got %q", m)
@@ -91,11 +91,11 @@ func TestUnknownOutcomeOfACreate(t *testing.T) {
 		err  error
 		want bool
 	}{
-		"is false for a refused connection": {&net.OpError{Op: "dial", Err: errors.New("refused")}, false},
-		"is true for a lost answer":         {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
-		"is true for a 500":                 {gophercloud.ErrUnexpectedResponseCode{Actual: 500}, true},
-		"is false for a 400":                {gophercloud.ErrUnexpectedResponseCode{Actual: 400, Body: []byte(`{"badRequest":{"code":400,"message":"no"}}`)}, false},
-		"is false for a 429":                {gophercloud.ErrUnexpectedResponseCode{Actual: 429}, false},
+		"a refused connection has a known outcome": {&net.OpError{Op: "dial", Err: errors.New("refused")}, false},
+		"a lost answer has an unknown outcome":     {&net.OpError{Op: "read", Err: errors.New("reset")}, true},
+		"a 500 has an unknown outcome":             {gophercloud.ErrUnexpectedResponseCode{Actual: 500}, true},
+		"a 400 has a known outcome":                {gophercloud.ErrUnexpectedResponseCode{Actual: 400, Body: []byte(`{"badRequest":{"code":400,"message":"no"}}`)}, false},
+		"a 429 has a known outcome":                {gophercloud.ErrUnexpectedResponseCode{Actual: 429}, false},
 	} {
 		t.Run(name+" (CAPI-19)", func(t *testing.T) {
 			if got := UnknownOutcome(classify(Call{Doing: "x"}, tc.err, nil)); got != tc.want {

@@ -27,14 +27,14 @@ func TestRecordMergesIntoTheStoredStatus(t *testing.T) {
 		record *Record
 		want   string
 	}{
-		"stores a first record":                                                   {"", server, all},
-		"replaces a record that cannot be parsed":                                 {`[]`, server, all},
-		"stores a place alone":                                                    {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
-		"changes nothing else for a place":                                        {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
-		"keeps volumes of an earlier server":                                      {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
-		"keeps ports and floating IP while no others are known":                   {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
-		"replaces zone and host of another server":                                {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
-		"returns the stored record when the content is equal, whatever its order": {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
+		"stores a first record":                                                {"", server, all},
+		"replaces a record that cannot be parsed":                              {`[]`, server, all},
+		"stores a place when nothing else is recorded":                         {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
+		"changes only the place when a place is recorded":                      {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
+		"keeps volumes of an earlier server":                                   {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
+		"keeps ports and floating IP while no others are known":                {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
+		"replaces zone and host of another server":                             {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
+		"returns the stored record when the content is equal in another order": {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := stored(tc.stored)

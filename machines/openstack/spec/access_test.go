@@ -17,10 +17,10 @@ func TestRefuseNamesTheFlag(t *testing.T) {
 		flag       string
 		shows, not string
 	}{
-		"shows a URL with the flag that allows it (F-4)":              {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
-		"shows the reference of a URL in a Secret (F-9, F-10)":        {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
-		"shows the reference of a URL in a ConfigMap (F-10)":          {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
-		"returns Invalid without a flag for a text that is not a URL": {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
+		"shows a URL with the flag that allows it (F-4)":           {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
+		"shows the reference of a URL in a Secret (F-9, F-10)":     {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
+		"shows the reference of a URL in a ConfigMap (F-10)":       {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
+		"returns Invalid and no flag for a text that is not a URL": {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := (&Access{endpoint: tc.endpoint, endpointField: "doc.identityEndpoint"}).Refuse()

@@ -14,34 +14,34 @@ func TestReadCredentials(t *testing.T) {
 		want      func(*client.Credentials) bool
 		fails     string
 	}{
-		"the configured cloud has all fields (MC-11)": {[]string{`{}`, cloud}, func(c *client.Credentials) bool {
+		"uses the configured cloud for all fields (MC-11)": {[]string{`{}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByPassword && c.Password == "env-secret" && c.Region == "r"
 		}, ""},
-		"the spec overrides the configured cloud under every alias (MC-11)":      {[]string{`{"tenantName":"mine"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectName == "mine" }, ""},
-		"a project ID overrides a name (MC-11)":                                  {[]string{`{"tenantID":"id"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectID == "id" && c.ProjectName == "" }, ""},
-		"empty fields use the next layer (MC-11)":                                {[]string{`{"username":"","password":"","tokenId":"","identityEndpoint":""}`, cloud}, func(c *client.Credentials) bool { return c.Username == "u" }, ""},
-		"the same endpoint in another spelling":                                  {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *client.Credentials) bool { return c.Password == "env-secret" }, ""},
-		"another endpoint with the configured cloud's credentials (MC-12)":       {[]string{`{"identityEndpoint":"https://evil:5000/v3"}`, cloud}, nil, "has no credentials of its own"},
-		"another endpoint with its own user and the configured password (MC-12)": {[]string{`{"identityEndpoint":"https://evil:5000/v3","username":"u"}`, cloud}, nil, "has no credentials of its own"},
-		"another endpoint with its own credentials":                              {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
-		"own credentials with the configured endpoint": {[]string{`{"username":"x","password":"y"}`, cloud}, func(c *client.Credentials) bool {
+		"prefers the spec to the configured cloud under every alias (MC-11)":             {[]string{`{"tenantName":"mine"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectName == "mine" }, ""},
+		"prefers a project ID to a name (MC-11)":                                         {[]string{`{"tenantID":"id"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectID == "id" && c.ProjectName == "" }, ""},
+		"reads empty fields from the next layer (MC-11)":                                 {[]string{`{"username":"","password":"","tokenId":"","identityEndpoint":""}`, cloud}, func(c *client.Credentials) bool { return c.Username == "u" }, ""},
+		"accepts the same endpoint in another spelling":                                  {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *client.Credentials) bool { return c.Password == "env-secret" }, ""},
+		"refuses another endpoint with the configured cloud's credentials (MC-12)":       {[]string{`{"identityEndpoint":"https://evil:5000/v3"}`, cloud}, nil, "has no credentials of its own"},
+		"refuses another endpoint with its own user and the configured password (MC-12)": {[]string{`{"identityEndpoint":"https://evil:5000/v3","username":"u"}`, cloud}, nil, "has no credentials of its own"},
+		"accepts another endpoint with its own credentials":                              {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
+		"accepts own credentials with the configured endpoint": {[]string{`{"username":"x","password":"y"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Username == "x" && c.Password == "y" && c.ProjectName == "p"
 		}, ""},
-		"an application credential before a user": {[]string{`{"applicationCredentialID":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
+		"prefers an application credential to a user": {[]string{`{"applicationCredentialID":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByApplicationCredential && c.Password == "" && c.ProjectName == ""
 		}, ""},
-		"a user before a configured application credential": {[]string{`{"username":"x","password":"y","projectName":"p"}`, `{"identityEndpoint":"https://k","applicationCredentialID":"a","applicationCredentialSecret":"s"}`}, func(c *client.Credentials) bool { return c.Method() == client.ByPassword }, ""},
-		"an application credential by name": {[]string{`{"applicationCredentialName":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
+		"prefers a user to a configured application credential": {[]string{`{"username":"x","password":"y","projectName":"p"}`, `{"identityEndpoint":"https://k","applicationCredentialID":"a","applicationCredentialSecret":"s"}`}, func(c *client.Credentials) bool { return c.Method() == client.ByPassword }, ""},
+		"accepts an application credential by name": {[]string{`{"applicationCredentialName":"a","applicationCredentialSecret":"s"}`, cloud}, func(c *client.Credentials) bool {
 			return c.ApplicationCredentialName == "a" && c.Username == "u" && c.ApplicationCredentialID == ""
 		}, ""},
-		"a token": {[]string{`{"tokenId":"t"}`, cloud}, func(c *client.Credentials) bool {
+		"accepts a token": {[]string{`{"tokenId":"t"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByToken && c.Token == "t" && c.Password == ""
 		}, ""},
-		"no field at all":           {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
-		"an endpoint only":          {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
-		"a user without a password": {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
-		"a user without a project":  {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
-		"conflicting aliases":       {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
+		"refuses credentials without any field":   {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
+		"refuses an endpoint without credentials": {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
+		"refuses a user without a password":       {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
+		"refuses a user without a project":        {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
+		"refuses conflicting aliases":             {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c *client.Credentials
@@ -62,7 +62,7 @@ func TestReadCredentials(t *testing.T) {
 }
 
 func TestTrailingBlankOfAPassword(t *testing.T) {
-	t.Run("is part of the password (F-40)", func(t *testing.T) {
+	t.Run("a blank at the end is part of the password (F-40)", func(t *testing.T) {
 		with, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), credentialRules{configured: &client.Credentials{}, override: true})
 		if err != nil || with.Credentials.Password != "p " {
 			t.Errorf("got %+v, %v", with, err)

@@ -11,12 +11,12 @@ func TestParseValueAcceptsStringsAndReferences(t *testing.T) {
 		return string(r.Kind) + ":" + r.Key, nil
 	}
 	for name, tc := range map[string]struct{ raw, want, fails string }{
-		"a plain string (MC-10)":                                  {`"x"`, "x", ""},
-		"a value (MC-10)":                                         {`{"value":"x"}`, "x", ""},
-		"a reference to a Secret (MC-10)":                         {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
-		"a reference to a ConfigMap (MC-10)":                      {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
-		"a Secret before a ConfigMap (MC-10)":                     {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
-		"a ConfigMap before a value (MC-10)":                      {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"}}`, "ConfigMap:c", ""},
+		"reads a plain string (MC-10)":                            {`"x"`, "x", ""},
+		"reads a value (MC-10)":                                   {`{"value":"x"}`, "x", ""},
+		"reads a reference to a Secret (MC-10)":                   {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
+		"reads a reference to a ConfigMap (MC-10)":                {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
+		"prefers a Secret to a ConfigMap (MC-10)":                 {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
+		"prefers a ConfigMap to a value (MC-10)":                  {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"}}`, "ConfigMap:c", ""},
 		"an incomplete reference with a value is ignored":         {`{"value":"x","secretKeyRef":{"name":"s"}}`, "x", ""},
 		"an incomplete reference alone is an error":               {`{"secretKeyRef":{"name":"s"}}`, "", "needs namespace, name and key"},
 		"an empty reference is unset":                             {`{"secretKeyRef":{}}`, "", ""},

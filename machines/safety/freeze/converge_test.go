@@ -52,7 +52,7 @@ func TestConvergeWritesOnlyDifferences(t *testing.T) {
 		"removes a label without a condition from a set (MCM-78)":                {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
 		"removes a label without a condition from a deployment (MCM-78)":         {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
 		"keeps a label with another value (MCM-78)":                              {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
-		"ends a set's condition without the deployment's (MCM-78)":               {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
+		"ends a set's condition when its deployment has none (MCM-78)":           {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
 		"writes a new set of a frozen deployment (MCM-78)":                       {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
 		"adds a missing label (MCM-78)":                                          {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
 		"ends the freeze of a deployment without sets (MCM-78)":                  {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
@@ -66,8 +66,8 @@ func TestConvergeWritesOnlyDifferences(t *testing.T) {
 			g.Sets[0].Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 			g.Sets = g.Sets[:1]
 		}, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
-		"leaves a set alone that is being deleted":      {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
-		"writes nothing for a group that is left alone": {func(g *Group) { mark(g.Sets[0], true, "", "") }, Verdict{LeftAlone: true, Frozen: true}, ""},
+		"leaves a set alone that is being deleted":            {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
+		"writes nothing for a group that drover leaves alone": {func(g *Group) { mark(g.Sets[0], true, "", "") }, Verdict{LeftAlone: true, Frozen: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(5)
@@ -94,7 +94,7 @@ func TestASuccessorContinuesAnInterruptedFreeze(t *testing.T) {
 		living int
 		frozen bool
 	}{
-		{"completes a freeze, also when there are fewer Machines by then (MCM-78)", 8, true},
+		{"completes a freeze, even when fewer Machines are left (MCM-78)", 8, true},
 		{"completes the end of a freeze (MCM-78)", 7, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -11,13 +11,13 @@ import (
 
 func TestStateOfNoticesEachChangeOfAFreeze(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.MachineDeployment){
-		"the label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
-		"the condition (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },
-		"the annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
+		"notices the label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
+		"notices the condition (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },
+		"notices the annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: ""}
 		},
-		"the end of a pause":  func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
-		"a deletion (MCM-76)": func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) },
+		"notices the end of a pause":  func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
+		"notices a deletion (MCM-76)": func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(5)

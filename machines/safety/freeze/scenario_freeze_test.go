@@ -182,7 +182,7 @@ func (b *bubble) expect(name, want string) {
 var defaults = freeze.Limits{Up: 2, Down: 1, Period: time.Minute}
 
 func TestAHealthyClusterCostsNothing(t *testing.T) {
-	t.Run("makes no read and no write in an hour of 20 groups, one of which grows and shrinks (MCM-70)", func(t *testing.T) {
+	t.Run("drover makes no read and no write in an hour of 20 groups, one of which grows and shrinks (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			for i := range 20 {
 				b.add(fmt.Sprint("g", i), 3, 3)
@@ -209,7 +209,7 @@ func TestAHealthyClusterCostsNothing(t *testing.T) {
 }
 
 func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
-	t.Run("within a second of the surplus Machine, until a second after its deletion (MCM-70, MCM-71)", func(t *testing.T) {
+	t.Run("the group is frozen within a second of the surplus Machine, until a second after its deletion (MCM-70, MCM-71)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 3) }, func(b *bubble) {
 			b.addTo("g-1", 3, 6)
 			time.Sleep(time.Second)
@@ -219,7 +219,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", free)
 		})
 	})
-	t.Run("until its size is raised (MCM-71)", func(t *testing.T) {
+	t.Run("the group is frozen until its size is raised (MCM-71)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 6) }, func(b *bubble) {
 			b.expect("g", overshoot)
 			b.scale("g", 10)
@@ -227,7 +227,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", free)
 		})
 	})
-	t.Run("as a previous leader left it (MCM-78)", func(t *testing.T) {
+	t.Run("the group stays frozen as a previous leader left it (MCM-78)", func(t *testing.T) {
 		inBubble(t, "", freeze.Limits{Up: 2, Down: 2, Period: time.Minute}, func(b *bubble) {
 			b.add("g", 3, 5)
 			d := &v1alpha1.MachineDeployment{}
@@ -236,7 +236,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.must(b.admin.Status().Update(b.Context(), d))
 		}, func(b *bubble) { b.expect("g", overshoot) })
 	})
-	t.Run("with a set that was created during the freeze (MCM-78)", func(t *testing.T) {
+	t.Run("the group is frozen with a set that was created during the freeze (MCM-78)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 6) }, func(b *bubble) {
 			d := &v1alpha1.MachineDeployment{}
 			b.must(b.admin.Get(b.Context(), key("g"), d))
@@ -249,7 +249,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			}
 		})
 	})
-	t.Run("when two sets together have too many (MCM-74)", func(t *testing.T) {
+	t.Run("the group is frozen when two sets together have too many Machines (MCM-74)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 5, 4) }, func(b *bubble) {
 			d := &v1alpha1.MachineDeployment{}
 			b.must(b.admin.Get(b.Context(), key("g"), d))
@@ -259,7 +259,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", overshoot)
 		})
 	})
-	t.Run("unless the period is 0, which also ends a freeze (MCM-70)", func(t *testing.T) {
+	t.Run("the group is not frozen when the period is 0, which also ends a freeze (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", freeze.Limits{Up: 2, Down: 1}, func(b *bubble) {
 			b.add("g", 3, 60)
 			d := &v1alpha1.MachineDeployment{}
@@ -276,7 +276,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			}
 		})
 	})
-	t.Run("as a set without a deployment, until it is deleted (MCM-72)", func(t *testing.T) {
+	t.Run("a set without a deployment is frozen until it is deleted (MCM-72)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			b.addSet(nil, "bare", 2)
 			b.addTo("bare", 0, 6)
@@ -297,7 +297,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 
 func TestALateWatchFreezesNothing(t *testing.T) {
 	for _, late := range []string{"machinedeployments", "machinesets"} {
-		t.Run("because live reads contradict the late cache of "+late+" (MCM-70)", func(t *testing.T) {
+		t.Run("nothing is frozen, because live reads contradict the late cache of "+late+" (MCM-70)", func(t *testing.T) {
 			inBubble(t, late, defaults, func(b *bubble) { b.add("g", 3, 3) }, func(b *bubble) {
 				b.scale("g", 30)
 				b.addTo("g-1", 3, 30)
@@ -313,7 +313,7 @@ func TestALateWatchFreezesNothing(t *testing.T) {
 			})
 		})
 	}
-	t.Run("and ends no freeze, because live reads contradict the late cache of Machines (MCM-71)", func(t *testing.T) {
+	t.Run("no freeze ends, because live reads contradict the late cache of Machines (MCM-71)", func(t *testing.T) {
 		inBubble(t, "machines", defaults, func(b *bubble) { b.add("g", 3, 8) }, func(b *bubble) {
 			b.expect("g", overshoot)
 			// The watch shows these deletions late, and also the creation of the replacements.
@@ -329,7 +329,7 @@ func TestALateWatchFreezesNothing(t *testing.T) {
 }
 
 func TestAFailedWriteDelaysNoOtherGroup(t *testing.T) {
-	t.Run("freezes the other groups (MCM-75)", func(t *testing.T) {
+	t.Run("a failed write does not stop the freezes of other groups (MCM-75)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			b.add("ok", 3, 3)
 			b.add("odd", 3, 3)
@@ -349,7 +349,7 @@ func TestAFailedWriteDelaysNoOtherGroup(t *testing.T) {
 }
 
 func TestAFreezeRecordsOneEventPerObject(t *testing.T) {
-	t.Run("however long it lasts (MCM-70)", func(t *testing.T) {
+	t.Run("a freeze records one Event, however long it lasts (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 6) }, func(b *bubble) {
 			time.Sleep(time.Hour)
 			d := &v1alpha1.MachineDeployment{}

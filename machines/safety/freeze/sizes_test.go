@@ -49,11 +49,11 @@ func TestLoweredReturnsTheFormerBound(t *testing.T) {
 		before, after client.Object
 		want          int
 	}{
-		"a smaller size of a deployment":       {newDeployment(10), newDeployment(5), 11},
-		"a larger size of a deployment":        {newDeployment(5), newDeployment(10), 0},
-		"the same":                             {newDeployment(5), newDeployment(5), 0},
-		"a smaller size of a set of its own":   {newSet("a", 4, nil), newSet("a", 1, nil), 8},
-		"a smaller size of a deployment's set": {newSet("a", 4, newDeployment(5)), newSet("a", 1, newDeployment(5)), 0},
+		"returns the former bound for a smaller size of a deployment":               {newDeployment(10), newDeployment(5), 11},
+		"returns no bound for a larger size of a deployment":                        {newDeployment(5), newDeployment(10), 0},
+		"returns no bound for the same size":                                        {newDeployment(5), newDeployment(5), 0},
+		"returns the former bound for a smaller size of a set without a deployment": {newSet("a", 4, nil), newSet("a", 1, nil), 8},
+		"returns no bound for a smaller size of a deployment's set":                 {newSet("a", 4, newDeployment(5)), newSet("a", 1, newDeployment(5)), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := lowered(tt.before, tt.after); got != tt.want {
@@ -68,9 +68,9 @@ func TestFirstReturnsTheFormerBoundAtTheStart(t *testing.T) {
 		observed int64
 		want     int
 	}{
-		"a new object": {0, 0},
-		"an object whose controller has followed its spec":         {1, 0},
-		"an object whose controller has not followed its spec yet": {7, unknown},
+		"returns no bound for a new object":                                                     {0, 0},
+		"returns no bound for an object whose controller has followed its spec":                 {1, 0},
+		"returns an unknown bound for an object whose controller has not followed its spec yet": {7, unknown},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, s := newDeployment(5), newSet("a", 5, nil)

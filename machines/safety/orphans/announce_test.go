@@ -43,11 +43,11 @@ func TestAnnouncementsAreNotRepeated(t *testing.T) {
 		projects      []string
 		want          int
 	}{
-		{"name what stops a round, and each orphan (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
-		{"are not made again because a number changes (CAPI-59)", "12 of 101 servers", verdict.TooMany, nil, 0},
-		{"are made again when the reason changes (CAPI-59)", "a list is older", verdict.Older, nil, 3},
+		{"name what stops a round, and name each orphan (CAPI-59)", "11 of 100 servers", verdict.TooMany, nil, 3},
+		{"are not repeated when a number changes (CAPI-59)", "12 of 101 servers", verdict.TooMany, nil, 0},
+		{"are repeated when the reason changes (CAPI-59)", "a list is older", verdict.Older, nil, 3},
 		{"are made once for several projects with one reason (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 1},
-		{"are not made again while they stay (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 0},
+		{"are not repeated while the reason stays (CAPI-59)", "a list is older", verdict.Older, []string{"p", "q"}, 0},
 	} {
 		t.Run(step.name, func(t *testing.T) {
 			if got := pass(step.message, step.reason, step.projects...); got != step.want {

@@ -194,7 +194,7 @@ func TestAClonedClusterStopsTheCollection(t *testing.T) {
 	stranger := lives.DeepCopy()
 	stranger.Name, stranger.UID = "of-the-clone", "of-the-clone"
 	w.server(stranger)
-	t.Run("that creates one server during this leader's time, also for a successor (MCM-82)", func(t *testing.T) {
+	t.Run("a clone that creates one server during this leader's time stops the collection, even for a successor (MCM-82)", func(t *testing.T) {
 		w.remove(lives)
 		for range 3 {
 			w.later()
@@ -233,7 +233,7 @@ func TestARestoredEtcdStopsTheCollection(t *testing.T) {
 	if !w.Collector.begin(t.Context()) {
 		t.Fatal("the memory cannot be read")
 	}
-	t.Run("because of the age of the lease in it (MCM-82)", func(t *testing.T) {
+	t.Run("the age of the lease in the restored etcd stops the collection (MCM-82)", func(t *testing.T) {
 		for range 3 {
 			w.later()
 		}

@@ -230,7 +230,7 @@ func (b *bubble) pods() (left, leaving int) {
 
 // The rounds run 15, 30, 45 and 60 minutes after the start. The third one starts the drain.
 func TestADrainContinuesBetweenRounds(t *testing.T) {
-	t.Run("every 20 s without another list of Machines, and the next round deletes the server (MCM-81)", func(t *testing.T) {
+	t.Run("a drain continues every 20 s without another list of Machines, and the next round deletes the server (MCM-81)", func(t *testing.T) {
 		inBubble(t, time.Hour, func(b *bubble) {
 			b.at(3 * testPeriod)
 			if left, leaving := b.pods(); left != 2 || leaving != 1 {
@@ -253,7 +253,7 @@ func TestADrainContinuesBetweenRounds(t *testing.T) {
 			}
 		})
 	})
-	t.Run("until the drain timeout is over (MCM-81)", func(t *testing.T) {
+	t.Run("a drain continues until the drain timeout is over (MCM-81)", func(t *testing.T) {
 		inBubble(t, 5*time.Minute, func(b *bubble) {
 			budget := &policyv1.PodDisruptionBudget{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "never"}}
 			budget.Spec = policyv1.PodDisruptionBudgetSpec{MinAvailable: new(intstr.FromInt32(2)), Selector: &metav1.LabelSelector{}}
@@ -282,11 +282,11 @@ func TestADrainContinuesBetweenRounds(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(b *bubble){
-		"not when another Machine has adopted the server (MCM-83)":                 func(b *bubble) { b.cloud.adopted.Store(true) },
-		"not while the lists of the project are incomplete (MCM-80)":               func(b *bubble) { b.cloud.unknown.Store(true) },
-		"not while the mass-deletion guard of the project holds a server (MCM-82)": func(b *bubble) { b.cloud.held.Store(true) },
-		"not when a Machine names the server now (MCM-83)":                         makes("adopts", "s"),
-		"not when a Machine has the name of the server now (MCM-83)":               makes("gone", ""),
+		"a drain stops when another Machine has adopted the server (MCM-83)":                 func(b *bubble) { b.cloud.adopted.Store(true) },
+		"a drain stops while the lists of the project are incomplete (MCM-80)":               func(b *bubble) { b.cloud.unknown.Store(true) },
+		"a drain stops while the mass-deletion guard of the project holds a server (MCM-82)": func(b *bubble) { b.cloud.held.Store(true) },
+		"a drain stops when a Machine now names the server (MCM-83)":                         makes("adopts", "s"),
+		"a drain stops when a Machine now has the name of the server (MCM-83)":               makes("gone", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, time.Hour, func(b *bubble) {

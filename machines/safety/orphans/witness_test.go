@@ -30,7 +30,7 @@ func TestWitnessRecordsReportedDeletions(t *testing.T) {
 			w.OnAdd(machine, true)
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: machine})
 		}, verdict.Sighting{}},
-		"records a Machine as leaving that is missing after an interrupted watch and was being deleted before (MCM-82)": {func(w *witness) {
+		"records a Machine as leaving that was being deleted before it went missing in an interrupted watch (MCM-82)": {func(w *witness) {
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: leaving})
 		}, verdict.Sighting{Leaving: true}},
 	} {
@@ -90,7 +90,7 @@ func TestTheWitnessForgetsMachinesAfterThirtyDays(t *testing.T) {
 }
 
 func TestAMachineThatReappearsIsNotGone(t *testing.T) {
-	t.Run("after an interrupted watch (F-12)", func(t *testing.T) {
+	t.Run("a Machine that reappears after an interrupted watch is not gone (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		w := newWitness(clock)
 		for range 3 {

@@ -121,14 +121,14 @@ func TestWatchFreezesDuringAnOutage(t *testing.T) {
 			})
 		})
 	}
-	t.Run("takes a refused read for an answer", func(t *testing.T) {
+	t.Run("counts a refused read as an answer", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, _, target *server) {
 			target.forbids.Store(true)
 			time.Sleep(time.Hour)
 			expect(t, w, false)
 		})
 	})
-	t.Run("takes an answer to another call for an answer, also while the lease cannot be read", func(t *testing.T) {
+	t.Run("counts an answer to another call as an answer, even while the lease cannot be read", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, control, target *server) {
 			control.down.Store(true)
 			target.down.Store(true)
@@ -170,7 +170,7 @@ func TestWatchFreezesDuringAnOutage(t *testing.T) {
 			}
 		})
 	})
-	t.Run("reports that all is well when it is nil", func(t *testing.T) {
+	t.Run("reports that no API server is out of reach when the Watch is nil", func(t *testing.T) {
 		var w *Watch
 		expect(t, w, false)
 	})

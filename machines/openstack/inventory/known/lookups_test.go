@@ -24,10 +24,10 @@ func TestInDoubtReturnsTheServerToLookUp(t *testing.T) {
 		want     string
 		required bool
 	}{
-		"returns nothing for a server that works":                                {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
-		"returns a server that the Machine names and no list shows":              {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
-		"returns a server that a port is bound to and no list shows":             {m, nil, "s9", "s9", true},
-		"returns a server in ERROR without a reason, as one that may be skipped": {m, []servers.Row{failed}, "s1", "s1", false},
+		"returns nothing for a server that works":                               {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
+		"returns a server that the Machine names and no list shows":             {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
+		"returns a server that a port is bound to and no list shows":            {m, nil, "s9", "s9", true},
+		"returns a server in ERROR without a reason, whose look-up is optional": {m, []servers.Row{failed}, "s1", "s1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

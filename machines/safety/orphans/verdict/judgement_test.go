@@ -33,7 +33,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 				s.drop(20, false)
 				s.Confirmed, s.Machines.Failed = true, "timeout after page 1"
 			}, Unreadable, nil},
-		"nothing is deleted while there is no Machine at all, also with a confirmation (MCM-82)": {30, nil,
+		"nothing is deleted while there is no Machine at all, even with a confirmation (MCM-82)": {30, nil,
 			func(_ int, s *Snapshot) { s.drop(30, false); s.Confirmed = true }, NoMachines, nil},
 		"nothing is deleted when more than max(3, 20 %) of the Machines vanish without a reported deletion (MCM-82)": {10, nil,
 			func(pass int, s *Snapshot) {
@@ -49,13 +49,13 @@ func TestChecksStopTheCollection(t *testing.T) {
 					s.Machines.Version = "7"
 				}
 			}, Older, nil},
-		"no resource is deleted of a few Machines that vanish without a reported deletion (MCM-82)": {30, nil,
+		"no resource is deleted when its Machine is one of a few that vanished without a reported deletion (MCM-82)": {30, nil,
 			func(pass int, s *Snapshot) {
 				if pass > 0 {
 					s.drop(2, true)
 				}
 			}, "", nil},
-		"no resource is deleted of a Machine that the watch still shows (MCM-82)": {10, nil,
+		"no resource is deleted when the watch still shows its Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(3, true)
 				for n := range 3 {
@@ -64,7 +64,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 			}, "", nil},
 		"nothing is deleted when more than max(3, 10 %) of the servers have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) { s.drop(4, false) }, TooMany, nil},
-		"nothing is deleted when that is so in one project only (MCM-82)": {10, nil,
+		"nothing is deleted when more than max(3, 10 %) of one project's servers have no Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(4, false)
 				tenant := cloud.Project{Name: "tenant", Place: "tenant"}
@@ -75,14 +75,14 @@ func TestChecksStopTheCollection(t *testing.T) {
 				}
 				s.Projects = append(s.Projects, tenant)
 			}, TooMany, nil},
-		"nothing is deleted when that is so for all projects together, also without the worst one (MCM-82)": {10, nil,
+		"nothing is deleted when more than max(3, 10 %) of all projects' servers have no Machine, even without the worst project (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				for n, place := range []string{"q", "r"} {
 					s.Projects = append(s.Projects, cloud.Project{Name: place, Place: place, Resources: []cloud.Resource{serverOf(30 + 2*n), serverOf(31 + 2*n)}})
 				}
 			}, TooMany, nil},
-		"nothing is deleted anywhere when that is so in two projects (MCM-82)": {60, nil,
+		"nothing is deleted in any project when two projects have too many servers without a Machine (MCM-82)": {60, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				for n, place := range []string{"q", "r"} {
@@ -119,7 +119,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 				port.Created = noon.Add(-20 * time.Minute)
 				s.has(port)
 			}, Foreign, nil},
-		"nothing is deleted when the cluster ID is new and resources have it in their owner tags (MCM-82)": {10,
+		"nothing is deleted when the cluster ID is new and resources have the ID in their owner tags (MCM-82)": {10,
 			func(m *Memory) { m.Stored.ClusterID = "" }, func(_ int, s *Snapshot) { s.drop(2, false) }, NewID, nil},
 		"no Node is deleted when the cluster ID is new (MCM-82, MCM-86)": {10,
 			func(m *Memory) { m.Stored.ClusterID = "" }, func(_ int, s *Snapshot) { s.Nodes = []Node{nodeOfMachine(20)} }, NewID, nil},
@@ -170,12 +170,12 @@ func TestATenantStopsNoOtherProject(t *testing.T) {
 		project cloud.Project
 		want    Reason
 	}{
-		"by servers for unknown Machines, created in this leader's time (MCM-82)": {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
-		"by servers created while there was no leader (MCM-82)":                   {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
-		"by very many servers without a Machine (MCM-82)":                         {tenants(50), TooMany},
-		"by so many that they are too many together with others (MCM-82)":         {tenants(3), TooMany},
-		"by the servers that its mass-deletion guard holds (MCM-82)":              {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
-		"by lists that fail (MCM-80)":                                             {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
+		"other projects continue when this leader's time has servers for unknown Machines (MCM-82)":       {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
+		"other projects continue when servers were created while there was no leader (MCM-82)":            {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
+		"other projects continue when very many servers have no Machine (MCM-82)":                         {tenants(50), TooMany},
+		"other projects continue when one project has too many of all servers without a Machine (MCM-82)": {tenants(3), TooMany},
+		"other projects continue when the tenant's mass-deletion guard holds servers (MCM-82)":            {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
+		"other projects continue when the tenant's lists fail (MCM-80)":                                   {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -195,7 +195,7 @@ func TestATenantStopsNoOtherProject(t *testing.T) {
 			expect(t, successor, []string{"server-9"}, tc.want)
 		})
 	}
-	t.Run("by Nodes without Machines whose servers were in its project (MCM-86)", func(t *testing.T) {
+	t.Run("other projects continue when Nodes have no Machine and their servers were in the tenant's project (MCM-86)", func(t *testing.T) {
 		m := remembers()
 		for n := range 5 {
 			m.Servers[keyOf(30+n)] = []site{{Place: "tenant"}}
@@ -209,7 +209,7 @@ func TestATenantStopsNoOtherProject(t *testing.T) {
 		}}.run(func() *Snapshot { return world(10) })
 		expect(t, v, []string{"worker-20"}, TooManyNodes)
 	})
-	t.Run("by a server with the owner tag of another project's Machine (MCM-84)", func(t *testing.T) {
+	t.Run("other projects continue when a server has the owner tag of another project's Machine (MCM-84)", func(t *testing.T) {
 		v, _ := passes{count: 2, memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.has(portOf(50))
 			s.Projects = append(s.Projects, created(tenants(1), noon.Add(-20*time.Minute)))
@@ -240,7 +240,7 @@ func TestHoldsOfProjectsEndWithAConfirmation(t *testing.T) {
 			t.Errorf("still held: %v", m.Stored.Holds)
 		}
 	})
-	t.Run("holds a project also while it is not known (MCM-82)", func(t *testing.T) {
+	t.Run("holds a project even while the project is not known (MCM-82)", func(t *testing.T) {
 		_, m := held(1)
 		_, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(10) })
 		if len(m.Stored.Holds) != 1 || m.Stored.Holds[0].Place != "tenant 0" {
@@ -301,7 +301,7 @@ func TestHoldsSurviveRoundsAndRestarts(t *testing.T) {
 
 func TestVanishedMachinesCountAsLosses(t *testing.T) {
 	fresh := func() *Snapshot { return world(10) }
-	t.Run("until the next list shows them again, and none of their resources is collected (MCM-82)", func(t *testing.T) {
+	t.Run("vanished Machines count until the next list shows them again, and no resource of theirs is collected (MCM-82)", func(t *testing.T) {
 		v, m := passes{count: 3, memory: remembers(), change: func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.drop(6, true)
@@ -312,7 +312,7 @@ func TestVanishedMachinesCountAsLosses(t *testing.T) {
 			t.Errorf("it still holds %+v", m.Stored.Hold)
 		}
 	})
-	t.Run("together for a day when a few vanish at a time (MCM-82)", func(t *testing.T) {
+	t.Run("vanished Machines are added up for a day when a few vanish at a time (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 4, memory: remembers(), change: func(pass int, s *Snapshot) {
 			s.drop(pass, true)
 			s.Projects[0].Resources = nil
@@ -322,7 +322,7 @@ func TestVanishedMachinesCountAsLosses(t *testing.T) {
 		}}.run(fresh)
 		expect(t, v, nil, Lost)
 	})
-	t.Run("unless the API server reported their deletion, however many (MCM-82)", func(t *testing.T) {
+	t.Run("vanished Machines do not count when the API server reported their deletion, however many (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 2, memory: remembers(), change: func(pass int, s *Snapshot) {
 			if pass > 0 {
 				s.drop(9, false)
@@ -335,7 +335,7 @@ func TestVanishedMachinesCountAsLosses(t *testing.T) {
 
 func TestANewClusterIDIsAccepted(t *testing.T) {
 	m := Memory{}
-	t.Run("by the first round that finds no orphan (MCM-82)", func(t *testing.T) {
+	t.Run("the first round that finds no orphan accepts the ID (MCM-82)", func(t *testing.T) {
 		var v Verdict
 		v, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(3) })
 		expect(t, v, nil)
@@ -343,11 +343,11 @@ func TestANewClusterIDIsAccepted(t *testing.T) {
 			t.Errorf("stored is %+v", m.Stored)
 		}
 	})
-	t.Run("not before all projects are known (MCM-82)", func(t *testing.T) {
+	t.Run("the ID is not accepted before all projects are known (MCM-82)", func(t *testing.T) {
 		for name, change := range map[string]func(*Snapshot){
-			"none is known":    func(s *Snapshot) { s.Projects = nil },
-			"one is not":       func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
-			"one is held back": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Held: "many are gone"}) },
+			"no project is known":      func(s *Snapshot) { s.Projects = nil },
+			"one project is not known": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
+			"one project is held back": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Held: "many are gone"}) },
 		} {
 			v, after := passes{count: 1, change: func(_ int, s *Snapshot) { change(s) }}.run(func() *Snapshot { return world(3) })
 			if after.Stored.ClusterID != "" || len(v.Stops) > 0 {
@@ -365,12 +365,12 @@ func TestServersCreatedNearTheEndsOfASpan(t *testing.T) {
 		born time.Time
 		want Reason
 	}{
-		"by a cloud whose clock is late (MCM-82)":                     {from.Add(-90 * time.Second), Forgotten},
-		"right after the backup (MCM-82)":                             {from.Add(90 * time.Second), Forgotten},
-		"right before the clone takes over (MCM-82)":                  {to.Add(-90 * time.Second), Forgotten},
-		"right after the clone has taken over (MCM-82)":               {to.Add(90 * time.Second), Forgotten},
-		"some minutes after it has taken over (MCM-82)":               {to.Add(3 * time.Minute), Foreign},
-		"an hour before the backup: the clone made them too (MCM-81)": {from.Add(-time.Hour), ""},
+		"a server is kept when the cloud's clock is late (MCM-82)":                                  {from.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the backup (MCM-82)":                      {from.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created right before the clone takes over (MCM-82)":           {to.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the clone has taken over (MCM-82)":        {to.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created some minutes after the clone has taken over (MCM-82)": {to.Add(3 * time.Minute), Foreign},
+		"a server is deleted when it was created an hour before the backup (MCM-81)":                {from.Add(-time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -396,8 +396,8 @@ func TestServersCreatedNearTheEndsOfASpan(t *testing.T) {
 
 func TestAServerCreatedAtAChangeOfLeaderIsKept(t *testing.T) {
 	for name, later := range map[string]time.Duration{
-		"when this process, the leader since then, never saw its Machine (MCM-82)": 30 * time.Second,
-		"when the clock of the cloud is also a minute late (MCM-82)":               -time.Minute,
+		"a server is kept when this process, the leader since then, never saw its Machine (MCM-82)": 30 * time.Second,
+		"a server is kept even when the cloud's clock is a minute late (MCM-82)":                    -time.Minute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {

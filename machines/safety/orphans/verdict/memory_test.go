@@ -6,7 +6,7 @@ import (
 )
 
 func TestWithUnledBoundsTheSpans(t *testing.T) {
-	t.Run("joins the two spans with the shortest time between them, and keeps the time of leaders out (MCM-82)", func(t *testing.T) {
+	t.Run("joins two spans that have the shortest time between them, and leaves the time of leaders out (MCM-82)", func(t *testing.T) {
 		var s Stored
 		at := noon
 		for n := range mostSpans + 1 {

@@ -61,12 +61,12 @@ func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
 			with(func(*Node) {})(s)
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"}, cloud.Project{Place: "u", Held: "5 gone"})
 		}, []string{"worker-20"}, ""},
-		"keeps a Node while the lists of any project are incomplete in which its server was seen (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node while the lists of any project in which its server was seen are incomplete (MCM-86)": {func(s *Snapshot) {
 			with(func(n *Node) { n.Server = keyOf(0) })(s)
 			s.Machines.All[0].Server = ""
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list", Resources: []cloud.Resource{serverOf(0)}})
 		}, nil, "its server exists"},
-		"keeps a Node with a confirmation while its server was never seen and a project is not known (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node despite a confirmation while its server was never seen and a project is not known (MCM-86)": {func(s *Snapshot) {
 			with(func(n *Node) { n.Server = "other" })(s)
 			s.Confirmed, s.Projects = true, append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"})
 		}, nil, "no list"},

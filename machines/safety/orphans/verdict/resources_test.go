@@ -92,7 +92,7 @@ func TestServersThatStayDelayNoOthers(t *testing.T) {
 		}
 		return deleted(v), m
 	}
-	t.Run("when their deletion is refused each time (MCM-81)", func(t *testing.T) {
+	t.Run("a server whose deletion is refused each time delays no other (MCM-81)", func(t *testing.T) {
 		tries := map[string]int{}
 		m := remembers()
 		for n := range 14 {
@@ -108,7 +108,7 @@ func TestServersThatStayDelayNoOthers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("when their deletion is accepted and repeated once an hour (MCM-81)", func(t *testing.T) {
+	t.Run("a server whose deletion is accepted and repeated once an hour delays no other (MCM-81)", func(t *testing.T) {
 		m := remembers()
 		for n, want := range []int{0, 10, 3, 0, 0, 10, 3, 0} {
 			var ids []string
@@ -117,7 +117,7 @@ func TestServersThatStayDelayNoOthers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("and count once (MCM-81)", func(t *testing.T) {
+	t.Run("a server that stays counts once (MCM-81)", func(t *testing.T) {
 		v, m := passes{count: 2, memory: remembers()}.run(func() *Snapshot { return fresh(0) })
 		o := v.Orphans[slices.IndexFunc(v.Orphans, func(o Orphan) bool { return o.Delete })]
 		if !m.Accepted(&o, noon) {
@@ -131,7 +131,7 @@ func TestServersThatStayDelayNoOthers(t *testing.T) {
 			t.Error("Accepted() = true for the second time")
 		}
 	})
-	t.Run("and the drain of their Nodes continues while they wait (MCM-81)", func(t *testing.T) {
+	t.Run("the drain of the servers' Nodes continues while the servers wait (MCM-81)", func(t *testing.T) {
 		p := passes{memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.drop(2, false)
 			s.MaxPerPass = 1
@@ -155,12 +155,12 @@ func TestAnOrphanMustBeFoundInTwoRounds(t *testing.T) {
 	}{
 		"keeps an orphan after one round (MCM-81)":             {1, nil, nil},
 		"deletes an orphan after two rounds in a row (MCM-81)": {2, nil, []string{"port-20"}},
-		"starts again after a round without a decision (MCM-80)": {3, func(pass int, s *Snapshot) {
+		"starts the count again after a round without a decision (MCM-80)": {3, func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.Stale = "no lease"
 			}
 		}, nil},
-		"starts again after a round in which it had a Machine (MCM-81)": {3, func(pass int, s *Snapshot) {
+		"starts the count again after a round in which the orphan had a Machine (MCM-81)": {3, func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.Machines.All = append(s.Machines.All, machineOf(20))
 			}
@@ -190,7 +190,7 @@ func TestServersWithANodeAreDrainedFirst(t *testing.T) {
 			return n
 		}(), nil, true, ""},
 		"keeps a server with a working Node that never was drover's (MCM-81)": {unmarked(ready(nodeOfMachine(9))), nil, false, "never had drover's labels"},
-		"keeps a server with such a Node that worked a quarter of an hour ago (MCM-81)": {func() Node {
+		"keeps a server with a Node of another owner that worked a quarter of an hour ago (MCM-81)": {func() Node {
 			n := unmarked(nodeOfMachine(9))
 			n.Changed = noon.Add(time.Minute)
 			return n
