@@ -35,6 +35,7 @@ func TestCommandsOfThePages(t *testing.T) {
 		{"docs/cluster-autoscaler.md#node-template", ""},
 		{"docs/safety.md#unfreeze", "annotated"},
 		{"docs/safety.md#confirm-orphans", "annotated"},
+		{"docs/safety.md#end-confirmation", "annotated"},
 		{"docs/safety.md#orphan-report", "text of report"},
 	} {
 		t.Run(tt.block, func(t *testing.T) {
