@@ -56,7 +56,13 @@ func (b badGroup) manifest(t *testing.T, d *scenario.Demo) string {
 
 func apply(t *testing.T, s *sandbox.Sandbox, name, manifest string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), name+".yaml")
+	// kubectl splits a path at commas, which the names of tests and so of their folders may have.
+	dir, err := os.MkdirTemp("", "drover-e2e-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	path := filepath.Join(dir, name+".yaml")
 	if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
 		t.Fatal(err)
 	}

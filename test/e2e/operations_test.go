@@ -107,7 +107,7 @@ func (h herd) cloudsWith(id, secret string) string {
 // ones.
 func (h herd) rotates(clouds string) {
 	h.Helper()
-	const said = "credentials of the configured cloud have changed"
+	const said = "Using changed credentials of the configured cloud"
 	read := func() int {
 		log, err := os.ReadFile(h.s.LogFile("drover"))
 		if err != nil {
