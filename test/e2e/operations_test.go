@@ -121,7 +121,7 @@ func (h herd) rotates(clouds string) {
 	h.mounts()
 	eventually(h.T, func(context.Context) (string, error) {
 		if read() == before {
-			return "drover to say that the " + said, nil
+			return "drover to log: " + said, nil
 		}
 		return "", nil
 	})

@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ClusterNameLabel, on a Machine, is the name of the Cluster to which the Machine belongs. The Cluster is in the Machine's namespace.
+// ClusterNameLabel is the label of a Machine that names the Cluster to which it belongs, in its own namespace.
 const ClusterNameLabel = "cluster.k8s.io/cluster-name"
 
 // Cluster holds what the machines of a cluster have in common. Its provider spec fills the fields that a Machine's provider spec leaves
