@@ -66,17 +66,17 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 		// why is a part of the Ready condition's message.
 		why string
 	}{
-		{"of the control plane, although a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
+		{"leaves a Node of the control plane alone, although a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
 			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}, "control plane"},
-		{"that existed before the Machine, although a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
+		{"leaves a Node from before the Machine alone, although a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
 			n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 		}, "existed before the Machine"},
-		{"of another Machine, although a cloud lists its server's ID and name", func(n *corev1.Node) {
+		{"leaves a Node of another Machine alone, although a cloud lists its server's ID and name", func(n *corev1.Node) {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "victim"}
 		}, "UID victim"},
-		{"without an owner label that matches an older Machine (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
-		{"without an owner label and provider ID that matches an older Machine (F-4)", func(n *corev1.Node) {
+		{"leaves a Node without an owner label alone that matches an older Machine (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
+		{"leaves a Node without owner label and provider ID alone that matches an older Machine (F-4)", func(n *corev1.Node) {
 			n.Spec.ProviderID = ""
 		}, "older Machine ns/victim"},
 	} {

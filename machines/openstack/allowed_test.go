@@ -108,12 +108,12 @@ func TestEndpointsThatAreNotAllowed(t *testing.T) {
 		allowed              []string
 		passes               bool
 	}{
-		{"in a Secret of drover's own namespace, which no spec may reference", "drover", "drover", []string{}, false},
-		{"in a Secret of an allowed namespace", "clouds", "drover", []string{"clouds"}, true},
-		{"in a Secret of the Machine's namespace", "kube-system", "drover", nil, false},
-		{"in a Secret of the Machine's namespace, which is drover's own", "kube-system", "kube-system", nil, true},
+		{"get no request when a Secret of drover's own namespace sets them, which no spec may reference", "drover", "drover", []string{}, false},
+		{"get requests when a Secret of an allowed namespace sets them", "clouds", "drover", []string{"clouds"}, true},
+		{"get no request when a Secret of the Machine's namespace sets them", "kube-system", "drover", nil, false},
+		{"get requests when a Secret of the Machine's namespace sets them, which is drover's own", "kube-system", "kube-system", nil, true},
 	} {
-		t.Run("that are set "+tt.name+" (F-4)", func(t *testing.T) {
+		t.Run("endpoints "+tt.name+" (F-4)", func(t *testing.T) {
 			b := newBench(t)
 			b.options.Configured, b.options.OwnNamespace, b.options.AllowedNamespaces = client.Credentials{}, tt.own, tt.allowed
 			b.options.AllowedEndpoints = nil
@@ -202,18 +202,18 @@ func TestUserOfTheConfiguredCloud(t *testing.T) {
 		spec   fields
 		passes bool
 	}{
-		{"the same project by name", fields{"projectName": sim.MetaKubeProject}, true},
-		{"the same project by projectName's alias", fields{"tenantName": sim.MetaKubeProject}, true},
-		{"the same project by ID", fields{"projectID": mine}, true},
-		{"the same project by an ID without dashes", fields{"tenantID": strings.ReplaceAll(mine, "-", "")}, true},
-		{"the same user and domain", fields{"username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain}, true},
-		{"the region", fields{"region": sim.MetaKubeRegion}, true},
-		{"another project by name", fields{"projectName": "other"}, false},
-		{"another project by ID", fields{"projectID": other}, false},
-		{"another user", fields{"username": "admin"}, false},
-		{"another domain", fields{"domainName": "elsewhere"}, false},
+		{"may name the same project by name", fields{"projectName": sim.MetaKubeProject}, true},
+		{"may name the same project by projectName's alias", fields{"tenantName": sim.MetaKubeProject}, true},
+		{"may name the same project by ID", fields{"projectID": mine}, true},
+		{"may name the same project by an ID without dashes", fields{"tenantID": strings.ReplaceAll(mine, "-", "")}, true},
+		{"may name the same user and domain", fields{"username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain}, true},
+		{"may name the region", fields{"region": sim.MetaKubeRegion}, true},
+		{"may not name another project by name", fields{"projectName": "other"}, false},
+		{"may not name another project by ID", fields{"projectID": other}, false},
+		{"may not name another user", fields{"username": "admin"}, false},
+		{"may not name another domain", fields{"domainName": "elsewhere"}, false},
 	} {
-		t.Run("is compared with a spec that names "+tt.name+" (F-11)", func(t *testing.T) {
+		t.Run("a spec "+tt.name+" (F-11)", func(t *testing.T) {
 			b.t = t
 			spec := seedFields()
 			for field, value := range tt.spec {
@@ -231,7 +231,7 @@ func TestUserOfTheConfiguredCloud(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is replaced by the spec's user when the flag allows it (F-11)", func(t *testing.T) {
+	t.Run("the spec's user replaces the configured user when the flag allows that (F-11)", func(t *testing.T) {
 		b := newBench(t)
 		b.options.IdentityOverride = true
 		b.restart()
