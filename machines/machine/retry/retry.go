@@ -194,7 +194,7 @@ func (r *Retries) Forget(machine types.UID) {
 // Sweep drops the state of groups that are no longer used.
 func (r *Retries) Sweep(now time.Time) { r.groups.Sweep(now) }
 
-// Wait writes into the scope the back-off because of which the Machine waits, and the end of the wait. It reports whether the
+// Wait writes into the scope the back-off for which the Machine waits, and the end of the wait. It reports whether the
 // reconcile ended with such a wait.
 func (r *Retries) Wait(s *scope.Scope) bool {
 	now := s.Now()

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/nodes"
 )
 
-// serverReady returns condition ServerReady. If the Machine waits for the server's state to change, the message also says why
+// serverReady returns condition ServerReady. If the Machine waits for the server's state to change, the message also explains why
 // the cloud's data is old.
 func (in *Input) serverReady() Verdict {
 	v := in.serverState()

@@ -102,7 +102,7 @@ func (j *Join) watchConsole(ctx context.Context, s *scope.Scope) {
 	}
 }
 
-// readConsole returns the end of the server's console without secrets, or a text that says why it cannot be read.
+// readConsole returns the end of the server's console without secrets, or a text that explains why it cannot be read.
 func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
 	text, err := s.Instance.ConsoleOutput(ctx, consoleRead)
 	if err == nil {
