@@ -24,7 +24,7 @@ const (
 	driverFinalizer = "external-attacher/volumes-drover-example"
 )
 
-// testAttachController waits until the control plane's own attach-detach controller attaches a pod's volume, and detach it once drover
+// testAttachController waits until the control plane's own attach-detach controller attaches a pod's volume, and detaches it once drover
 // has evicted the pod. The test acts as the CSI driver.
 func (w *world) testAttachController(t *testing.T) {
 	m := w.ready("attached")
