@@ -26,24 +26,24 @@ demo: build ## a cloud, a cluster and an autoscaler on this machine, and the mai
 trials: build ## trouble while an autoscaler works: the stand-in, or the real one that CLUSTER_AUTOSCALER names
 	bin/sandbox trials
 
-# test and test-cluster together run all tests of these packages. test runs three packages at a time, since many of them wait for a
-# control plane.
+# test and test-cluster together run all tests of these packages.
 TEST := go test -timeout 30m $(GO_TEST_FLAGS)
 # test runs a sample of these packages, and test-cluster everything.
 SAMPLED := ./test/chaos ./test/ends
 # Packages with tests that have the build tag cluster.
-CLUSTER := ./cmd/drover ./deploy ./test/e2e ./test/install
+CLUSTER := ./cmd/drover ./deploy ./test/install
 
 test: ## unit tests, integration tests on a real control plane (built once, from Go modules), and a sample of the long ones
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
-	$(TEST) -p 3 $$(go list ./... | grep -v -e '/test/chaos$$' -e '/test/ends$$')
+	$(TEST) $$(go list ./... | grep -v -e '/test/chaos$$' -e '/test/ends$$')
 	$(TEST) ./test/chaos -stride=29 -failure-stride=127 -watch-stride=509
 	$(TEST) ./test/ends -machines=100
 
 test-cluster: ## the tests that take minutes: whole clusters with drover from install to removal, and all of what test samples
 	go run ./test/kube/prepare
 	$(TOOLS) helm version
+	$(TEST) -tags cluster ./test/e2e
 	$(TEST) -tags cluster $(CLUSTER) $(SAMPLED)
 
 test-race: ## the packages with goroutines, under the race detector
