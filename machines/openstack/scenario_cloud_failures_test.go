@@ -193,7 +193,7 @@ func TestNoValidHostIsShownWithTheCloudsText(t *testing.T) {
 }
 
 func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
-	t.Run("the other endpoints continue (CAPI-16)", func(t *testing.T) {
+	t.Run("calls to other endpoints are still sent (CAPI-16)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"30"}}, Times: 1})

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Listing is a node group as listed for the autoscaler.
+// Listing is the entry of a node group in the answer to NodeGroups.
 type Listing struct {
 	// ID is MachineDeployment/<namespace>/<name>.
 	ID string

@@ -77,7 +77,7 @@ func (nothing) Get(_ context.Context, key client.ObjectKey, _ client.Object, _ .
 	return apierrors.NewNotFound(schema.GroupResource{}, key.Name)
 }
 
-// steady returns groups in which nothing happens, and their nodes.
+// steady returns node groups that do not change during the benchmark, and their nodes.
 func steady(t testing.TB, nodes, groups int) (*nodegroup.Groups, []*corev1.Node) {
 	t.Helper()
 	s := still{objects: map[reflect.Type][]client.Object{}}

@@ -50,7 +50,7 @@ type enemy struct {
 	t *testing.T
 	// cloud makes the answers that the attacker does not falsify. Only the attacker's own user may sign in.
 	cloud *openstack.Cloud
-	// inside is a service of the operator, such as one inside the cluster. No request from drover may arrive there.
+	// inside is a service that only the operator may reach, such as one inside the cluster. drover must send it no request.
 	inside *recorder
 	// gate is a server; the operator has allowed only its URLs below allowed/. No attempt names such a URL, so
 	// no request may arrive.

@@ -112,7 +112,7 @@ func TestUrgentSelectsTheChangesToWriteAtOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an urgent change is found among others (F-57)", func(t *testing.T) {
+	t.Run("is true when one of several changes is urgent (F-57)", func(t *testing.T) {
 		stored, now := building(), building()
 		addressed(now)
 		provider(`{"serverID":"s","zone":"z","volumeIDs":["v"]}`)(now)

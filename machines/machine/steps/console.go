@@ -59,7 +59,7 @@ func clearConsole(s *scope.Scope) {
 	}
 }
 
-// consoleLooks are the fractions of the join timeout after which the console of an ACTIVE server without a Node is read.
+// consoleLooks are the times at which drover reads the console of an ACTIVE server without a Node, as fractions of the join timeout.
 var consoleLooks = []float64{0.5, 0.75}
 
 // nextLook returns when the console is to be read next after the time after. created is when the server was created. It

@@ -43,7 +43,7 @@ type watch struct {
 	refusal *fault.Error
 	// since is the time of the first refusal after there was free quota; due is the time of the next look.
 	since, due time.Time
-	// room is the free quota, as far as it is known; zero before the first look.
+	// room is the free quota that drover knows of. It is zero until the limits have been read.
 	room  Amounts
 	known bool
 	// doubts is the number of refusals since the last look although room was sufficient.
