@@ -31,7 +31,7 @@ func TemplateDifferences(from, to *v1alpha1.MachineTemplateSpec) []string {
 		}
 	}
 	if len(out) == 0 {
-		return []string{"the templates differ in a form that no field shows"}
+		return []string{"the templates differ, but not in a field that drover can show"}
 	}
 	return out
 }

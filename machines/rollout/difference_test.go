@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTemplateDifferencesNamesFields(t *testing.T) {
+func TestDifferencesBetweenTemplatesNameTheFields(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*v1alpha1.MachineTemplateSpec)
 		want   []string
@@ -26,7 +26,7 @@ func TestTemplateDifferencesNamesFields(t *testing.T) {
 			func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
 			[]string{"spec.versions.kubelet: 1.37.1 → 1.37.2"},
 		},
-		"takes an empty label as a difference (MC-18)": {
+		"counts an additional empty label as a difference (MC-18)": {
 			func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
 			[]string{`metadata.labels.x: not set → ""`},
 		},

@@ -60,9 +60,9 @@ func (e extremes) snapshot() Snapshot {
 	return s
 }
 
-// FuzzCompute makes plans with any numbers. It checks that no size is negative or above the maximum, and that large numbers do not make the
-// plan larger.
-func FuzzCompute(f *testing.F) {
+// FuzzPlansContainNoSizeOutOfRange makes plans with any numbers. It checks that no size is negative or above the maximum, and that large
+// numbers do not make the plan larger.
+func FuzzPlansContainNoSizeOutOfRange(f *testing.F) {
 	const most = math.MaxInt32
 	add := func(e extremes) {
 		f.Add(e.replicas, e.last, e.stored, e.minReady, e.history, e.series, e.surge, e.unavailable, e.annotation, e.strategy, e.paused)

@@ -62,9 +62,9 @@ func MostLiving(d *v1alpha1.MachineDeployment) (most int, known bool) {
 // mostPercent is the lowest percentage that results in at least [v1alpha1.MaxReplicas] for every size except 0.
 const mostPercent = 100 * v1alpha1.MaxReplicas
 
-// scaled returns value as a number of Machines; a percentage refers to size. Text without a percent sign is a percentage too ("5" is 5 %),
-// because machine-controller stores such text and reads it as a percentage. The result is at most [v1alpha1.MaxReplicas], whatever value
-// is, so that sums of sizes and limits fit into an int32.
+// scaled returns a value as a number of Machines; a percentage refers to the given size. Text without a percent sign is a
+// percentage too ("5" is 5 %), because machine-controller stores such text and reads it as a percentage. The result is at most
+// [v1alpha1.MaxReplicas], whatever the value is, so that sums of sizes and limits fit into an int32.
 func scaled(value intstr.IntOrString, size int32, roundUp bool) (int32, error) {
 	if _, err := strconv.ParseUint(value.StrVal, 10, 32); err == nil && value.Type == intstr.String {
 		value.StrVal += "%"
@@ -88,7 +88,7 @@ func CheckSize(replicas *int32) error {
 	if replicas == nil || *replicas <= v1alpha1.MaxReplicas {
 		return nil
 	}
-	return fmt.Errorf("%w: spec.replicas is %d, and at most %d are possible: no Machine is created or deleted until it is lowered",
+	return fmt.Errorf("%w: spec.replicas is %d, and at most %d are possible: no Machine is created or deleted until spec.replicas is lowered",
 		ErrSizeTooLarge, *replicas, v1alpha1.MaxReplicas)
 }
 

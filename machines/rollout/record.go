@@ -106,7 +106,7 @@ func seal(t *v1alpha1.MachineTemplateSpec) error {
 		}
 		raw, err := json.Marshal(sealed{SHA256: fingerprint(p.Value.Raw)})
 		if err != nil {
-			return fmt.Errorf("sealing a provider spec: %w", err)
+			return fmt.Errorf("encoding the fingerprint of a provider spec: %w", err)
 		}
 		p.Value = &runtime.RawExtension{Raw: raw}
 	}

@@ -11,10 +11,10 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// TestPlansCanBeComputedAgain records the plans of every scenario, sends them through JSON, and computes them again.
-func TestPlansCanBeComputedAgain(t *testing.T) {
+// TestAPlanComputedAgainFromItsRecordIsTheSame records the plans of every scenario, sends them through JSON, and computes them again.
+func TestAPlanComputedAgainFromItsRecordIsTheSame(t *testing.T) {
 	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
+		t.Run("a rollout from template A to B "+s.name, func(t *testing.T) {
 			w := newSimulation(s.shape)
 			w.settle(&strings.Builder{})
 			var kept [][]byte
@@ -47,7 +47,7 @@ func TestPlansCanBeComputedAgain(t *testing.T) {
 	}
 }
 
-func TestARecordContainsNoSecrets(t *testing.T) {
+func TestARecordOfAPlanContainsNoSecrets(t *testing.T) {
 	w := settled(shape{1, "1", "0"})
 	secret := `{"cloudProviderSpec":{"password":"hunter2"}}`
 	w.d.Annotations = map[string]string{corev1.LastAppliedConfigAnnotation: secret, "note": "seen"}
@@ -68,7 +68,7 @@ func TestARecordContainsNoSecrets(t *testing.T) {
 	}
 }
 
-func TestASealedDocumentHasTheSameHash(t *testing.T) {
+func TestATemplateWhoseProviderSpecIsHiddenHasTheSameHash(t *testing.T) {
 	plain, again := template(), template(raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack","x":null}`))
 	for _, sealed := range []*v1alpha1.MachineTemplateSpec{plain.DeepCopy(), again.DeepCopy()} {
 		if err := seal(sealed); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestRemovalsAreSharedAndPruned(t *testing.T) {
+func TestRemovalsArePassedToSetsAndPruned(t *testing.T) {
 	t.Run("passes a removal to the sets in the write that lowers the size (CA-C65)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
@@ -18,7 +18,7 @@ func TestRemovalsAreSharedAndPruned(t *testing.T) {
 			t.Errorf("changes %+v, %v", p.Changes, err)
 		}
 	})
-	t.Run("makes no change in the same plan again", func(t *testing.T) {
+	t.Run("changes nothing when the plan is computed again", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()
@@ -26,7 +26,7 @@ func TestRemovalsAreSharedAndPruned(t *testing.T) {
 			t.Errorf("changes %+v", p.Changes)
 		}
 	})
-	t.Run("keeps an entry for 15 minutes after its Machine is gone", func(t *testing.T) {
+	t.Run("keeps a removal for 15 minutes after its Machine is gone", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.remove(w.machines[0])
 		w.settle(&strings.Builder{})
@@ -40,7 +40,7 @@ func TestRemovalsAreSharedAndPruned(t *testing.T) {
 			t.Errorf("entries left: %v and %v", w.d.Spec.Removals, w.sets[0].Spec.Removals)
 		}
 	})
-	t.Run("keeps an entry while its Machine exists", func(t *testing.T) {
+	t.Run("keeps a removal while its Machine exists", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.remove(w.machines[0])
 		w.now = w.now.Add(time.Hour)
@@ -72,7 +72,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 		sizes   string
 	}{
 		{"keeps the sizes of both sets when the replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
-		{"deletes the replacement when it is named as well (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
+		{"deletes the draining Machine's replacement only when a removal names the replacement as well (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			w, dying := whileOneDrains(tt.replacement)

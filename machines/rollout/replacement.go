@@ -37,9 +37,10 @@ func (w *work) replacementNodes() (nodes []string, wait time.Duration) {
 	return nodes, wait
 }
 
-// nearest returns the index in free of the Machine that was created nearest in time to the deletion of gone, or -1 when no Machine can be
-// the replacement. free is sorted by creation time. A Machine that was created before the deletion counts only when it is in another set:
-// a set creates the next Machine after one is gone, but a rollout with surge creates it before.
+// nearest returns the index of the replacement of a deleted Machine, gone: the Machine in free that was created nearest in time
+// to the deletion. It returns -1 when no Machine can be the replacement. free is sorted by creation time. A Machine that was
+// created before the deletion counts only when it is in another set: a set creates the next Machine after one is gone, but a
+// rollout with surge creates it before.
 func nearest(free []*v1alpha1.Machine, gone *v1alpha1.Machine, early time.Duration) int {
 	at := gone.DeletionTimestamp.Time
 	later, _ := slices.BinarySearchFunc(free, at, func(m *v1alpha1.Machine, t time.Time) int { return m.CreationTimestamp.Compare(t) })

@@ -60,12 +60,12 @@ func TestTheReplacementOfADrainingMachine(t *testing.T) {
 		{name: "finds the replacement that was created at the deletion", ages: []int{100, 50, 9, 3}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
 		{name: "finds the replacement that a surge created before the deletion", ages: []int{100, 90, 14, 2}, deleted: map[int]int{0: 10}, old: []int{0}, listed: -1, want: []int{2}},
 		{name: "finds no Machine of the same set that was created before the deletion", ages: []int{20, 19, 18}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "prefers the Machine of a surge to a nearer one of the same set", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
-		{name: "finds no Machine of the same age", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
-		{name: "finds no replacement when everything happens within a second", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
-		{name: "finds no replacement for a Machine that was named for removal", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
+		{name: "prefers the Machine of a surge to a Machine of the same set that was created closer to the deletion", ages: []int{20, 12, 14}, deleted: map[int]int{0: 10, 1: 9}, old: []int{0, 1}, listed: -1, want: []int{2}},
+		{name: "finds no Machine that is as old as the draining Machine", ages: []int{100, 100, 90}, deleted: map[int]int{0: 10}, listed: -1},
+		{name: "finds only the later Machine when another is as old as the draining Machine", ages: []int{10, 10, 9}, deleted: map[int]int{0: 10}, listed: -1, want: []int{2}},
+		{name: "finds no replacement for a draining Machine in spec.removals", ages: []int{100, 9}, deleted: map[int]int{0: 10}, listed: 0},
 		{name: "finds one replacement for each drain", ages: []int{100, 100, 9, 8, 1}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2, 3}},
-		{name: "finds no more replacements than exist", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
+		{name: "finds one replacement for two drains when only one exists", ages: []int{100, 100, 9}, deleted: map[int]int{0: 10, 1: 10}, listed: -1, want: []int{2}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := settled(shape{int32(len(c.ages)), "1", "0"})
@@ -97,7 +97,7 @@ func TestTheReplacementOfADrainingMachine(t *testing.T) {
 	}
 }
 
-func TestAReplacementThatIsRolledItselfIsRolled(t *testing.T) {
+func TestAReplacementThatIsAlsoRolledCountsOnlyAsRolled(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
 	w.aged(100, 50, 9)
 	w.deletedAgo(w.machines[0].Name, 10)
@@ -108,16 +108,16 @@ func TestAReplacementThatIsRolledItselfIsRolled(t *testing.T) {
 	}
 }
 
-func TestTheReplacementOfAShortDrain(t *testing.T) {
+func TestAReplacementIsNamedOnlyWhenTheDrainLasts(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
 	w.aged(100, 50, 0)
 	w.deletedAgo(w.machines[0].Name, 0)
-	t.Run("names no Node for a drain that has just begun (F-57)", func(t *testing.T) {
+	t.Run("names no replacement Node for a drain that has just begun (F-57)", func(t *testing.T) {
 		if p := must(Compute(w.snapshot())); len(p.Replacements) != 0 || p.RequeueAfter <= 0 || p.RequeueAfter > shortDrain {
 			t.Errorf("%v replace, next check after %v", p.Replacements, p.RequeueAfter)
 		}
 	})
-	t.Run("names the Node when the drain lasts (F-57)", func(t *testing.T) {
+	t.Run("names the replacement Node when the drain lasts (F-57)", func(t *testing.T) {
 		w.now = w.now.Add(shortDrain)
 		if p := must(Compute(w.snapshot())); len(p.Replacements) != 1 {
 			t.Errorf("%v replace", p.Replacements)
@@ -125,8 +125,8 @@ func TestTheReplacementOfAShortDrain(t *testing.T) {
 	})
 }
 
-func TestLeavingNodes(t *testing.T) {
-	t.Run("leaving Nodes are those of deleted and named Machines, and they keep their taints (F-57)", func(t *testing.T) {
+func TestNodesOfDeletedAndListedMachinesAreLeaving(t *testing.T) {
+	t.Run("leaving Nodes are those of Machines that are being deleted or in spec.removals (F-57)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.aged(100, 90, 80, 70)
 		deleted, listed := w.machines[0], w.machines[1]

@@ -45,7 +45,7 @@ func (w *work) limited(n int32) int32 {
 	allowed := min(n, max(0, *w.limit-w.replacing()))
 	if allowed < n && !w.limitHit {
 		w.limitHit = true
-		w.note(fmt.Sprintf("limited: %d Machines of this deployment may be replaced at present, by the limit over all deployments", *w.limit))
+		w.note(fmt.Sprintf("limited: at most %d Machines of this deployment may be replaced at present, because of the limit over all deployments", *w.limit))
 	}
 	return allowed
 }

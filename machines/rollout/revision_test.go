@@ -59,8 +59,8 @@ func historyLimit(t *testing.T) {
 	}
 }
 
-func TestAnOutdatedSizeAnnotation(t *testing.T) {
-	t.Run("the annotation is refreshed, and no size changes (MCM-14)", staleAnnotation)
+func TestAnOutdatedSizeAnnotationOfASetIsRefreshed(t *testing.T) {
+	t.Run("the annotation gets the deployment's size, and no set's size changes (MCM-14)", staleAnnotation)
 }
 
 func staleAnnotation(t *testing.T) {
@@ -78,8 +78,8 @@ func staleAnnotation(t *testing.T) {
 	}
 }
 
-func TestATakenNameOfASet(t *testing.T) {
-	t.Run("the other set keeps the name (MC-26, MCM-22)", takenName)
+func TestASetNameThatIsTakenIsNotReused(t *testing.T) {
+	t.Run("the new set gets another name, and the collision count rises (MC-26, MCM-22)", takenName)
 }
 
 func takenName(t *testing.T) {

@@ -19,12 +19,12 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 	tests := map[string]struct {
 		asked, reason, template, says string
 	}{
-		"restores the named revision (MCM-18)":                             {"2", ReasonRollback, "B", "from set"},
-		"restores the previous revision when revision 0 is named (MCM-18)": {"0", ReasonRollback, "C", "from set"},
-		"refuses a revision in the history of the current set (MCM-18)":    {"1", ReasonRollbackUnchanged, "", "already"},
-		"refuses an unknown revision (MCM-18)":                             {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
-		"refuses a revision that is a text (MCM-18)":                       {"last", ReasonRollbackNotFound, "", `is "last"`},
-		"refuses a negative revision (MCM-18)":                             {"-1", ReasonRollbackNotFound, "", `is "-1"`},
+		"restores the named revision (MCM-18)":                                      {"2", ReasonRollback, "B", "from set"},
+		"restores the previous revision when revision 0 is named (MCM-18)":          {"0", ReasonRollback, "C", "from set"},
+		"changes nothing for a revision in the history of the current set (MCM-18)": {"1", ReasonRollbackUnchanged, "", "already"},
+		"refuses an unknown revision (MCM-18)":                                      {"9", ReasonRollbackNotFound, "", "existing revisions: 2, 3, 4"},
+		"refuses a revision that is a text (MCM-18)":                                {"last", ReasonRollbackNotFound, "", `is "last"`},
+		"refuses a negative revision (MCM-18)":                                      {"-1", ReasonRollbackNotFound, "", `is "-1"`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("names the revision that 0 stands for (F-55)", func(t *testing.T) {
+	t.Run("the message names the revision that 0 stands for (F-55)", func(t *testing.T) {
 		d := w.d.DeepCopy()
 		d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
 		if p := Rollback(d, w.snapshot().Sets); !strings.Contains(p.Message, "template of revision 3,") {
@@ -53,7 +53,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 			t.Errorf("Message = %q", p.Message)
 		}
 	})
-	t.Run("names no revision 0 when there is no previous one (F-55)", func(t *testing.T) {
+	t.Run("the message does not name a revision 0 when there is no previous revision (F-55)", func(t *testing.T) {
 		alone := settled(shape{1, "1", "0"})
 		alone.d.Annotations = map[string]string{v1alpha1.AnnotationRollbackTo: "0"}
 		p := Rollback(alone.d, alone.snapshot().Sets)
@@ -61,7 +61,7 @@ func TestRollbackRestoresATemplate(t *testing.T) {
 			t.Errorf("Rollback() = %+v", p)
 		}
 	})
-	t.Run("returns nil without the annotation", func(t *testing.T) {
+	t.Run("does nothing without the rollback annotation", func(t *testing.T) {
 		if p := Rollback(w.d, w.snapshot().Sets); p != nil {
 			t.Errorf("Rollback() = %+v", p)
 		}

@@ -126,7 +126,7 @@ func (w *work) breakDeadlock() {
 	}
 	for _, s := range w.old() {
 		if s.size > s.available() && w.limited(1) > 0 {
-			w.note("rolling: leaving Machines use up the surge, so an unavailable one makes room")
+			w.note("rolling: Machines that are being deleted use up the surge, so an unavailable Machine is removed to make room")
 			w.removeUnavailable(s, 1)
 			return
 		}

@@ -58,10 +58,10 @@ func (s *setWork) nameRolloutRemoval(m *v1alpha1.Machine, now time.Time) {
 	s.removing++
 }
 
-// beginRecords starts the record of old sets that have none, because machine-controller or an older version of drover created the sets.
-// It is unknown which of their leaving Machines a rollout removed. Therefore beginRecords records all leaving Machines, except those that
-// a list of removals names. In this way the number of Machines never exceeds replicas plus surge, and a larger size waits at most for the
-// drains that run now.
+// beginRecords starts the record of each old set that has no record yet, because machine-controller or an older version of drover
+// created the sets. It is unknown which of their leaving Machines a rollout removed. Therefore beginRecords records all leaving
+// Machines, except those that a list of removals names. In this way the number of Machines never exceeds replicas plus surge, and
+// a larger size waits at most for the drains that run now.
 func (w *work) beginRecords() {
 	if strategyOf(w.d) == v1alpha1.OnDelete {
 		return // with OnDelete, only an operator deletes Machines

@@ -99,7 +99,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 		"the strategy OnDelete": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
 		"the strategy Recreate": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
 	} {
-		t.Run("the record keeps replicas plus surge after "+name+" (MC-17, F-33)", func(t *testing.T) {
+		t.Run("the record keeps the servers within replicas plus surge after "+name+" (MC-17, F-33)", func(t *testing.T) {
 			w := midRoll(shape{4, "0", "2"})
 			change(w)
 			w.settle(nothing())
@@ -108,7 +108,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the record is written with the size, and loses entries of gone Machines with the next write (MC-17, F-33)", func(t *testing.T) {
+	t.Run("the record is written together with a set's size, and the next write removes entries of Machines that are gone (MC-17, F-33)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.template("B")
 		var written []int
@@ -124,7 +124,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("the record of an older version counts leaving Machines as removed by the rollout (MC-17, F-33)", func(t *testing.T) {
+	t.Run("without a record, as after an older version, leaving Machines count as removed by the rollout (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)
@@ -148,9 +148,9 @@ func TestARolloutRemovesOnlyMachinesThatStay(t *testing.T) {
 		// (annotated for deletion). stays lists the available Machines that must not be deleted.
 		notReady, young, marked, stays []int
 	}{
-		{name: "keeps the available m1 and m3 when m0 is deleted anyway and m2 is young",
+		{name: "keeps both available Machines when one Machine is not Ready and one is not available yet",
 			notReady: []int{0}, young: []int{2}, stays: []int{1, 3}},
-		{name: "removes the young m2 and not the available m1 when m0 is deleted anyway",
+		{name: "keeps an available Machine that is annotated for deletion when a NotReady one can be removed",
 			notReady: []int{0, 2}, marked: []int{0, 1}, stays: []int{1, 3}},
 	} {
 		t.Run(tt.name+" (MC-16, MCM-8, F-31)", func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDroppedRemovalsAreRestored(t *testing.T) {
-	t.Run("shares and restores a removal that the deployment once named (F-5)", func(t *testing.T) {
+	t.Run("passes a removal that the deployment once contained to the set, and restores it (F-5)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		s := w.snapshot()
@@ -18,7 +18,7 @@ func TestDroppedRemovalsAreRestored(t *testing.T) {
 			t.Errorf("Compute() = %+v, %v", p, err)
 		}
 	})
-	t.Run("restores a removal that a set has, and keeps the size (F-5)", func(t *testing.T) {
+	t.Run("restores a deployment's removal from its set, and keeps the size (F-5)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		w.plan()
@@ -43,7 +43,7 @@ func TestDroppedRemovalsAreRestored(t *testing.T) {
 			t.Errorf("removals left: %v and %v", w.d.Spec.Removals, w.sets[0].Spec.Removals)
 		}
 	})
-	t.Run("restores the removal of a rollout while its Machine exists (F-5)", func(t *testing.T) {
+	t.Run("restores an entry of a set's spec.rolloutRemovals while its Machine exists (F-5)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		gone := v1alpha1.Removal{Name: "gone", UID: "gone"}
 		there := v1alpha1.Removal{Name: w.machines[0].Name, UID: w.machines[0].UID}
@@ -54,7 +54,7 @@ func TestDroppedRemovalsAreRestored(t *testing.T) {
 			t.Errorf("Compute() = %+v, %v", p, err)
 		}
 	})
-	t.Run("restores a placeholder series from status (F-5)", func(t *testing.T) {
+	t.Run("restores spec.placeholderSeries from the status (F-5)", func(t *testing.T) {
 		w := settled(shape{2, "1", "0"})
 		w.d.Spec.PlaceholderSeries = new(int32(4))
 		p, _ := w.plan()

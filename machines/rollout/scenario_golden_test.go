@@ -34,9 +34,9 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// TestWholeRollouts compares every step of whole rollouts with the golden files.
-func TestWholeRollouts(t *testing.T) {
-	t.Run("rollouts take the same steps as before for each surge and unavailable (MC-14, MC-15, MCM-9, CAPI-46)", wholeRollouts)
+// TestWholeRolloutsEqualTheGoldenFiles compares every step of whole rollouts with the golden files.
+func TestWholeRolloutsEqualTheGoldenFiles(t *testing.T) {
+	t.Run("rollouts take the recorded steps for each maxSurge and maxUnavailable (MC-14, MC-15, MCM-9, CAPI-46)", wholeRollouts)
 }
 
 func wholeRollouts(t *testing.T) {
@@ -275,9 +275,9 @@ var scenarios = []scenario{
 	}},
 }
 
-func TestScenariosOfRollouts(t *testing.T) {
+func TestRolloutsTakeTheStepsOfTheGoldenFiles(t *testing.T) {
 	for _, s := range scenarios {
-		t.Run(s.name, func(t *testing.T) {
+		t.Run("a rollout from template A to B "+s.name, func(t *testing.T) {
 			w := newSimulation(s.shape)
 			w.settle(&strings.Builder{})
 			var log strings.Builder

@@ -94,8 +94,8 @@ func (r *run) decide() {
 	}
 }
 
-// lacking returns how many Machines a plan must add: as many as the sizes of the sets lack, but not more than room. A plan that lowers
-// the size adds none; the next plan adds them.
+// lacking returns how many Machines a plan must add: as many as the sizes of the sets lack, but not more than the given room. A
+// plan that lowers the size adds none; the next plan adds them.
 func (r *run) lacking(room int32) int32 {
 	w := r.view()
 	w.replicas = *r.d.Spec.Replicas

@@ -186,7 +186,7 @@ func (r *run) scatter() {
 	r.room = r.total()
 }
 
-func TestAnyOrderOfEvents(t *testing.T) {
+func TestAnyOrderOfEventsKeepsTheInvariants(t *testing.T) {
 	t.Run("the rollout keeps its invariants from any state (MC-16, MC-17, MCM-7, MCM-8, CA-C80, CA-C88)", anyOrder)
 }
 
@@ -217,7 +217,7 @@ func anyOrder(t *testing.T) {
 
 // TestRemovalsWithoutARollout applies only removals and growth to a deployment without a rollout.
 func TestRemovalsWithoutARollout(t *testing.T) {
-	t.Run("exactly the named Machines are deleted (CA-C66, CA-C82, CA-C88, MCM-32)", removalsOnly)
+	t.Run("exactly the Machines in spec.removals are deleted (CA-C66, CA-C82, CA-C88, MCM-32)", removalsOnly)
 }
 
 func removalsOnly(t *testing.T) {

@@ -99,14 +99,14 @@ func complete(st v1alpha1.MachineDeploymentStatus, replicas int32) bool {
 // rise, when the number of old Machines falls, or when the spec changes.
 func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: ReasonUpdating,
-		Message: fmt.Sprintf("%d of %d Machines are of the current template, %d are available", st.UpdatedReplicas, w.replicas, st.AvailableReplicas)}
+		Message: fmt.Sprintf("%d of %d Machines have the current template, and %d are available", st.UpdatedReplicas, w.replicas, st.AvailableReplicas)}
 	switch {
 	case w.d.Spec.Paused && !w.stalled():
 		c.Status, c.Reason = metav1.ConditionUnknown, ReasonPaused
-		c.Message = "spec.paused is set: the size is followed, and no Machine is replaced"
+		c.Message = "spec.paused is set: the number of Machines follows spec.replicas, and no Machine is replaced"
 	case complete(st, w.replicas):
 		c.Reason = ReasonComplete
-		c.Message = fmt.Sprintf("all %d Machines are of the current template and available", w.replicas)
+		c.Message = fmt.Sprintf("all %d Machines have the current template and are available", w.replicas)
 	case !w.progressed(st) && w.deadlineExceeded():
 		c.Status, c.Reason = metav1.ConditionFalse, ReasonDeadline
 		deadline, _ := deadlineOf(w.d)

@@ -56,7 +56,7 @@ func TestConditionsOfADeployment(t *testing.T) {
 			t.Errorf("Available is %+v", c)
 		}
 	})
-	t.Run("conditions report no progress at the deadline, and progress again (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
+	t.Run("conditions report no progress at the deadline, and completion afterwards (MC-27, MCM-17, CAPI-47)", func(t *testing.T) {
 		w := settled(shape{3, "1", "1"})
 		w.broken["B"] = true
 		w.template("B")
@@ -77,7 +77,7 @@ func TestConditionsOfADeployment(t *testing.T) {
 			t.Errorf("Progressing is %+v, updated %d", c, p.Status.UpdatedReplicas)
 		}
 	})
-	t.Run("the condition Degraded names what is wrong, and is cleared afterwards (MC-27)", func(t *testing.T) {
+	t.Run("the condition Degraded shows a failed Machine, a set's error or the missed deadline (MC-27)", func(t *testing.T) {
 		w := settled(shape{3, "1", "1"})
 		p, _ := w.plan()
 		if c := condition(p, "Degraded"); c.Status != "False" || c.Reason != ReasonHealthy {

@@ -56,16 +56,16 @@ func (w *work) scalePaused() {
 		if w.current != nil {
 			s = w.current
 		}
-		w.raise(s, w.replicas, "paused: the newest set takes the size")
+		w.raise(s, w.replicas, "paused: the newest set gets the deployment's size")
 	case 1:
-		w.raise(active[0], w.replicas, "paused: the only active set takes the size")
+		w.raise(active[0], w.replicas, "paused: the only active set gets the deployment's size")
 	default:
 		// Growth may use the surge. When the size did not change, no set changes.
 		change := w.allowed() - w.sizes()
 		if change > 0 && !w.grew(active) {
 			change = max(0, w.replicas-w.sizes())
 		}
-		if w.removed() > 0 {
+		if w.shrinking(nil) {
 			change = min(change, max(0, w.room()))
 		}
 		if change != 0 {
@@ -113,7 +113,8 @@ func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	}
 }
 
-// takeFree lowers one set, but not the one at index kept, by a Machine that is not available, if there is such a Machine.
+// takeFree lowers one set by a Machine that is not available, if there is such a Machine. kept is the index of the set that
+// must not be lowered.
 func takeFree(active []*setWork, sizes []int32, kept int) {
 	for i, s := range active {
 		if i != kept && sizes[i] > 0 && s.availableAt(sizes[i]-1) == s.availableAt(sizes[i]) {
@@ -123,8 +124,8 @@ func takeFree(active []*setWork, sizes []int32, kept int) {
 	}
 }
 
-// proportion returns how much a set's size changes when the maximum becomes allowed. The result is at most allowed, whatever value the
-// set's annotation has.
+// proportion returns how much a set's size changes when the maximum becomes the number allowed. The new size is at most that
+// number, whatever value the set's annotation has.
 func proportion(s *setWork, allowed int32) int32 {
 	former, ok := number(s.set, v1alpha1.AnnotationMaxReplicas)
 	if !ok || former <= 0 {

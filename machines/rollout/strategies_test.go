@@ -27,6 +27,35 @@ func TestASmallerSizeUnderOnDelete(t *testing.T) {
 	})
 }
 
+func TestASetGrowsAfterAnotherHasShrunk(t *testing.T) {
+	for name, set := range map[string]func(*simulation){
+		"under OnDelete, the current set grows only when the old set has deleted its excess (MCM-70)": func(w *simulation) {
+			w.d.Spec.Strategy.Type = v1alpha1.OnDelete
+		},
+		"while paused, the active set grows only when another set has deleted its excess (MCM-70)": func(w *simulation) {
+			w.d.Spec.Paused = true
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := settled(shape{3, "0", "1"})
+			w.d.Spec.Strategy.Type = v1alpha1.OnDelete
+			w.template("B")
+			w.plan()
+			set(w)
+			w.scale(0)
+			w.plan()
+			w.scale(2)
+			if w.plan(); w.sizes() != "[A=0 B=0]" {
+				t.Errorf("sizes %s while A has 3 living Machines, want [A=0 B=0]", w.sizes())
+			}
+			w.act(w.sets[0])
+			if w.plan(); w.sizes() != "[A=0 B=2]" {
+				t.Errorf("sizes %s after A has deleted its Machines, want [A=0 B=2]", w.sizes())
+			}
+		})
+	}
+}
+
 func TestRecreateUnderAStaleCache(t *testing.T) {
 	t.Run("Recreate waits until the old set reports that it has no Machine (MCM-19, F-32)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})

@@ -30,26 +30,26 @@ func raw(doc string) func(*v1alpha1.MachineTemplateSpec) {
 	return func(t *v1alpha1.MachineTemplateSpec) { t.Spec.ProviderSpec.Value.Raw = []byte(doc) }
 }
 
-func TestTemplatesEqualComparesMeaning(t *testing.T) {
+func TestOnlyATemplateWithAnotherMeaningRolls(t *testing.T) {
 	type change = func(*v1alpha1.MachineTemplateSpec)
 	same := map[string]change{
-		"key order":       raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack"}`),
-		"whitespace":      raw("{ \"cloudProvider\":\"openstack\",\n\"cloudProviderSpec\":{\"flavor\":\"m1.small\",\"tags\":{\"team\":\"a\"},\"image\":\"Ubuntu\"}}"),
-		"null and empty":  raw(`{"cloudProvider":"openstack","network":{},"overwriteCloudConfig":null,"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","region":"","securityGroups":[],"rootDiskSizeGB":null}}`),
-		"nested nothing":  raw(`{"cloudProvider":"openstack","network":{"dns":{"servers":[]}},"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu"}}`),
-		"the hash label":  func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels[v1alpha1.LabelTemplateHash] = "x" },
-		"a creation time": func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.CreationTimestamp = &metav1.Time{} },
+		"the order of keys":     raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack"}`),
+		"whitespace":            raw("{ \"cloudProvider\":\"openstack\",\n\"cloudProviderSpec\":{\"flavor\":\"m1.small\",\"tags\":{\"team\":\"a\"},\"image\":\"Ubuntu\"}}"),
+		"null and empty values": raw(`{"cloudProvider":"openstack","network":{},"overwriteCloudConfig":null,"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","region":"","securityGroups":[],"rootDiskSizeGB":null}}`),
+		"nested empty values":   raw(`{"cloudProvider":"openstack","network":{"dns":{"servers":[]}},"cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu"}}`),
+		"the hash label":        func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels[v1alpha1.LabelTemplateHash] = "x" },
+		"a creation time":       func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.CreationTimestamp = &metav1.Time{} },
 		"empty maps": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Metadata.Annotations = map[string]string{}
 			t.Spec.Taints = []corev1.Taint{}
 		},
-		"the old spelling": func(t *v1alpha1.MachineTemplateSpec) {
+		"the old name providerConfig": func(t *v1alpha1.MachineTemplateSpec) {
 			t.Spec.ProviderConfig = &v1alpha1.ProviderSpec{Value: t.Spec.ProviderSpec.Value}
 			t.Spec.ProviderSpec = v1alpha1.ProviderSpec{}
 		},
 	}
 	for name, c := range same {
-		t.Run(name+" rolls nothing (MC-19, CAPI-53)", func(t *testing.T) {
+		t.Run("a template that differs only in "+name+" causes no rollout (MC-19, CAPI-53)", func(t *testing.T) {
 			if !TemplatesEqual(template(), template(c)) || !TemplatesEqual(template(c), template()) {
 				t.Error("TemplatesEqual() = false, want true")
 			}
@@ -63,10 +63,10 @@ func TestTemplatesEqualComparesMeaning(t *testing.T) {
 		})
 	}
 	others := map[string]change{
-		"flavor":                       raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large","tags":{"team":"a"},"image":"Ubuntu"}}`),
+		"the flavor":                   raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large","tags":{"team":"a"},"image":"Ubuntu"}}`),
 		"an empty tag":                 raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a","spot":""},"image":"Ubuntu"}}`),
 		"a field with the value false": raw(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.small","tags":{"team":"a"},"image":"Ubuntu","trustDevicePath":false}}`),
-		"kubelet":                      func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
+		"the kubelet version":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Versions.Kubelet = "1.37.2" },
 		"a label":                      func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Labels["x"] = "" },
 		"an annotation":                func(t *v1alpha1.MachineTemplateSpec) { t.Metadata.Annotations = map[string]string{"x": "y"} },
 		"an empty node label":          func(t *v1alpha1.MachineTemplateSpec) { t.Spec.Metadata.Labels = map[string]string{"role": ""} },
@@ -78,7 +78,7 @@ func TestTemplatesEqualComparesMeaning(t *testing.T) {
 		},
 	}
 	for name, c := range others {
-		t.Run(name+" rolls (MC-18)", func(t *testing.T) {
+		t.Run("a template that differs in "+name+" causes a rollout (MC-18)", func(t *testing.T) {
 			if TemplatesEqual(template(), template(c)) {
 				t.Error("TemplatesEqual() = true, want false")
 			}

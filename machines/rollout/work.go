@@ -19,8 +19,8 @@ type work struct {
 	// listed holds spec.removals and the entries that a client dropped from it.
 	listed []v1alpha1.Removal
 	limits limits
-	// sets holds all sets that are not being deleted, the oldest first. current is the set with the deployment's template; nil while a
-	// paused deployment has none.
+	// sets holds all sets that are not being deleted, the oldest first. current is the set with the deployment's template; nil while
+	// a paused deployment has no such set.
 	sets    []*setWork
 	current *setWork
 	// leaving counts the Machines with a server in sets that are being deleted. removing counts those among them that a rollout removed
@@ -258,10 +258,21 @@ func (w *work) roomFor(s *setWork) int32 {
 	return w.room() + max(0, int32(len(s.living))-s.size)
 }
 
-// raise sets the size of a set when no rollout is under way. While Machines that an earlier rollout removed still have servers, a larger
-// size must fit within replicas plus surge; otherwise it has no limit. raise sets a smaller size as it is.
+// shrinking reports whether a set other than except still has living Machines in excess of its size, or whether Machines that a rollout
+// removed still have servers. A set deletes its excess when it next acts.
+func (w *work) shrinking(except *setWork) bool {
+	for _, s := range w.sets {
+		if s != except && int32(len(s.living)) > s.size {
+			return true
+		}
+	}
+	return w.removed() > 0
+}
+
+// raise sets the size of a set when no rollout is under way. While other sets are shrinking, a larger size must fit within replicas plus
+// surge; otherwise it has no limit. raise sets a smaller size as it is.
 func (w *work) raise(s *setWork, size int32, reason string) {
-	if size > s.size && w.removed() > 0 {
+	if size > s.size && w.shrinking(s) {
 		size = min(size, s.size+max(0, w.roomFor(s)))
 	}
 	w.resize(s, size, reason)
