@@ -233,8 +233,9 @@ func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machine
 	return s, d, nil
 }
 
-// limitCreates lowers the number of Machines that a decision creates: to the runaway limit of the set, or to 0 while drover cannot reach
-// an API server. It shortens wait to the time after which the set may create more. runaway is the error of applyRunawayLimit.
+// limitCreates lowers the number of Machines that a decision creates: to the runaway limit of the set, or to 0 while drover
+// cannot reach an API server. It shortens the wait to the time after which the set may create more. runaway is the error of
+// applyRunawayLimit.
 func (r *Reconciler) limitCreates(ctx context.Context, set *v1alpha1.MachineSet, d *decision, wait *time.Duration) (runaway, err error) {
 	runaway, err = r.applyRunawayLimit(ctx, set, d)
 	if runaway != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-func TestCheckValidatesTheSelector(t *testing.T) {
+func TestCheckValidatesDeletePolicyAndSelector(t *testing.T) {
 	t.Run("a set with an unknown deletePolicy or a selector that does not match is refused (MC-38, MCM-1)", func(t *testing.T) {
 		set := testSet(1)
 		set.Spec.DeletePolicy = "Sometimes"
@@ -85,7 +85,7 @@ func TestASetWhoseAPIServerIsUnreachable(t *testing.T) {
 func TestAPausedSetDoesNothing(t *testing.T) {
 	for _, key := range []string{v1alpha1.AnnotationPaused, v1alpha1.AnnotationPausedCAPI} {
 		for _, value := range []string{"true", "", "false"} {
-			t.Run("a paused set creates no Machine, as a Machine with "+key+": \""+value+"\" creates no server (F-27)", func(t *testing.T) {
+			t.Run("creates no Machine when the set has the annotation "+key+": \""+value+"\" (F-27)", func(t *testing.T) {
 				r, calls := withClient(t, func(int) error { return nil })
 				set := testSet(1)
 				set.Finalizers, set.Annotations = []string{metav1.FinalizerDeleteDependents}, map[string]string{key: value}

@@ -27,9 +27,9 @@ const (
 	maxNameBase = 57
 )
 
-// create creates count Machines: first in batches of 1, 2, 4, … parallel calls, then the rest as one stream of maxParallel parallel calls.
-// It stops after the first batch with an error, or in the stream after the first error, because the cause of one failure usually affects
-// all calls (MCM-24).
+// create creates the given number of Machines: first in batches of 1, 2, 4, … parallel calls, then the rest as one stream of
+// maxParallel parallel calls. It stops after the first batch with an error, or in the stream after the first error, because the
+// cause of one failure usually affects all calls (MCM-24).
 func (ms *machines) create(ctx context.Context, set *v1alpha1.MachineSet, count int) error {
 	var place *runtime.RawExtension
 	if ms.placeRecord != nil {

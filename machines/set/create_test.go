@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestCreateCountsMachinesUntilTheyAreShown(t *testing.T) {
+func TestCreatedMachinesCountUntilTheCacheShowsThem(t *testing.T) {
 	quota := apierrors.NewForbidden(v1alpha1.GroupVersion.WithResource("machines").GroupResource(), "x", errors.New("no"))
 	t.Run("creates each Machine with one call (MC-32)", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
@@ -37,7 +37,7 @@ func TestCreateCountsMachinesUntilTheyAreShown(t *testing.T) {
 			t.Errorf("%d Machines are expected, want 3", n)
 		}
 	})
-	t.Run("counts a call with an unknown outcome until the Machine is looked up (MC-34)", func(t *testing.T) {
+	t.Run("counts a create call with an unknown outcome until the Machine is looked up (MC-34)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return context.DeadlineExceeded })
 		if err := r.machines.create(t.Context(), testSet(1), 1); err == nil {
 			t.Error("create() returned no error")
@@ -69,8 +69,8 @@ func TestCreateCountsMachinesUntilTheyAreShown(t *testing.T) {
 	})
 }
 
-func TestTheProjectOfNewMachines(t *testing.T) {
-	t.Run("the project is looked up once for all Machines, and recorded by the create call that sets the finalizers (F-17)", func(t *testing.T) {
+func TestNewMachinesRecordTheProjectOfTheirServers(t *testing.T) {
+	t.Run("the project is looked up once for all Machines, and recorded by the create call of each Machine (F-17)", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		asked := 0
 		place := func(_ context.Context, namespace string, _ *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
@@ -107,7 +107,7 @@ func TestATemplateSetsNoGuardedField(t *testing.T) {
 			t.Errorf("the provider ID is %s", *m.Spec.ProviderID)
 		}
 	})
-	t.Run("sets no annotation that replaces the Machine, which would not end (CAPI-50)", func(t *testing.T) {
+	t.Run("sets no annotation that requests the Machine's replacement, because replacements would not end (CAPI-50)", func(t *testing.T) {
 		set := testSet(1)
 		set.Spec.Template.Metadata.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true", v1alpha1.AnnotationReplaceCAPI: ""}
 		if m := newMachine(set, "abcde"); len(m.Annotations) != 0 {

@@ -68,7 +68,8 @@ func observe(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, removals []
 }
 
 // decide returns which Machines to delete and how many to create. Machines that are named for removal are deleted whatever the size is.
-// Only living Machines count towards the size.
+// Only living Machines count towards the size. decide chooses no surplus Machine while the cache does not show all created Machines: those
+// have no Node yet and are deleted first, so a Machine with a Node would be deleted in their place.
 func decide(s observed) decision {
 	var d decision
 	var living []rollout.MachineFacts
@@ -83,7 +84,7 @@ func decide(s observed) decision {
 	count := len(living) + s.unseen
 	d.wanted, d.restore = wanted(s.set, count)
 	switch surplus := count - d.wanted; {
-	case surplus > 0:
+	case surplus > 0 && s.unseen == 0:
 		order := rollout.DeletionOrder(living, s.set.Spec.DeletePolicy, nil)
 		d.surplus = min(surplus, len(order))
 		d.remove = append(d.remove, order[:d.surplus]...)
@@ -112,21 +113,22 @@ func wanted(set *v1alpha1.MachineSet, living int) (size int, restore bool) {
 	return living, true
 }
 
-// runawayLimit returns how many living and released Machines a set may have in total when its size is wanted (MCM-35). A larger number
-// means that something is wrong, such as a program that removes the labels of every new Machine. Machines that are being deleted do not
-// count, because a set must be able to grow after a large scale-down with slow drains.
+// runawayLimit returns how many living and released Machines a set may have in total; wanted is the size of the set (MCM-35). A
+// larger number means that something is wrong, such as a program that removes the labels of every new Machine. Machines that are
+// being deleted do not count, because a set must be able to grow after a large scale-down with slow drains.
 func runawayLimit(wanted int) int {
 	const spare = 10
 	return 2*wanted + spare
 }
 
-// withinRunawayLimit returns how many of create Machines may be created. The error describes why the number is lower than create.
+// withinRunawayLimit returns how many of the Machines that a set lacks may be created. create is how many it lacks. The error
+// describes why the result is lower.
 func withinRunawayLimit(create, wanted, released int) (int, error) {
 	living := wanted - create
 	left := max(0, runawayLimit(wanted)-living-released)
 	if create <= left {
 		return create, nil
 	}
-	return left, fmt.Errorf("creating %d of %d Machines: the set has released %d Machines whose labels no longer matched, and with %d living ones the limit for its size is %d; a released Machine counts until it is deleted or its annotation %s is removed",
+	return left, fmt.Errorf("creating only %d of %d Machines: the set has released %d Machines whose labels no longer matched, and has %d living Machines; a set of this size may have at most %d of both together. A released Machine counts until it is deleted or its annotation %s is removed",
 		left, create, released, living, runawayLimit(wanted), v1alpha1.AnnotationReleasedBy)
 }

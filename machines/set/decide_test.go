@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestDecideChoosesWhatToCreateAndDelete(t *testing.T) {
+func TestASetDecidesWhatToCreateAndDelete(t *testing.T) {
 	listing := func(set *v1alpha1.MachineSet, names ...string) *v1alpha1.MachineSet {
 		for _, n := range names {
 			set.Spec.Removals = append(set.Spec.Removals, v1alpha1.Removal{Name: n, UID: types.UID(n)})
@@ -22,23 +22,23 @@ func TestDecideChoosesWhatToCreateAndDelete(t *testing.T) {
 		create   int
 		remove   []string
 	}{
-		"creates the Machines that are missing (MC-32)":                  {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
-		"does not count a Machine that is being deleted (MC-33)":         {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
-		"deletes the Machine without a Node first (MC-36)":               {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
-		"deletes the named Machine and creates none for it (CA-C88)":     {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
-		"replaces a named Machine when the size is unchanged (MCM-30)":   {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
-		"ignores a named Machine that is being deleted already (CA-C68)": {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
-		"deletes a Machine that a rollout removes, and keeps the size without it (MC-17, F-33)": {func() *v1alpha1.MachineSet {
+		"creates the Machines that are missing (MC-32)":                             {testSet(3), []*v1alpha1.Machine{machine("a", 1)}, 2, nil},
+		"does not count a Machine that is being deleted (MC-33)":                    {testSet(2), []*v1alpha1.Machine{machine("a", 1), deleting(machine("b", 1))}, 1, nil},
+		"deletes the Machine without a Node first (MC-36)":                          {testSet(1), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"b"}},
+		"deletes a Machine in spec.removals and creates none for it (CA-C88)":       {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
+		"replaces a Machine in spec.removals when the size is unchanged (MCM-30)":   {listing(testSet(2), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}, 1, []string{"a"}},
+		"ignores a Machine in spec.removals that is being deleted already (CA-C68)": {listing(testSet(1), "a"), []*v1alpha1.Machine{deleting(machine("a", 1)), machine("b", 1)}, 0, nil},
+		"deletes a Machine in spec.rolloutRemovals, and creates none for it (MC-17, F-33)": {func() *v1alpha1.MachineSet {
 			s := testSet(1)
 			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: "a", UID: "a"}}
 			return s
 		}(), []*v1alpha1.Machine{machine("a", 1), machine("b", -1)}, 0, []string{"a"}},
-		"keeps a Machine with the name but not the UID of a removal": {func() *v1alpha1.MachineSet {
+		"keeps a Machine when a removal has its name but another UID": {func() *v1alpha1.MachineSet {
 			s := listing(testSet(1), "a")
 			s.Spec.Removals[0].UID = "former"
 			return s
 		}(), []*v1alpha1.Machine{machine("a", 1)}, 0, nil},
-		"deletes the named Machine and more Machines when the size is smaller": {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1), machine("c", 1)}, 0, []string{"a", "b"}},
+		"deletes a Machine in spec.removals and a surplus Machine when the size is still smaller": {listing(testSet(1), "a"), []*v1alpha1.Machine{machine("a", 1), machine("b", 1), machine("c", 1)}, 0, []string{"a", "b"}},
 		"creates nothing in an old set of an OnDelete deployment": {func() *v1alpha1.MachineSet {
 			s := testSet(2)
 			s.Annotations = map[string]string{v1alpha1.AnnotationNoCreate: "true"}
@@ -60,7 +60,30 @@ func TestDecideChoosesWhatToCreateAndDelete(t *testing.T) {
 	}
 }
 
-func TestADroppedSizeIsTheNumberOfMachines(t *testing.T) {
+func TestASurplusIsDeletedOnceTheCacheShowsAllCreatedMachines(t *testing.T) {
+	shown := []*v1alpha1.Machine{machine("a", 1), machine("b", 1)}
+	for name, tt := range map[string]struct {
+		unseen   int
+		machines []*v1alpha1.Machine
+		remove   []string
+	}{
+		"keeps Machines with a Node while the cache does not show a created Machine": {1, shown, nil},
+		"deletes the created Machine, which has no Node, once the cache shows it":    {0, append(slices.Clone(shown), machine("new", -1)), []string{"new"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			set := testSet(2)
+			var removed []string
+			for _, m := range decide(observe(set, tt.machines, nil, unconfirmed{created: tt.unseen}, start)).remove {
+				removed = append(removed, m.Name)
+			}
+			if !slices.Equal(removed, tt.remove) {
+				t.Errorf("decide() removes %v, want %v", removed, tt.remove)
+			}
+		})
+	}
+}
+
+func TestADroppedSizeIsRestoredAsTheNumberOfMachines(t *testing.T) {
 	set := testSet(0)
 	set.Spec.Replicas = nil
 	if n, restore := wanted(set, 0); n != 1 || !restore {
@@ -75,12 +98,12 @@ func TestADroppedSizeIsTheNumberOfMachines(t *testing.T) {
 func TestTheRunawayLimitBoundsCreates(t *testing.T) {
 	for name, tt := range map[string]struct{ create, wanted, released, want int }{
 		"creates all Machines of a new set (MCM-35)":                         {100, 100, 0, 100},
-		"creates all Machines when all were released once (MCM-35)":          {100, 100, 100, 100},
+		"creates all Machines again after each was released once (MCM-35)":   {100, 100, 100, 100},
 		"counts the released Machines for the limit (MCM-35)":                {1, 1, 11, 1},
 		"creates no Machine at the limit (MCM-35)":                           {1, 1, 12, 0},
 		"creates no Machine beyond the limit (MCM-35)":                       {1, 1, 50, 0},
-		"creates as many as the limit allows (MCM-35)":                       {20, 20, 45, 5},
-		"leaves a small set room for some released Machines (MCM-35)":        {1, 1, 3, 1},
+		"creates only as many Machines as the limit allows (MCM-35)":         {20, 20, 45, 5},
+		"lets a small set replace a few released Machines (MCM-35)":          {1, 1, 3, 1},
 		"counts the living and the released Machines for the limit (MCM-35)": {2, 10, 20, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,19 +129,19 @@ func TestAFrozenSetCreatesNothing(t *testing.T) {
 			t.Errorf("decide() = %+v", d)
 		}
 	})
-	t.Run("creates the missing Machines when it is no longer frozen (MCM-71)", func(t *testing.T) {
+	t.Run("creates the missing Machines when the set is no longer frozen (MCM-71)", func(t *testing.T) {
 		if d := decided(testSet(3), machine("a", 1)); d.create != 2 {
 			t.Errorf("decide() = %+v", d)
 		}
 	})
-	t.Run("is not frozen with another value of the label (MCM-78)", func(t *testing.T) {
+	t.Run("creates Machines when the freeze label has another value (MCM-78)", func(t *testing.T) {
 		s := frozen(3)
 		s.Labels[v1alpha1.LabelFreeze] = "true"
 		if d := decided(s, machine("a", 1)); d.create != 2 {
 			t.Errorf("decide() = %+v", d)
 		}
 	})
-	t.Run("deletes surplus and named Machines (MCM-76)", func(t *testing.T) {
+	t.Run("still deletes Machines that are surplus or listed in spec.removals (MCM-76)", func(t *testing.T) {
 		if d := decided(frozen(1), machine("a", 1), machine("b", 1)); len(d.remove) != 1 {
 			t.Errorf("decide() with a surplus = %+v", d)
 		}

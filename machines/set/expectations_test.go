@@ -37,7 +37,7 @@ func TestExpectationsBridgeAStaleCache(t *testing.T) {
 			t.Errorf("decide() removes %d and creates %d, want 0 and 0", len(d.remove), d.create)
 		}
 	})
-	t.Run("handles a Machine that is deleted before the cache has shown it (MC-34)", func(t *testing.T) {
+	t.Run("no longer counts a created Machine that is deleted before the cache has shown it (MC-34)", func(t *testing.T) {
 		x := newExpectations(nil, clock)
 		x.create(set, "a", start)
 		x.gone(types.NamespacedName{Namespace: "ns", Name: "set"}, a)

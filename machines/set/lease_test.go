@@ -64,7 +64,7 @@ func TestASetCreatesNothingUnderAnOldLease(t *testing.T) {
 			t.Errorf("%d Machines are expected, want 1", n)
 		}
 	})
-	t.Run("a set without a configured lease creates Machines", func(t *testing.T) {
+	t.Run("a set creates Machines when no lease is configured", func(t *testing.T) {
 		r, calls := withClient(t, func(int) error { return nil })
 		if err := r.machines.create(t.Context(), testSet(2), 2); err != nil || *calls != 2 {
 			t.Errorf("%d calls, %v", *calls, err)

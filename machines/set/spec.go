@@ -26,7 +26,7 @@ type specs struct {
 	named ownership.Removals
 }
 
-// replaceNegativeSize replaces a negative size of a set by the number of living Machines. For a set of a deployment, the deployment does
+// replaceNegativeSize replaces a negative size of a set by the number of living Machines that spec.removals does not name. For a set of a deployment, the deployment does
 // this instead. Where the scale subresource is served, the API server refuses every other write to a set with a negative size, including a
 // write of its status. Only CRDs of older versions accept such a size.
 func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSet) error {
@@ -37,7 +37,11 @@ func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSe
 	if err != nil {
 		return err
 	}
-	living := slices.DeleteFunc(machines, func(m *v1alpha1.Machine) bool { return !m.DeletionTimestamp.IsZero() })
+	removals := s.removals(set)
+	living := slices.DeleteFunc(machines, func(m *v1alpha1.Machine) bool {
+		named := slices.ContainsFunc(removals, func(r v1alpha1.Removal) bool { return r.UID == m.UID })
+		return named || !m.DeletionTimestamp.IsZero()
+	})
 	s.events.Eventf(set, nil, "Warning", reasonInvalid, "Reconcile", "spec.replicas was %d, which must not be negative; it is set to %d, the number of living Machines", *set.Spec.Replicas, len(living))
 	err = s.writer.Merge(ctx, set, map[string]any{
 		"metadata": patch.Metadata(set), "spec": map[string]any{"replicas": len(living)},

@@ -61,7 +61,7 @@ func TestTheNumbersOfASetAreWrittenAtIntervals(t *testing.T) {
 	}
 }
 
-func TestASetOfADeploymentWritesItsNumbersSeldom(t *testing.T) {
+func TestTheStatusNumbersOfADeploymentsSetAreWrittenSeldom(t *testing.T) {
 	t.Run("numbers are written every 25 s, but an error and an empty set are written at once (F-57)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		clock := clocktesting.NewFakePassiveClock(start)
@@ -96,7 +96,7 @@ func TestASetOfADeploymentWritesItsNumbersSeldom(t *testing.T) {
 	})
 }
 
-func TestALastingErrorIsWrittenOnce(t *testing.T) {
+func TestALastingErrorIsWrittenIntoTheStatusOnce(t *testing.T) {
 	r, _ := withClient(t, func(int) error { return nil })
 	writes, made := 0, 0
 	r = through(r, interceptor.NewClient(r.client.(client.WithWatch), interceptor.Funcs{
@@ -145,7 +145,7 @@ func TestStatusCountsLivingMachines(t *testing.T) {
 	}
 }
 
-func TestConditionsFollowTheNumbers_MC27(t *testing.T) {
+func TestConditionsFollowAvailableMachinesAndErrors_MC27(t *testing.T) {
 	set := testSet(3)
 	reason, message := "CreateError", "no"
 	now := metav1.NewTime(start)
