@@ -45,7 +45,7 @@ func (r *refusedEndpoints) refuse(ctx context.Context, with *spec.Access, m *v1a
 		return refusal.Err
 	}
 	if all, isNew := r.add(refusal.Flag); isNew {
-		log.FromContext(ctx).Info("Machines with servers use endpoints that are not allowed: drover sends them no request, so it neither creates nor deletes servers there. Check the endpoints, then start drover with these flags",
+		log.FromContext(ctx).Info("Machines with servers use endpoints that are not allowed: drover sends no request to these endpoints, so it neither creates nor deletes servers there. Check the endpoints, then start drover with these flags",
 			"flags", strings.Join(all, " "), "machine", klog.KObj(m), "endpoint", refusal.Endpoint)
 	}
 	return refusal.Err

@@ -46,7 +46,8 @@ func newCounter(t *testing.T) *counter {
 	return c
 }
 
-func TestEndpointsThatAreNotAllowed(t *testing.T) {
+func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
+	t.Parallel()
 	refused := func(t *testing.T, b *bench, spec fields, says ...string) {
 		t.Helper()
 		_, err := b.cloud.Instance(b.ctx, newMachine(t, "a", spec))
@@ -59,8 +60,8 @@ func TestEndpointsThatAreNotAllowed(t *testing.T) {
 			}
 		}
 	}
-	t.Run("endpoints that a spec names get no request (F-4, F-9)", func(t *testing.T) {
-		b, thief := newBench(t), newCounter(t)
+	t.Run("endpoints that only a spec names get no request (F-4, F-9)", func(t *testing.T) {
+		b, thief := newDirectBench(t), newCounter(t)
 		b.options.AllowedEndpoints = nil
 		b.restart()
 		refused(t, b, complete(thief.URL+"/v3"), thief.URL+" is not allowed", "--allowed-endpoints="+thief.URL)
@@ -71,8 +72,8 @@ func TestEndpointsThatAreNotAllowed(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("endpoints get no request without a configured cloud, and the log shows the flag for endpoints of Machines with a server (F-4)", func(t *testing.T) {
-		b := newBench(t)
+	t.Run("endpoints of specs get no request without a configured cloud, and the log shows the flag that allows the endpoint of a Machine with a server (F-4)", func(t *testing.T) {
+		b := newDirectBench(t)
 		var lines []string
 		ctx := log.IntoContext(b.ctx, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
 		b.options.AllowedEndpoints, b.options.Configured = nil, client.Credentials{}
@@ -108,13 +109,13 @@ func TestEndpointsThatAreNotAllowed(t *testing.T) {
 		allowed              []string
 		passes               bool
 	}{
-		{"get no request when a Secret of drover's own namespace sets them, which no spec may reference", "drover", "drover", []string{}, false},
+		{"get no request when a Secret in drover's own namespace sets them, because no spec may reference that Secret", "drover", "drover", []string{}, false},
 		{"get requests when a Secret of an allowed namespace sets them", "clouds", "drover", []string{"clouds"}, true},
-		{"get no request when a Secret of the Machine's namespace sets them", "kube-system", "drover", nil, false},
-		{"get requests when a Secret of the Machine's namespace sets them, which is drover's own", "kube-system", "kube-system", nil, true},
+		{"get no request when a Secret in the Machine's namespace sets them and drover runs in another namespace", "kube-system", "drover", nil, false},
+		{"get requests when a Secret in the Machine's namespace sets them and drover runs in the same namespace", "kube-system", "kube-system", nil, true},
 	} {
 		t.Run("endpoints "+tt.name+" (F-4)", func(t *testing.T) {
-			b := newBench(t)
+			b := newDirectBench(t)
 			b.options.Configured, b.options.OwnNamespace, b.options.AllowedNamespaces = client.Credentials{}, tt.own, tt.allowed
 			b.options.AllowedEndpoints = nil
 			secret := secretOf("cloud", map[string]string{"endpoint": "http://127.0.0.9:1/v3", "password": "secret-word"})
@@ -133,8 +134,9 @@ func TestEndpointsThatAreNotAllowed(t *testing.T) {
 }
 
 func TestResolvedAddressOfAnEndpoint(t *testing.T) {
+	t.Parallel()
 	t.Run("the address is refused when an allowed name resolves to loopback (F-9)", func(t *testing.T) {
-		b, thief := newBench(t), newCounter(t)
+		b, thief := newDirectBench(t), newCounter(t)
 		b.options.Configured = client.Credentials{}
 		b.options.AllowedEndpoints = []string{"localhost"}
 		b.restart()
@@ -148,7 +150,7 @@ func TestResolvedAddressOfAnEndpoint(t *testing.T) {
 		}
 	})
 	t.Run("the configured cloud's address may be loopback (F-9)", func(t *testing.T) {
-		b := newBench(t)
+		b := newDirectBench(t)
 		b.options.AllowedEndpoints = nil
 		b.restart()
 		b.active(newMachine(t, "a", seedFields()))
@@ -156,6 +158,7 @@ func TestResolvedAddressOfAnEndpoint(t *testing.T) {
 }
 
 func TestSecretOfAnotherNamespace(t *testing.T) {
+	t.Parallel()
 	const namespace = "clouds"
 	admin := func(t *testing.T, b *bench, keys map[string]string) {
 		secret := &corev1.Secret{Data: map[string][]byte{}}
@@ -169,7 +172,7 @@ func TestSecretOfAnotherNamespace(t *testing.T) {
 	password := map[string]string{"password": sim.MetaKubePassword}
 	from := func(key string) map[string]any { return inSecret(namespace, "admin", key) }
 	t.Run("the secret is not sent to the endpoint in the spec that references it (F-11)", func(t *testing.T) {
-		b, other := newBench(t), newCounter(t)
+		b, other := newDirectBench(t), newCounter(t)
 		admin(t, b, password)
 		_, err := b.cloud.Instance(b.ctx, newMachine(t, "a", complete(other.URL).with("password", from("password"))))
 		if e := fault.Of(err); e == nil || e.Code != fault.CodeCredentialsMissing || !strings.Contains(e.Message, "names no endpoint") {
@@ -181,20 +184,21 @@ func TestSecretOfAnotherNamespace(t *testing.T) {
 		}
 	})
 	t.Run("the secret is sent to the configured cloud (F-11)", func(t *testing.T) {
-		b := newBench(t)
+		b := newDirectBench(t)
 		admin(t, b, password)
 		b.active(newMachine(t, "a", complete(b.sim.AuthURL()).with("password", from("password"))))
 	})
 	t.Run("the secret is sent to the endpoint in the same Secret (F-11)", func(t *testing.T) {
-		b := newBench(t)
+		b := newDirectBench(t)
 		b.options.Configured = client.Credentials{}
 		admin(t, b, map[string]string{"password": sim.MetaKubePassword, "endpoint": b.sim.AuthURL()})
 		b.active(newMachine(t, "a", complete(from("endpoint")).with("password", from("password"))))
 	})
 }
 
-func TestUserOfTheConfiguredCloud(t *testing.T) {
-	b := newBench(t)
+func TestSpecThatUsesTheConfiguredCloudsUser(t *testing.T) {
+	t.Parallel()
+	b := newDirectBench(t)
 	mine := b.projectID()
 	other := b.sim.AddProject("other", sim.MetaKubeDomain)
 	for _, tt := range []struct {
@@ -231,8 +235,8 @@ func TestUserOfTheConfiguredCloud(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the spec's user replaces the configured user when the flag allows that (F-11)", func(t *testing.T) {
-		b := newBench(t)
+	t.Run("a spec may name another project when --allow-identity-override is set (F-11)", func(t *testing.T) {
+		b := newDirectBench(t)
 		b.options.IdentityOverride = true
 		b.restart()
 		b.sim.AddProject("other", sim.MetaKubeDomain)

@@ -18,7 +18,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestNewReturnsAnErrorWithTheInvalidOption(t *testing.T) {
+func TestInvalidClusterIDIsRefused(t *testing.T) {
 	for _, id := range []string{"", "a b"} {
 		if _, err := New(Options{ClusterID: id}); err == nil {
 			t.Errorf("cluster ID %q was accepted", id)
@@ -27,6 +27,7 @@ func TestNewReturnsAnErrorWithTheInvalidOption(t *testing.T) {
 }
 
 func TestMetricsCountEveryRequest(t *testing.T) {
+	t.Parallel()
 	t.Run("counts requests by service, code and node group (CAPI-58)", func(t *testing.T) {
 		b := newBench(t)
 		registry := prometheus.NewRegistry()
@@ -73,6 +74,7 @@ func labelsOf(m *dto.Metric) map[string]string {
 }
 
 func TestCABundleIsCheckedAndUsed(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	secured := httptest.NewUnstartedServer(b.sim.Handler())
 	secured.Config.ErrorLog = log.New(io.Discard, "", 0)
@@ -105,6 +107,7 @@ func TestCABundleIsCheckedAndUsed(t *testing.T) {
 }
 
 func TestResourcesAreFoundByID(t *testing.T) {
+	t.Parallel()
 	t.Run("resources are found by ID as they are found by name (MC-42)", func(t *testing.T) {
 		b := newBench(t)
 		first := seedFields()
@@ -128,6 +131,7 @@ func TestResourcesAreFoundByID(t *testing.T) {
 }
 
 func TestServiceCatalogWithoutAVersion(t *testing.T) {
+	t.Parallel()
 	t.Run("drover adds v2.1 to a compute URL without a version (F-27)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.UnversionedCompute = true })
 		b.active(newMachine(t, "a", seedFields()))

@@ -67,6 +67,7 @@ func (b *bench) leftBy() map[cloud.ResourceKind]cloud.Resource {
 }
 
 func TestTaggedResources(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	all := b.leftBy()
 	server := all[cloud.ResourceServer]
@@ -102,7 +103,8 @@ func TestTaggedResources(t *testing.T) {
 	})
 }
 
-func TestCollectDeletesOrphans(t *testing.T) {
+func TestCollectDeletesOnlyOrphans(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	all := b.leftBy()
 	server, port, ip := all[cloud.ResourceServer], all[cloud.ResourcePort], all[cloud.ResourceFloatingIP]
@@ -116,22 +118,22 @@ func TestCollectDeletesOrphans(t *testing.T) {
 			t.Errorf("there were %+v, there are %+v", before, after)
 		}
 	}
-	t.Run("leaves resources that a living server uses (MCM-84)", func(t *testing.T) {
+	t.Run("keeps the port and the floating IP of a server that exists (MCM-84)", func(t *testing.T) {
 		refused(t, port, "exists")
 		refused(t, ip, "exists")
 	})
-	t.Run("leaves resources whose tag has changed (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("keeps resources whose tag names another Machine than the collector's list (MCM-85, CAPI-59)", func(t *testing.T) {
 		for _, r := range all {
 			r.Machine = "uid-another"
 			refused(t, r, "does not name")
 		}
 	})
-	t.Run("leaves a server whose tags were removed after the list (MCM-85)", func(t *testing.T) {
+	t.Run("keeps a server whose owner tag changed after the collector's list (MCM-85)", func(t *testing.T) {
 		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
 		refused(t, server, "does not name")
 		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: testCluster}}, nil)
 	})
-	t.Run("deletes the server, then its other resources, each once (CAPI-59)", func(t *testing.T) {
+	t.Run("deletes an orphaned server, then its port and floating IP, each once (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if err := b.cloud.Collect(b.ctx, server); err != nil {
 			t.Fatal(err)
@@ -162,6 +164,7 @@ func TestCollectDeletesOrphans(t *testing.T) {
 }
 
 func TestCollectWhileTheMassDeletionGuardHolds(t *testing.T) {
+	t.Parallel()
 	t.Run("deletes nothing while the guard holds a server, whatever the collector decided (MCM-82)", func(t *testing.T) {
 		b := newBench(t)
 		_, servers, machines := b.fleet(10)
@@ -185,6 +188,7 @@ func TestCollectWhileTheMassDeletionGuardHolds(t *testing.T) {
 }
 
 func TestIsServerGone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, s := b.active(newMachine(t, "a", seedFields()))
 	gone := func(providerID string, places ...string) (bool, error) {

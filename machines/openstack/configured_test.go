@@ -67,7 +67,7 @@ func (b *bench) refusals() (n int) {
 	return n
 }
 
-func TestCredentialsOfTheConfiguredCloudAreRotated(t *testing.T) {
+func TestRotatedCredentialsOfTheConfiguredCloudAreUsed(t *testing.T) {
 	b, k, first := newRotating(t)
 	i, _ := b.active(newMachine(t, "a", seedFields()))
 	second := first
@@ -111,11 +111,11 @@ func TestUnusableCredentialsChangeNothing(t *testing.T) {
 		creds client.Credentials
 		err   error
 	}{
-		"a file that cannot be read changes nothing":    {err: errors.New("reading --clouds-yaml: no such file")},
-		"credentials of another cloud change nothing":   {creds: elsewhere},
-		"credentials of another project change nothing": {creds: otherProject},
-		"a refused secret changes nothing":              {creds: refused},
-		"credentials without a user change nothing":     {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
+		"a credentials file that cannot be read changes nothing": {err: errors.New("reading --clouds-yaml: no such file")},
+		"credentials of another cloud change nothing":            {creds: elsewhere},
+		"credentials of another project change nothing":          {creds: otherProject},
+		"credentials with a wrong secret change nothing":         {creds: refused},
+		"credentials without a user change nothing":              {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -130,7 +130,7 @@ func TestUnusableCredentialsChangeNothing(t *testing.T) {
 	b.active(newMachine(t, "a", seedFields()))
 }
 
-func TestStartUsesTheCurrentCredentials(t *testing.T) {
+func TestCredentialsThatWereRotatedBeforeTheStartAreUsed(t *testing.T) {
 	b, k, first := newRotating(t)
 	old := first
 	old.ApplicationCredentialSecret = "rotated since this process began to wait for the lease"

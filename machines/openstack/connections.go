@@ -146,8 +146,8 @@ func lastUsed(all []*connection, wanted func(*inventory.Project) bool) (best *co
 	return best
 }
 
-// other returns the session of the most recently used other connection to the project, for use when the given session's credentials
-// fail; nil when there is none.
+// other returns a session of the project to use when the credentials of the given session fail: that of the most recently used
+// connection with another session. It returns nil when the project has no other session.
 func (c *connections) other(p *inventory.Project, than *client.Session) (best *client.Session) {
 	var latest time.Time
 	for _, conn := range c.all() {

@@ -6,7 +6,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestFailingCredentialsAreReplacedByOthersOfTheProject(t *testing.T) {
+func TestFailingCredentialsAreReplacedByOtherCredentialsOfTheProject(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i, _ := b.active(newMachine(t, "a", seedFields()))
 	own := seedFields().with("applicationCredentialID", sim.MetaKubeAppCredentialID).with("applicationCredentialSecret", sim.MetaKubeAppCredentialSecret)

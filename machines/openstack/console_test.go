@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-func TestConsoleOutput(t *testing.T) {
+func TestConsoleOutputReturnsTheLastBytesOfTheConsole(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i, s := b.active(newMachine(t, "a", seedFields()))
 	const last = "kubelet: no route to host\n"

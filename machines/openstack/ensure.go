@@ -157,8 +157,8 @@ func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inve
 }
 
 // noteFailure records a failed create, which may have succeeded in the cloud. When the cloud refused it, the cached ports are
-// checked again. When the cloud does not have the flavor or image, the catalog's cache is out of date, and the next attempt looks
-// both up again.
+// checked again. When the cloud does not have the flavor or image, the catalog's cache is out of date, and the Machine's next
+// create looks both up again.
 func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
 	p.Attempted(m, err)
 	if fault.Unmatched(fault.Of(err).Code) {
@@ -212,7 +212,7 @@ func (i *instance) EnsureServer(ctx context.Context, userData []byte) (*cloud.Se
 	if s := i.facts(p).Server; s != nil {
 		return s, nil
 	}
-	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before Nova answered its create", made)
+	return nil, fault.New(fault.Transient, fault.CodeUnsettled, "server %s was deleted before Nova answered the request to create it", made)
 }
 
 // portIDs returns the IDs of the ports in the order of their networks. It returns Conflict when a port must be created or replaced

@@ -10,7 +10,8 @@ import (
 )
 
 func TestReplacedImages(t *testing.T) {
-	t.Run("an image that was replaced is looked up again when the cloud refuses the old one (F-49)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("an image that was replaced is looked up again when the cloud refuses the old image (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.ensurePorts(b.ctx); err != nil {
@@ -33,6 +34,7 @@ func TestReplacedImages(t *testing.T) {
 }
 
 func TestPlanOfAMachine(t *testing.T) {
+	t.Parallel()
 	t.Run("the plan is resolved once for the Machine's ports and server", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))

@@ -51,7 +51,8 @@ func (b *bench) onePort() string {
 }
 
 func TestServerCreateThatNeverArrived(t *testing.T) {
-	t.Run("the create is repeated on a new port, with the floating IP (F-21, F-27)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("the create is repeated on a new port, and the floating IP moves to that port (F-21, F-27)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", fullFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
@@ -73,6 +74,7 @@ func TestServerCreateThatNeverArrived(t *testing.T) {
 }
 
 func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
+	t.Parallel()
 	t.Run("the server is found by its port when no list shows the server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
@@ -93,24 +95,25 @@ func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
 	})
 }
 
-func TestFailureWhileAPortIsReplaced(t *testing.T) {
+func TestFailureWhileAPortIsReplacedLeavesOneServerWithOnePort(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		lost sim.Fault
 	}{
-		{"the look-up", sim.Fault{Call: "GET /ports/{id}", Status: 503, Times: 1}},
-		{"the answer to the deletion", sim.Fault{Call: "DELETE /ports/{id}", Drop: true, Times: 1}},
-		{"the deletion", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
-		{"the answer to the creation", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
-		{"the creation", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
+		{"the look-up of the old port", sim.Fault{Call: "GET /ports/{id}", Status: 503, Times: 1}},
+		{"the answer to the old port's deletion", sim.Fault{Call: "DELETE /ports/{id}", Drop: true, Times: 1}},
+		{"the old port's deletion", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
+		{"the answer to the new port's creation", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
+		{"the new port's creation", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
 		{"the answer to moving the floating IP", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
-		{"the answer to the second create", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
-		{"the second create", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
+		{"the answer to the server's creation", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
+		{"the server's creation", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
 	} {
 		for _, crash := range []bool{false, true} {
 			name := tt.name + " is lost"
 			if crash {
-				name += ", and the process dies"
+				name += ", and drover crashes"
 			}
 			t.Run(name+" (F-21, F-27)", func(t *testing.T) {
 				b := newBench(t)
@@ -142,8 +145,9 @@ func TestFailureWhileAPortIsReplaced(t *testing.T) {
 	}
 }
 
-func TestPortOfAnotherProcess(t *testing.T) {
-	t.Run("only this port is replaced, by three calls before a server is created (F-21)", func(t *testing.T) {
+func TestPortOfThePreviousLeader(t *testing.T) {
+	t.Parallel()
+	t.Run("the previous leader's port is replaced by three calls before the server is created (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -166,7 +170,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 		}
 		b.hasItsPort(s.ID)
 	})
-	t.Run("the port stays while its server exists", func(t *testing.T) {
+	t.Run("the previous leader's port stays while its server exists", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		b.active(m)
@@ -182,6 +186,7 @@ func TestPortOfAnotherProcess(t *testing.T) {
 }
 
 func TestRefusedServerCreate(t *testing.T) {
+	t.Parallel()
 	t.Run("a refused create is repeated on the same port", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))

@@ -63,7 +63,7 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 			return err
 		}
 		if !found {
-			// MayMake ends the attempt when its time is over. Release checks which attempts remain.
+			// MayMake ends the doubt about the create when its time is over. Release checks which creates remain in doubt.
 			_ = p.MayMake(m)
 		}
 	}

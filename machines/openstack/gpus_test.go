@@ -8,8 +8,8 @@ func TestGPUsOfAFlavor(t *testing.T) {
 		specs map[string]string
 		want  int64
 	}{
-		{"none", nil, 0},
-		{"a type in the operator's list counts", map[string]string{"pci_passthrough:alias": "a100:2"}, 2},
+		{"a flavor without extra specs has no GPU", nil, 0},
+		{"a PCI alias in the operator's list counts", map[string]string{"pci_passthrough:alias": "a100:2"}, 2},
 		{"an alias whose name contains gpu counts", map[string]string{"pci_passthrough:alias": "Nvidia-T4:1,mellanox:1"}, 1},
 		{"an alias without a number counts as one GPU", map[string]string{"pci_passthrough:alias": "a100"}, 1},
 		{"a network card does not count", map[string]string{"pci_passthrough:alias": "mellanox:4"}, 0},

@@ -30,6 +30,7 @@ func TestGroupOfAMachineIsItsDeployment(t *testing.T) {
 }
 
 func TestWarningsNameFieldsWithoutEffect(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("trustDevicePath", true).with("NodeVolumeAttachLimit", 25))
 	got := b.instance(m).Warnings()

@@ -8,7 +8,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-func TestMetricsOfAProject(t *testing.T) {
+func TestMetricsShowAProjectWithOneServer(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	registry := prometheus.NewRegistry()
 	b.options.Registry = registry
@@ -40,6 +41,7 @@ func TestMetricsOfAProject(t *testing.T) {
 
 // Any Keystone can claim to have the project of another cloud. Two projects with the same labels would make the whole scrape fail.
 func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
+	t.Parallel()
 	b, other := newBench(t), newBench(t)
 	registry := prometheus.NewRegistry()
 	b.options.Registry = registry

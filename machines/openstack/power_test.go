@@ -34,7 +34,8 @@ func (b *bench) becomes(i cloud.Instance, state cloud.ServerState) {
 }
 
 func TestStartServer(t *testing.T) {
-	t.Run("starts a stopped server with one call, and the list shows it within seconds", func(t *testing.T) {
+	t.Parallel()
+	t.Run("starts a stopped server with one call, and the list shows the server as ACTIVE within seconds", func(t *testing.T) {
 		b, i, _ := shutDown(t, 5*time.Second)
 		if err := i.StartServer(b.ctx); err != nil {
 			t.Fatal(err)
@@ -78,11 +79,11 @@ func TestStartServer(t *testing.T) {
 		status int
 		class  fault.Class
 	}{
-		"returns Conflict for a 409 and a server that is still shut down": {http.StatusConflict, fault.Conflict},
-		"returns Auth for a 403":                                          {http.StatusForbidden, fault.Auth},
-		"returns Invalid for a 400":                                       {http.StatusBadRequest, fault.Invalid},
-		"returns Transient for a 503, which may have been carried out":    {http.StatusServiceUnavailable, fault.Transient},
-		"returns RateLimited for a 429, which was not carried out (F-26)": {http.StatusTooManyRequests, fault.RateLimited},
+		"returns Conflict when Nova answers 409 and the server is still shut down": {http.StatusConflict, fault.Conflict},
+		"returns Auth for a 403":    {http.StatusForbidden, fault.Auth},
+		"returns Invalid for a 400": {http.StatusBadRequest, fault.Invalid},
+		"returns Transient for a 503, after which the server may be starting":          {http.StatusServiceUnavailable, fault.Transient},
+		"returns RateLimited for a 429, after which the server is not starting (F-26)": {http.StatusTooManyRequests, fault.RateLimited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b, i, _ := shutDown(t, 0)
@@ -95,7 +96,7 @@ func TestStartServer(t *testing.T) {
 }
 
 func TestObserveNow(t *testing.T) {
-	t.Run("shows the server's current state instead of the listed one", func(t *testing.T) {
+	t.Run("returns the server's current state instead of the state in the last list", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.ChangeServer(id, "active", "")
 		if s := b.observe(i).Server; s.State != cloud.ServerStopped {
@@ -106,14 +107,14 @@ func TestObserveNow(t *testing.T) {
 			t.Errorf("got %+v, %v, after %d GETs", f.Server, err, b.calls("GET /servers/{id}"))
 		}
 	})
-	t.Run("shows nothing when the cloud does not answer", func(t *testing.T) {
+	t.Run("returns an error and no server when the cloud does not answer", func(t *testing.T) {
 		b, i, _ := shutDown(t, 0)
 		b.sim.Inject(sim.Fault{Call: "GET /servers/{id}", Status: http.StatusBadGateway})
 		if f, err := i.ObserveNow(b.ctx); !fault.Is(err, fault.Transient) || f.Server != nil {
 			t.Errorf("got %+v, %v", f.Server, err)
 		}
 	})
-	t.Run("shows that a server is gone", func(t *testing.T) {
+	t.Run("returns no server when the server was deleted after the last list", func(t *testing.T) {
 		b, i, id := shutDown(t, 0)
 		b.sim.DeleteServer(id)
 		if f, err := i.ObserveNow(b.ctx); err != nil || f.Server != nil {
@@ -122,7 +123,8 @@ func TestObserveNow(t *testing.T) {
 	})
 }
 
-func TestOperationsOfOtherClientsAreShown(t *testing.T) {
+func TestObservedServerNamesTheOperationOfAnotherClient(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i, s := b.active(newMachine(t, "a", seedFields()))
 	for _, tt := range []struct{ state, task, word string }{

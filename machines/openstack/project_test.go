@@ -41,7 +41,8 @@ func (b *bench) vanishes(m *v1alpha1.Machine) {
 }
 
 func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
-	t.Run("releases the Machine from its recorded project when its spec now names another one (F-17)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("releases the Machine's resources in its recorded project when its spec now names another project (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -57,7 +58,7 @@ func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
 		leaves(m)
 		b.vanishes(m)
 	})
-	t.Run("releases the Machine with other credentials for its project when its own are revoked (F-17)", func(t *testing.T) {
+	t.Run("releases the Machine's resources with other credentials of the same project when the Machine's own credentials are revoked (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("application", map[string]string{
 			"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,
@@ -83,6 +84,7 @@ func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
 }
 
 func TestDeletionOfAMachineWhileKeystoneIsDown(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m, _ := b.referenced(t, "a")
 	b.active(newMachine(t, "a", seedFields()))
@@ -91,7 +93,7 @@ func TestDeletionOfAMachineWhileKeystoneIsDown(t *testing.T) {
 	b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: 503})
 	b.start()
 	leaves(m)
-	t.Run("does not remove the Machine before the configured cloud was listed (F-17)", func(t *testing.T) {
+	t.Run("the Machine stays until drover has listed the configured cloud's servers (F-17)", func(t *testing.T) {
 		for range 4 {
 			if _, err := b.cloud.Instance(b.ctx, m); err == nil || fault.Is(err, fault.Invalid) {
 				t.Fatalf("got %v", err)

@@ -6,7 +6,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-func TestDeletedMachinesAreForgotten(t *testing.T) {
+func TestMachinesThatNoLongerExistAreRemovedFromTheRegistry(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	here, gone := newMachine(t, "here", seedFields()), newMachine(t, "gone", seedFields())
 	b.withReader(newReader(t, here))

@@ -10,6 +10,7 @@ import (
 )
 
 func TestDeleteIsSentOncePerBackoff(t *testing.T) {
+	t.Parallel()
 	t.Run("the deletion is sent once per back-off, however often it is requested (MC-64)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.DeleteTime = 10 * time.Minute })
 		i, _ := b.active(newMachine(t, "a", seedFields()))
@@ -32,7 +33,8 @@ func TestDeleteIsSentOncePerBackoff(t *testing.T) {
 }
 
 func TestStuckDeletionIsForced(t *testing.T) {
-	for name, refuse := range map[string]bool{"by force from the fourth time on, and shows in a metric (CAPI-44, MC-64)": false, "a cloud that does not let us force is asked politely": true} {
+	t.Parallel()
+	for name, refuse := range map[string]bool{"the fourth deletion is forced, and a metric counts the stuck server (CAPI-44, MC-64)": false, "plain deletions are repeated when the cloud refuses forced deletions": true} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.DeleteTime = 24 * time.Hour })
 			registry := prometheus.NewRegistry()

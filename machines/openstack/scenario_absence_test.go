@@ -13,7 +13,8 @@ import (
 )
 
 func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
-	t.Run("the absence proves nothing, and nothing is released (F-15)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("a server that is not in the credentials' project does not count as gone, and nothing is released (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -49,7 +50,7 @@ func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
 		b.remove(b.synced(m))
 		b.nothingLeft()
 	})
-	t.Run("the absence proves nothing when no project is recorded (F-15)", func(t *testing.T) {
+	t.Run("a server that is not in the credentials' project does not count as gone when the Machine has no recorded project (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		m.Spec.ProviderID = ptr.To("openstack:///11111111-0000-4000-8000-000000000001")
@@ -60,7 +61,8 @@ func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
 }
 
 func TestServerReturnsAfterAWrong404(t *testing.T) {
-	t.Run("a server returns when a later complete list shows it (F-19)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("a server that counted as gone is shown again when a later complete list has it (F-19)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)

@@ -31,7 +31,8 @@ func allowing(m *v1alpha1.Machine, server string) *v1alpha1.Machine {
 }
 
 func TestAdoptionOfAServer(t *testing.T) {
-	t.Run("adopts the server of a deleted Machine with an operator's permission (F-1)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("adopts a deleted Machine's server when an operator permits the adoption (F-1)", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)
@@ -74,7 +75,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("loses nothing when drover crashes while it tags the server", func(t *testing.T) {
+	t.Run("loses no resource and creates none twice when drover crashes while tagging the server", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", fullFields()))
 		again := allowing(restored(t, "a"), s.ID)
@@ -97,7 +98,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("creates no other server when the permission names a server that does not exist (F-1)", func(t *testing.T) {
+	t.Run("creates no server when the operator's permission names a server that does not exist (F-1)", func(t *testing.T) {
 		b := newBench(t)
 		again := allowing(restored(t, "a"), "11111111-0000-4000-8000-000000000001")
 		b.guarded()
@@ -109,6 +110,7 @@ func TestAdoptionOfAServer(t *testing.T) {
 }
 
 func TestServersThatAreNotAdopted(t *testing.T) {
+	t.Parallel()
 	another := func(b *bench, server string) {
 		b.raw(client.Compute, "POST", "servers/"+server+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
 	}
@@ -122,10 +124,10 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 		others func(t *testing.T) []ctrlclient.Object
 		spoil  func(b *bench, server string)
 	}{
-		{name: "does not adopt a server that is only in spec.providerID (F-1)", names: true},
-		{name: "does not adopt a server that only has the right name (F-1)"},
-		{name: "does not adopt a server whose permission no admission policy guards (F-1)", names: true, allow: true, unguarded: true},
-		{name: "does not adopt a server whose Machine is in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
+		{name: "does not adopt a server that spec.providerID names without an operator's permission (F-1)", names: true},
+		{name: "does not adopt a server that has the Machine's name without an operator's permission (F-1)"},
+		{name: "does not adopt a server when no admission policy guards the annotation with the operator's permission (F-1)", names: true, allow: true, unguarded: true},
+		{name: "does not adopt a server whose Machine exists in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
 			m := newMachine(t, "a", fullFields())
 			m.Namespace = "elsewhere"
 			return []ctrlclient.Object{m}
@@ -166,6 +168,7 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 }
 
 func TestResourcesThatAreNotCollected(t *testing.T) {
+	t.Parallel()
 	for name, names := range map[string]bool{
 		"does not collect a server with the name of a living Machine's server (F-1)": false,
 		"does not collect a server in the spec.providerID of a living Machine (F-1)": true,
@@ -219,12 +222,13 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 }
 
 func TestForgedProviderIDs(t *testing.T) {
+	t.Parallel()
 	for name, metadata := range map[string]map[string]string{
-		"leave a server without any tag alone, such as one of a control plane (F-1)":                      {},
-		"leave a server of another cluster's drover alone (F-1)":                                          {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
-		"leave a server of another cluster with the Machine's UID alone (F-1)":                            {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
-		"leave a server of another cluster's machine-controller alone (F-1)":                              {inventory.MetadataMachineUID: "foreign"},
-		"leave a server of this cluster alone while its Machine was not reconciled since the start (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
+		"do not touch a server without any tag, such as a server of a control plane (F-1)":                      {},
+		"do not touch a server of another cluster's drover (F-1)":                                               {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
+		"do not touch a server that has the Machine's UID and the ID of another cluster (F-1)":                  {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
+		"do not touch a server of another cluster's machine-controller (F-1)":                                   {inventory.MetadataMachineUID: "foreign"},
+		"do not touch a server of a Machine of this cluster that was not reconciled since drover's start (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
@@ -238,7 +242,7 @@ func TestForgedProviderIDs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("change nothing for a Machine with a server of its own (F-1)", func(t *testing.T) {
+	t.Run("do not hide the Machine's own server (F-1)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		thief := newMachine(t, "thief", seedFields())
 		_, own := b.active(thief)
@@ -255,7 +259,7 @@ func TestForgedProviderIDs(t *testing.T) {
 			t.Errorf("left %v, want %s alone", left, victim)
 		}
 	})
-	t.Run("are Invalid when they name no server, and nothing is created (F-20)", func(t *testing.T) {
+	t.Run("are refused, and not sent to the cloud, when they hold no UUID (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		for _, text := range []string{"openstack:///ab-1", "aws:///zone/i-1", "openstack:///../ports/11111111-0000-4000-8000-000000000001"} {
 			m := newMachine(t, "a", seedFields())
@@ -272,7 +276,7 @@ func TestForgedProviderIDs(t *testing.T) {
 			}
 		}
 	})
-	t.Run("find a server whose ID is in upper case (F-20)", func(t *testing.T) {
+	t.Run("find the Machine's own server when its UUID is in upper case (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -288,6 +292,7 @@ func TestForgedProviderIDs(t *testing.T) {
 // Two clusters share a project. The second was restored from a backup of the first, with the Machines' UIDs and status, and has its
 // own cluster ID.
 func TestTwoClustersInOneProject(t *testing.T) {
+	t.Parallel()
 	t.Run("neither cluster touches the other cluster's servers (F-1)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		_, servers, machines := b.fleet(3)

@@ -28,7 +28,8 @@ func (b *bench) once(t *testing.T) {
 	}
 }
 
-func TestAbsenceIsNoProof(t *testing.T) {
+func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
+	t.Parallel()
 	t.Run("a server is kept when its cell vanishes from the lists (CAPI-36)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
@@ -67,7 +68,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Error("no Machine was refused")
 		}
 	})
-	t.Run("a GET proves that a server which no list shows is gone", func(t *testing.T) {
+	t.Run("a 404 for a GET proves that a server is gone when no list shows the server", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -86,7 +87,7 @@ func TestAbsenceIsNoProof(t *testing.T) {
 			t.Errorf("%d GETs", got)
 		}
 	})
-	t.Run("a row that shows the server as deleted is a proof (CAPI-33)", func(t *testing.T) {
+	t.Run("a row of a list with the status DELETED proves that the server is gone, without a GET (CAPI-33)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
 		b.sim.DeleteServer(s.ID)
@@ -139,16 +140,17 @@ func TestAbsenceIsNoProof(t *testing.T) {
 }
 
 func TestRefusalsOfTheCloud(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct {
 		quota sim.Quota
 		spec  fields
 		class fault.Class
 		code  fault.Code
 	}{
-		"Nova's 403 for instances (MC-47, MCM-104)": {sim.Quota{Instances: 1}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
-		"Nova's 403 for cores (MC-47, MCM-104)":     {sim.Quota{Cores: 3}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
-		"Neutron's 409 for ports (MC-47, MCM-104)":  {sim.Quota{Ports: 1}, seedFields(), fault.Quota, fault.CodePortQuotaExceeded},
-		"Neutron's 409 for floating IPs (MC-47)":    {sim.Quota{FloatingIPs: 1}, fullFields(), fault.Quota, fault.CodeFloatingIPQuotaExceeded},
+		"Nova's 403 for the quota of instances is a Quota error (MC-47, MCM-104)": {sim.Quota{Instances: 1}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
+		"Nova's 403 for the quota of cores is a Quota error (MC-47, MCM-104)":     {sim.Quota{Cores: 3}, seedFields(), fault.Quota, fault.CodeQuotaExceeded},
+		"Neutron's 409 for the quota of ports is a Quota error (MC-47, MCM-104)":  {sim.Quota{Ports: 1}, seedFields(), fault.Quota, fault.CodePortQuotaExceeded},
+		"Neutron's 409 for the quota of floating IPs is a Quota error (MC-47)":    {sim.Quota{FloatingIPs: 1}, fullFields(), fault.Quota, fault.CodeFloatingIPQuotaExceeded},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.Quota = tc.quota })
@@ -172,7 +174,8 @@ func TestRefusalsOfTheCloud(t *testing.T) {
 	}
 }
 
-func TestNoValidHostIsShownWithTheCloudsText(t *testing.T) {
+func TestNoValidHostErrorIsShownWithTheCloudsText(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields().with("flavor", sim.MetaKubeImpossible)))
 	if _, err := b.make(i); err != nil {
@@ -193,6 +196,7 @@ func TestNoValidHostIsShownWithTheCloudsText(t *testing.T) {
 }
 
 func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
+	t.Parallel()
 	t.Run("calls to other endpoints are still sent (CAPI-16)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
@@ -223,6 +227,7 @@ func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
 }
 
 func TestTokensAreRenewed(t *testing.T) {
+	t.Parallel()
 	t.Run("tokens are renewed before they expire (MC-75, CAPI-14)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.TokenTTL = 10 * time.Minute })
 		b.active(newMachine(t, "a", seedFields()))
@@ -237,7 +242,7 @@ func TestTokensAreRenewed(t *testing.T) {
 			t.Errorf("%d tokens, %d calls refused", got, refused)
 		}
 	})
-	t.Run("tokens are replaced once after a 401, and the call is repeated", func(t *testing.T) {
+	t.Run("a token is replaced once after a 401, and the refused call is repeated", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized, Times: 1})
@@ -259,6 +264,7 @@ func TestTokensAreRenewed(t *testing.T) {
 }
 
 func TestDefaultSecurityGroupIsCreatedOnce(t *testing.T) {
+	t.Parallel()
 	t.Run("the group is created once for several Machines, even when drover restarts (MC-41)", func(t *testing.T) {
 		b := newBench(t)
 		spec := func() fields { return seedFields().with("securityGroups", nil) }
@@ -277,6 +283,7 @@ func TestDefaultSecurityGroupIsCreatedOnce(t *testing.T) {
 }
 
 func TestIncompleteDefaultSecurityGroupIsCompleted(t *testing.T) {
+	t.Parallel()
 	for name, f := range map[string]sim.Fault{
 		"the group is completed after the answer to its creation was lost": {Call: "POST /security-groups", Drop: true, Times: 1},
 		"the group is completed after a rule was refused":                  {Call: "POST /security-group-rules", Status: http.StatusInternalServerError, After: 1, Times: 1},
@@ -310,6 +317,7 @@ func TestIncompleteDefaultSecurityGroupIsCompleted(t *testing.T) {
 }
 
 func TestVanishedPortIsCreatedAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
 	if err := i.ensurePorts(b.ctx); err != nil {
@@ -333,7 +341,8 @@ func TestVanishedPortIsCreatedAgain(t *testing.T) {
 	}
 }
 
-func TestBootFromAVolume(t *testing.T) {
+func TestServerWithABootVolumeAndTagsIsCreatedAndRemoved(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i, s := b.active(newMachine(t, "a", seedFields().with("rootDiskSizeGB", 30).with("rootDiskVolumeType", sim.MetaKubeVolumeType).with("tags", []string{"k=v", "plain"})))
 	got, _ := b.sim.Server(s.ID)

@@ -11,13 +11,14 @@ import (
 )
 
 func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
+	t.Parallel()
 	// Ports and floating IPs are listed once, and ports without a server once more. When such a port is replaced and no floating IP
 	// is known, floating IPs are listed once more, too.
 	for _, step := range []struct {
 		name  string
 		lists int
 	}{{"EnsurePorts", 4}, {"EnsureFloatingIP", 3}, {"EnsureServer", 2}} {
-		t.Run("creates nothing twice after a crash after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
+		t.Run("creates nothing twice when drover crashes after "+step.name+" (CAPI-18, MC-43)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", fullFields())
 			i := b.synced(m)
@@ -52,6 +53,7 @@ func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
 }
 
 func TestCrashWithLaggingListsCreatesNothingTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", fullFields())
 	i := b.synced(m)
@@ -72,7 +74,8 @@ func TestCrashWithLaggingListsCreatesNothingTwice(t *testing.T) {
 	b.once(t)
 }
 
-func TestPortWithoutAServerIsLookedUpAgainAfterAStart(t *testing.T) {
+func TestPortWithoutAServerIsLookedUpTwiceAfterARestart(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
 	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -100,7 +103,8 @@ func TestPortWithoutAServerIsLookedUpAgainAfterAStart(t *testing.T) {
 	b.active(m)
 }
 
-func TestMachineIsReconciledAfterTheSecondLook(t *testing.T) {
+func TestMachineIsReconciledAfterTheSecondLookUpOfItsPort(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -136,7 +140,8 @@ func TestMachineIsReconciledAfterTheSecondLook(t *testing.T) {
 	}
 }
 
-func TestSecondLookIsRepeatedAfterAFailure(t *testing.T) {
+func TestSecondLookUpOfAPortIsRepeatedAfterAFailure(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	if err := b.synced(m).ensurePorts(b.ctx); err != nil {
@@ -153,7 +158,8 @@ func TestSecondLookIsRepeatedAfterAFailure(t *testing.T) {
 	}
 }
 
-func TestServerThatOnlyItsPortShowsIsFound(t *testing.T) {
+func TestServerThatNoListShowsIsFoundByItsPort(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", fullFields())
 	i := b.synced(m)
@@ -176,8 +182,9 @@ func TestServerThatOnlyItsPortShowsIsFound(t *testing.T) {
 }
 
 func TestLostAnswerCreatesNothingTwice(t *testing.T) {
+	t.Parallel()
 	for _, c := range []string{"POST /ports", "POST /floatingips", "POST /servers"} {
-		t.Run(c+" (CAPI-19)", func(t *testing.T) {
+		t.Run("creates one resource when the answer to "+c+" is lost (CAPI-19)", func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", fullFields())
 			i := b.synced(m)
@@ -199,7 +206,8 @@ func TestLostAnswerCreatesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestCreateThatNeverArrivedIsRepeatedOnceResolved(t *testing.T) {
+func TestCreateThatNeverArrivedIsRepeatedOnlyAfterAWait(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))
 	b.sim.Inject(sim.Fault{Call: "POST /servers", Refuse: true, Times: 1})
@@ -214,7 +222,8 @@ func TestCreateThatNeverArrivedIsRepeatedOnceResolved(t *testing.T) {
 	b.once(t)
 }
 
-func TestDeletionAfterALostAnswerWaitsForALateServer(t *testing.T) {
+func TestDeletionRemovesAFloatingIPWhoseCreateAnswerWasLost(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))
 	b.sim.Inject(sim.Fault{Call: "POST /floatingips", Drop: true, Times: 1})

@@ -12,6 +12,7 @@ import (
 )
 
 func TestFloatingIPs(t *testing.T) {
+	t.Parallel()
 	t.Run("only the first of two networks gets a floating IP (MC-51)", func(t *testing.T) {
 		b := newBench(t)
 		second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
@@ -46,6 +47,7 @@ func TestFloatingIPs(t *testing.T) {
 }
 
 func TestPortWithTheSameNameIsIgnored(t *testing.T) {
+	t.Parallel()
 	t.Run("finds the Machine's own port by its tag (MCM-107)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))

@@ -42,6 +42,7 @@ func (b *bench) bringUp(m *v1alpha1.Machine) error {
 }
 
 func TestInvalidSpecReturnsOneErrorAndLeavesNoResources(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.sim.AddImage(sim.Image{Name: "twice"})
 	b.sim.AddImage(sim.Image{Name: "twice"})
@@ -51,32 +52,32 @@ func TestInvalidSpecReturnsOneErrorAndLeavesNoResources(t *testing.T) {
 		code  fault.Code
 		says  []string
 	}{
-		"an unknown flavor (MC-47)":                       {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
-		"an unknown image (MC-47)":                        {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
-		"an unknown flavor suggests similar names (F-55)": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"; did you mean m1.small or "}},
-		"an unknown image suggests similar names (F-55)":  {seedFields().with("image", "Ubuntu Noble 24.04 (2024-08-02)"), fault.Invalid, fault.CodeImageNotFound, []string{"; did you mean " + sim.MetaKubeImage + "?"}},
+		"an unknown flavor (MC-47)":                                     {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
+		"an unknown image (MC-47)":                                      {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
+		"the error for an unknown flavor suggests similar names (F-55)": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"; did you mean m1.small or "}},
+		"the error for an unknown image suggests a similar name (F-55)": {seedFields().with("image", "Ubuntu Noble 24.04 (2024-08-02)"), fault.Invalid, fault.CodeImageNotFound, []string{"; did you mean " + sim.MetaKubeImage + "?"}},
 		"an unknown image ID (MC-47)": {seedFields().with("image", "00000000-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeImageNotFound,
 			[]string{".image:", "00000000-0000-0000-0000-000000000001"}},
-		"an ambiguous image name (MC-42)":                   {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},
-		"an unknown network (MC-47)":                        {seedFields().with("network", "nowhere"), fault.Invalid, fault.CodeNetworkNotFound, []string{".network:", `"nowhere"`}},
-		"an unknown subnet":                                 {seedFields().with("subnet", "nowhere"), fault.Invalid, fault.CodeSubnetNotFound, []string{".subnet:", `"nowhere"`}},
-		"an unknown group in the field's alias":             {seedFields().with("serverGroupID", nil).with("serverGroup", "nowhere"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroup:"}},
-		"an unknown volume type":                            {seedFields().with("rootDiskSizeGB", 20).with("rootDiskVolumeType", "gold"), fault.Invalid, fault.CodeVolumeTypeNotFound, []string{".rootDiskVolumeType:", `"gold"`}},
-		"an unknown key pair":                               {seedFields().with("keyName", "lost"), fault.Invalid, fault.CodeKeyPairNotFound, []string{".keyName:", `"lost"`}},
-		"a boot volume with a flavor that has a local disk": {seedFields().with("flavor", "l1.small").with("rootDiskSizeGB", 80), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"l1.small"`, "local"}},
-		"an unknown security group":                         {seedFields().with("securityGroups", []string{"open"}), fault.Invalid, fault.CodeSecurityGroupNotFound, []string{".securityGroups:", `"open"`}},
-		"an unknown server group":                           {seedFields().with("serverGroupID", "11111111-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroupID:"}},
-		"an unknown zone":                                   {seedFields().with("availabilityZone", "mars"), fault.Invalid, fault.CodeZoneNotFound, []string{".availabilityZone:", `"mars"`, "dbl1"}},
-		"an unknown pool":                                   {seedFields().with("floatingIpPool", "pool"), fault.Invalid, fault.CodeIPPoolNotFound, []string{".floatingIpPool:", `"pool"`}},
-		"a pool that is not external":                       {seedFields().with("floatingIpPool", sim.MetaKubeNetwork), fault.Invalid, fault.CodeIPPoolNotFound, []string{"not an external network"}},
-		"an unknown region":                                 {seedFields().with("region", "cbk"), fault.Invalid, fault.CodeInvalidSpec, []string{"region cbk is unknown", "dbl"}},
-		"an unknown key (MC-9)":                             {seedFields().with("flaver", "m1.small"), fault.Invalid, fault.CodeInvalidSpec, []string{"Machine kube-system/bad", "cloudProviderSpec.flaver", "did you mean flavor"}},
-		"conflicting aliases (MC-9)":                        {seedFields().with("serverGroup", "other"), fault.Invalid, fault.CodeInvalidSpec, []string{".serverGroup:", "conflicts"}},
-		"a missing flavor":                                  {seedFields().with("flavor", nil), fault.Invalid, fault.CodeInvalidSpec, []string{".flavor: is missing"}},
-		"a disk that is too small for the image":            {seedFields().with("rootDiskSizeGB", 2), fault.Invalid, fault.CodeInvalidSpec, []string{".image:", "8 GiB"}},
-		"a disk size that is not a number":                  {seedFields().with("rootDiskSizeGB", "big"), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"big"`}},
-		"a reserved tag":                                    {seedFields().with("tags", map[string]string{"machine-uid": "x"}), fault.Invalid, fault.CodeInvalidSpec, []string{".tags:", "machine-uid"}},
-		"a boolean in quotes":                               {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
+		"an ambiguous image name (MC-42)":                        {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},
+		"an unknown network (MC-47)":                             {seedFields().with("network", "nowhere"), fault.Invalid, fault.CodeNetworkNotFound, []string{".network:", `"nowhere"`}},
+		"an unknown subnet":                                      {seedFields().with("subnet", "nowhere"), fault.Invalid, fault.CodeSubnetNotFound, []string{".subnet:", `"nowhere"`}},
+		"an unknown server group under the alias serverGroup":    {seedFields().with("serverGroupID", nil).with("serverGroup", "nowhere"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroup:"}},
+		"an unknown volume type":                                 {seedFields().with("rootDiskSizeGB", 20).with("rootDiskVolumeType", "gold"), fault.Invalid, fault.CodeVolumeTypeNotFound, []string{".rootDiskVolumeType:", `"gold"`}},
+		"an unknown key pair":                                    {seedFields().with("keyName", "lost"), fault.Invalid, fault.CodeKeyPairNotFound, []string{".keyName:", `"lost"`}},
+		"a boot volume with a flavor that has a local disk":      {seedFields().with("flavor", "l1.small").with("rootDiskSizeGB", 80), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"l1.small"`, "local"}},
+		"an unknown security group":                              {seedFields().with("securityGroups", []string{"open"}), fault.Invalid, fault.CodeSecurityGroupNotFound, []string{".securityGroups:", `"open"`}},
+		"an unknown server group":                                {seedFields().with("serverGroupID", "11111111-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroupID:"}},
+		"an unknown zone":                                        {seedFields().with("availabilityZone", "mars"), fault.Invalid, fault.CodeZoneNotFound, []string{".availabilityZone:", `"mars"`, "dbl1"}},
+		"an unknown pool of floating IPs":                        {seedFields().with("floatingIpPool", "pool"), fault.Invalid, fault.CodeIPPoolNotFound, []string{".floatingIpPool:", `"pool"`}},
+		"a pool of floating IPs that is not an external network": {seedFields().with("floatingIpPool", sim.MetaKubeNetwork), fault.Invalid, fault.CodeIPPoolNotFound, []string{"not an external network"}},
+		"an unknown region":                                      {seedFields().with("region", "cbk"), fault.Invalid, fault.CodeInvalidSpec, []string{"region cbk is unknown", "dbl"}},
+		"an unknown field name (MC-9)":                           {seedFields().with("flaver", "m1.small"), fault.Invalid, fault.CodeInvalidSpec, []string{"Machine kube-system/bad", "cloudProviderSpec.flaver", "did you mean flavor"}},
+		"two aliases of a field with different values (MC-9)":    {seedFields().with("serverGroup", "other"), fault.Invalid, fault.CodeInvalidSpec, []string{".serverGroup:", "conflicts"}},
+		"a missing flavor":                                       {seedFields().with("flavor", nil), fault.Invalid, fault.CodeInvalidSpec, []string{".flavor: is missing"}},
+		"a disk that is too small for the image":                 {seedFields().with("rootDiskSizeGB", 2), fault.Invalid, fault.CodeInvalidSpec, []string{".image:", "8 GiB"}},
+		"a disk size that is not a number":                       {seedFields().with("rootDiskSizeGB", "big"), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"big"`}},
+		"a reserved tag":                                         {seedFields().with("tags", map[string]string{"machine-uid": "x"}), fault.Invalid, fault.CodeInvalidSpec, []string{".tags:", "machine-uid"}},
+		"a boolean in quotes":                                    {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
 		"a wrong password": {seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong-password").with("projectName", sim.MetaKubeProject),
 			fault.Auth, fault.CodeUnauthorized, []string{"Machine kube-system/bad: spec.providerSpec.value.cloudProviderSpec.password: signing in at", `as user "drover"`, "401"}},
 		"another endpoint without its own credentials (MC-12)": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
@@ -113,6 +114,7 @@ func TestInvalidSpecReturnsOneErrorAndLeavesNoResources(t *testing.T) {
 }
 
 func TestWrongPasswordIsTriedOnceForAllMachines(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	for range 50 {
 		m := newMachine(t, "bad", seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong").with("projectName", sim.MetaKubeProject))
@@ -137,7 +139,8 @@ func newReader(t *testing.T, objects ...ctrlclient.Object) ctrlclient.Reader {
 	return fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 }
 
-func TestSpecsMergeInTheOrderMachineClassClusterConfigured(t *testing.T) {
+func TestSpecOfAMachineOverridesItsClassItsClusterAndTheConfiguredCloud(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: "kube-system", Name: name}
@@ -166,7 +169,8 @@ func TestSpecsMergeInTheOrderMachineClassClusterConfigured(t *testing.T) {
 	}
 }
 
-func TestMissingSecretIsAnErrorWithItsName(t *testing.T) {
+func TestErrorNamesTheMissingSecret(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.withReader(newReader(t))
 	m := newMachine(t, "a", seedFields().with("username", "x").with("password", map[string]any{
@@ -180,6 +184,7 @@ func TestMissingSecretIsAnErrorWithItsName(t *testing.T) {
 }
 
 func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
+	t.Parallel()
 	const bind = "kubectl create rolebinding drover:references --clusterrole=drover:references --serviceaccount=ops:drover -n "
 	b := newBench(t)
 	b.options.ServiceAccount = "ops:drover"
@@ -194,9 +199,9 @@ func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
 		code      fault.Code
 		says      []string
 	}{
-		"the error has its own code and the command when the Secret is in the Machine's namespace (F-44)": {
+		"the error has the code ReferenceForbidden and shows the kubectl command when the Secret is in the Machine's namespace (F-44)": {
 			"kube-system", fault.CodeReferenceForbidden, []string{".password: ", "Secret kube-system/creds", "Forbidden", bind + "kube-system"}},
-		"the error has the flag and the command when the Secret's namespace is not allowed (F-44)": {
+		"the error shows the flag and the kubectl command when the Secret's namespace is not allowed (F-44)": {
 			"other", fault.CodeInvalidSpec, []string{"namespace other", "--secret-namespaces=other", bind + "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,7 +222,8 @@ func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestMissingNamedClusterIsAnError(t *testing.T) {
+func TestMachineWhoseLabelNamesAMissingClusterIsRefused(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.withReader(newReader(t))
 	m := newMachine(t, "a", seedFields())
@@ -227,7 +233,8 @@ func TestMissingNamedClusterIsAnError(t *testing.T) {
 	}
 }
 
-func TestUnknownKeyDoesNotBlockDeletion(t *testing.T) {
+func TestUnknownFieldInTheSpecDoesNotBlockDeletion(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	b.active(m)

@@ -13,11 +13,12 @@ import (
 )
 
 func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool).with("tags", map[string]string{"team": "blue"}))
 	i, s := b.active(m)
 
-	t.Run("the server has the requested name, metadata, zone, groups and hint (MC-40)", func(t *testing.T) {
+	t.Run("the server has the requested name, metadata, zone and server group, a port and a floating IP (MC-40)", func(t *testing.T) {
 		got, _ := b.sim.Server(s.ID)
 		if got.Name != "a" || got.Zone != sim.MetaKubeZone || got.ServerGroup != sim.MetaKubeServerGroup {
 			t.Errorf("got %+v", got)
@@ -65,7 +66,8 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 	})
 }
 
-func TestCallsForManyMachines(t *testing.T) {
+func TestTwentyMachinesCostTwoCallsEachAndOneListPerPoll(t *testing.T) {
+	t.Parallel()
 	const n = 20
 	b := newBench(t)
 	b.active(newMachine(t, "first", seedFields()))
@@ -108,6 +110,7 @@ func TestCallsForManyMachines(t *testing.T) {
 }
 
 func TestFirstMachineLooksEverythingUpOnce(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.active(newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool)))
 	for name, want := range map[string]int{
@@ -122,7 +125,8 @@ func TestFirstMachineLooksEverythingUpOnce(t *testing.T) {
 }
 
 func TestIdleDriverListsOncePerMinute(t *testing.T) {
-	t.Run("an idle driver makes no other call (CAPI-32)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("an idle driver makes no call except one list per minute (CAPI-32)", func(t *testing.T) {
 		b := newBench(t)
 		b.active(newMachine(t, "a", seedFields()))
 		b.pass(2 * time.Minute)
@@ -134,7 +138,8 @@ func TestIdleDriverListsOncePerMinute(t *testing.T) {
 	})
 }
 
-func TestChangesNameTheMachineWhoseServerChanged(t *testing.T) {
+func TestOnlyTheMachineWhoseServerChangedIsReconciled(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.stop()
 	c, err := New(b.options)

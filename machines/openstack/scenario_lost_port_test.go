@@ -22,6 +22,7 @@ func (b *bench) unbind(port string) {
 }
 
 func TestActiveServerThatDoesNotJoin(t *testing.T) {
+	t.Parallel()
 	t.Run("the server counts as failed after two minutes when its port is not bound to it, and is replaced on a new port (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
@@ -75,6 +76,7 @@ func TestActiveServerThatDoesNotJoin(t *testing.T) {
 }
 
 func TestServerWithANode(t *testing.T) {
+	t.Parallel()
 	t.Run("a server with a Node keeps working without a look-up of its ports", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
@@ -94,6 +96,7 @@ func TestServerWithANode(t *testing.T) {
 }
 
 func TestDuplicateOfAServerThatLostItsPort(t *testing.T) {
+	t.Parallel()
 	t.Run("the duplicate becomes the Machine's server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())

@@ -56,6 +56,7 @@ func (b *bench) passwordSecret(name string) *corev1.Secret {
 }
 
 func TestReferencesToMissingKeys(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	half := b.passwordSecret("half")
 	delete(half.Data, "password")
@@ -65,7 +66,7 @@ func TestReferencesToMissingKeys(t *testing.T) {
 	})
 	b.withReader(newReader(t, b.passwordSecret("password"), application, half))
 
-	t.Run("missing keys are treated as empty in an unused way of signing in (MC-11, F-37)", func(t *testing.T) {
+	t.Run("missing keys count as empty when they belong to a way of signing in that is not used (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		i, _ := b.active(newMachine(t, "a", fromSecret("password")))
 		if got := b.connectionOf("uid-a").session.Method(); got != client.ByPassword {
@@ -76,7 +77,7 @@ func TestReferencesToMissingKeys(t *testing.T) {
 			t.Errorf("the warnings do not name the missing keys: %q", i.Warnings())
 		}
 	})
-	t.Run("of several ways of signing in, the complete one is selected (MC-11, F-37)", func(t *testing.T) {
+	t.Run("the complete way of signing in is selected when other ways lack keys (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		b.active(newMachine(t, "b", fromSecret("application")))
 		if got := b.connectionOf("uid-b").session.Method(); got != client.ByApplicationCredential {
@@ -87,8 +88,8 @@ func TestReferencesToMissingKeys(t *testing.T) {
 		secret string
 		says   []string
 	}{
-		"an error names the missing key of each way of signing in (F-37)":      {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
-		"a missing Secret is an error, and no lower source is selected (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
+		"an error names the missing key of each way of signing in (F-37)":                            {"half", []string{"no way of signing in is complete: Secret kube-system/half has no key applicationCredentialID, applicationCredentialSecret, password"}},
+		"a missing Secret is an error, and no source of lower precedence replaces the Secret (F-37)": {"gone", []string{"no way of signing in is complete: Secret kube-system/gone does not exist"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := b.cloud.Instance(b.ctx, newMachine(t, "c", fromSecret(tc.secret)))
@@ -105,6 +106,7 @@ func TestReferencesToMissingKeys(t *testing.T) {
 }
 
 func TestSpecsWithoutANetwork(t *testing.T) {
+	t.Parallel()
 	bare := func() fields {
 		return seedFields().with("network", "").with("subnet", "").with("availabilityZone", "").with("serverGroupID", "")
 	}
@@ -140,6 +142,7 @@ func broken(m *v1alpha1.Machine, serverID, document string) *v1alpha1.Machine {
 }
 
 func TestSpecThatBecameInvalid(t *testing.T) {
+	t.Parallel()
 	spec := func(b *bench) string {
 		return `"cloudProviderSpec":{"identityEndpoint":"` + b.sim.AuthURL() + `","username":"` + sim.MetaKubeUser + `","password":"` + sim.MetaKubePassword +
 			`","domainName":"` + sim.MetaKubeDomain + `","projectName":"` + sim.MetaKubeProject + `"`
@@ -175,6 +178,7 @@ func TestSpecThatBecameInvalid(t *testing.T) {
 }
 
 func TestUnreadableSpecProvesNothing(t *testing.T) {
+	t.Parallel()
 	t.Run("a server that may be in another project does not count as gone (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
@@ -210,6 +214,7 @@ func TestUnreadableSpecProvesNothing(t *testing.T) {
 }
 
 func TestInvalidSpecCreatesNoServer(t *testing.T) {
+	t.Parallel()
 	for name, tc := range map[string]struct{ document, says string }{
 		"tenantName differs from projectName (F-39)": {`{"cloudProviderSpec":{"projectName":"a","tenantName":"b","flavor":"f","image":"i"}}`, "conflicts with projectName"},
 		"sshPublicKeys has the wrong type (F-39)":    {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
@@ -227,7 +232,8 @@ func TestInvalidSpecCreatesNoServer(t *testing.T) {
 }
 
 func TestSpecOfAnotherCloud(t *testing.T) {
-	t.Run("the error names only the cloud (MC-9, F-40)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("the error says only that drover does not support the other cloud (MC-9, F-40)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", nil)
 		m.Spec.ProviderSpec.Value.Raw = []byte(`{"aws":1,"cloudProvider":"aws","cloudProviderSpec":{"accessKeyId":"x","securityGroups":"y"},"operatingSystem":"amzn2"}`)
@@ -240,6 +246,7 @@ func TestSpecOfAnotherCloud(t *testing.T) {
 }
 
 func TestSecretsCreatedFromFiles(t *testing.T) {
+	t.Parallel()
 	t.Run("a value loses the line break at its end (MC-11, F-40)", func(t *testing.T) {
 		b := newBench(t)
 		secret := b.passwordSecret("files")

@@ -29,6 +29,7 @@ func (b *bench) fleet(n int) (all []cloud.Instance, servers []*cloud.Server, mac
 }
 
 func TestMassDeletionGuard(t *testing.T) {
+	t.Parallel()
 	const n = 10
 	boot := func(c *sim.Config) { c.BootTime = 0 }
 	gone := func(b *bench, all []cloud.Instance) (gone, held int) {
@@ -43,7 +44,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		return gone, held
 	}
-	t.Run("accepts the loss of three servers", func(t *testing.T) {
+	t.Run("accepts the loss of three servers out of ten", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, servers, _ := b.fleet(n)
 		for _, s := range servers[:3] {
@@ -123,7 +124,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.eventually("the servers are gone", func() bool { g, h := gone(b, all); return g == n && h == 0 })
 	})
-	t.Run("holds losses even after a crash", func(t *testing.T) {
+	t.Run("holds the losses of servers that were deleted while drover was down", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleet(n)
 		b.stop()
@@ -142,7 +143,7 @@ func TestMassDeletionGuard(t *testing.T) {
 			t.Errorf("%d are gone, %d Machines have held losses", g, h)
 		}
 	})
-	t.Run("releases servers of a cell that is back", func(t *testing.T) {
+	t.Run("ends the hold when the servers' cell is back in the lists", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, _ := b.fleet(n)
 		b.sim.LoseCell("cell1")

@@ -23,7 +23,8 @@ type oldLease struct{}
 
 func (oldLease) Fresh(time.Time) bool { return false }
 
-func TestNoChangingRequestIsSentUnderAnOldLease(t *testing.T) {
+func TestNoWriteIsSentWhenTheLeaseWasNotRenewedInTime(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	b.active(m)
@@ -45,7 +46,8 @@ func TestNoChangingRequestIsSentUnderAnOldLease(t *testing.T) {
 }
 
 func TestSeveralServersOfAMachineWithoutProviderID(t *testing.T) {
-	t.Run("the servers are returned oldest first, and all are deleted with their ports and floating IP (MCM-40)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("the oldest server is the Machine's server, the later one is a duplicate, and the record names port and floating IP (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", fullFields())
 		i, s := b.active(m)
@@ -86,7 +88,8 @@ func (r *slowRoad) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func TestDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
-	t.Run("one group remains when both replicas create it at the same time (MC-41)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("one default group remains when two replicas of drover create the group at the same time (MC-41)", func(t *testing.T) {
 		b := newBench(t)
 		road := &slowRoad{next: http.DefaultTransport, what: "/security-groups", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
 		b.options.HTTP = road
@@ -152,14 +155,15 @@ func (b *bench) defaultGroups() []defaultGroup {
 // A create of a leader that has lost its lease may be carried out long after the next leader has listed everything. The create
 // names a port that the next leader has replaced. So the cloud refuses the create, and the next leader's server keeps its own port.
 func TestCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
+	t.Parallel()
 	for _, tt := range []struct {
 		name string
 		// when reports, for the new leader's server, whether the create arrives now.
 		when func(*cloud.Server) bool
 	}{
-		{"the create arrives before the new leader has created a server", func(*cloud.Server) bool { return true }},
-		{"the create arrives while the new leader's server is building", func(s *cloud.Server) bool { return s != nil }},
-		{"the create arrives when the new leader's server works", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
+		{"no second server exists when the create arrives before the new leader has created a server", func(*cloud.Server) bool { return true }},
+		{"no second server exists when the create arrives while the new leader's server is building", func(s *cloud.Server) bool { return s != nil }},
+		{"no second server exists when the create arrives after the new leader's server became ACTIVE", func(s *cloud.Server) bool { return s != nil && s.State == cloud.ServerActive }},
 	} {
 		t.Run(tt.name+" (MCM-109, F-21)", func(t *testing.T) {
 			b := newBench(t)
@@ -213,7 +217,8 @@ func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 
 // The ports were listed immediately, but the servers only when the cloud worked again. Ports that were read so early prove nothing
 // about creates in progress.
-func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
+func TestListOfPortsIsRepeatedWhenItIsOlderThanTheListOfServers(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
 	road := b.leftOnItsWay(m)
@@ -240,7 +245,8 @@ func TestPortsThatWereReadTooEarlyAreReadAgain(t *testing.T) {
 	}
 }
 
-func TestLatePortDoesNotReplaceTheOneInUse(t *testing.T) {
+func TestPortThatThePreviousLeaderCreatesLateDoesNotReplaceThePortInUse(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	road := &slowRoad{next: http.DefaultTransport, what: "/ports", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
 	b.options.HTTP = road
@@ -283,7 +289,8 @@ func TestLatePortDoesNotReplaceTheOneInUse(t *testing.T) {
 	})
 }
 
-func TestLateFloatingIPIsFound(t *testing.T) {
+func TestFloatingIPThatThePreviousLeaderCreatesLateIsFound(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	road := &slowRoad{next: http.DefaultTransport, what: "/floatingips", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
 	b.options.HTTP = road
@@ -323,7 +330,8 @@ func (r *slowReply) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func TestServerThatIsDeletedBeforeTheAnswerToItsCreate(t *testing.T) {
+func TestCreateFailsWhenItsServerIsDeletedBeforeTheAnswerArrives(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	road := &slowReply{done: make(chan struct{}), let: make(chan struct{})}
 	b.options.HTTP = road

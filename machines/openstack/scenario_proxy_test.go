@@ -10,9 +10,10 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestAnswersOfAProxyAreNotTheClouds(t *testing.T) {
-	t.Run("a 404 page does not prove that a server is gone (F-19)", func(t *testing.T) {
-		b := newBench(t)
+func TestAnswersOfAProxyDoNotCountAsAnswersOfTheCloud(t *testing.T) {
+	t.Parallel()
+	t.Run("a proxy's 404 page does not prove that a server is gone (F-19)", func(t *testing.T) {
+		b := newDirectBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
 		m.Spec.ProviderID = &s.ProviderID
@@ -25,8 +26,8 @@ func TestAnswersOfAProxyAreNotTheClouds(t *testing.T) {
 			t.Errorf("the server counts as gone: %+v", f)
 		}
 	})
-	t.Run("a 404 page does not prove that a port or a floating IP is deleted (F-19)", func(t *testing.T) {
-		b := newBench(t)
+	t.Run("a proxy's 404 page does not prove that a port or a floating IP is deleted (F-19)", func(t *testing.T) {
+		b := newDirectBench(t)
 		i, _ := b.active(newMachine(t, "a", fullFields()))
 		if err := i.DeleteServer(b.ctx); err != nil {
 			t.Fatal(err)
@@ -46,12 +47,12 @@ func TestAnswersOfAProxyAreNotTheClouds(t *testing.T) {
 		b.remove(i)
 		b.nothingLeft()
 	})
-	t.Run("a proxy's page is summarised and not shown (F-9)", func(t *testing.T) {
-		b := newBench(t)
+	t.Run("the error names the status and type of a proxy's page and does not show its text (F-9)", func(t *testing.T) {
+		b := newDirectBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.ProxyPage("POST /ports", http.StatusBadGateway))
 		err := i.ensurePorts(b.ctx)
-		if err == nil || strings.Contains(err.Error(), "default backend") || !strings.Contains(err.Error(), "answered 502 with text/html that is not OpenStack's") {
+		if err == nil || strings.Contains(err.Error(), "default backend") || !strings.Contains(err.Error(), "the answer (text/html) is not one of OpenStack's") {
 			t.Errorf("got %v", err)
 		}
 	})

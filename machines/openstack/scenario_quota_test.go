@@ -14,6 +14,7 @@ import (
 )
 
 func TestExhaustedQuotaStopsCreatesUntilItIsRaised(t *testing.T) {
+	t.Parallel()
 	const allowed, all = 3, 10
 	for name, tc := range map[string]struct {
 		quota, raised sim.Quota
@@ -76,6 +77,7 @@ func TestExhaustedQuotaStopsCreatesUntilItIsRaised(t *testing.T) {
 }
 
 func TestRetainedResourcesOfARefusedServerAreReleased(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", fullFields()))
 	i := b.synced(newMachine(t, "a", fullFields()))
@@ -99,7 +101,8 @@ func TestRetainedResourcesOfARefusedServerAreReleased(t *testing.T) {
 	}
 }
 
-func TestVolumeQuotaInAServerFaultIsWatched(t *testing.T) {
+func TestAVolumeQuotaErrorInTheFaultOfAServerStopsOtherMachinesWithVolumes(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Volumes: 1} })
 	spec := func() fields { return seedFields().with("rootDiskSizeGB", 20) }
 	b.active(newMachine(t, "first", spec()))
@@ -124,7 +127,8 @@ func TestVolumeQuotaInAServerFaultIsWatched(t *testing.T) {
 	}
 }
 
-func TestUnreadableLimitsLetOneCreateTry(t *testing.T) {
+func TestOneCreatePerPeriodIsTriedWhileTheCloudsLimitsCannotBeRead(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Instances: 1} })
 	b.active(newMachine(t, "first", seedFields()))
 	b.sim.Inject(sim.Fault{Call: "GET /limits", Status: http.StatusForbidden})
@@ -147,7 +151,8 @@ func TestUnreadableLimitsLetOneCreateTry(t *testing.T) {
 }
 
 func TestFullServerGroupStopsNoOtherMachine(t *testing.T) {
-	t.Run("a full server group does not count as a quota of the project (CAPI-28)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("a full server group does not count as an exhausted quota of the project (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{ServerGroupMembers: 1} })
 		b.active(newMachine(t, "first", seedFields()))
 		i := b.synced(newMachine(t, "a", seedFields()))

@@ -76,8 +76,9 @@ func (b *bench) found(t *testing.T, m *v1alpha1.Machine) cloud.Instance {
 }
 
 func TestDeletionWithoutTheReferencesOfTheSpec(t *testing.T) {
+	t.Parallel()
 	for _, lost := range []string{"ConfigMap", "Secret", "Cluster", "MachineClass"} {
-		t.Run("deletes the server whose create answer was lost, without the "+lost+" is gone (F-17)", func(t *testing.T) {
+		t.Run("deletes a server whose create answer was lost, although the Machine's "+lost+" is gone (F-17)", func(t *testing.T) {
 			b := newBench(t)
 			m, objects := b.referenced(t, "a")
 			api := b.withReferenced(t, objects)
@@ -135,7 +136,8 @@ func TestDeletionWithoutTheReferencesOfTheSpec(t *testing.T) {
 }
 
 func TestReleaseWhileACreateIsInDoubt(t *testing.T) {
-	t.Run("port and floating IP are retained until the server whose create answer was lost is gone (F-17)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("port and floating IP are kept as long as a server may exist on them whose create answer was lost (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.SetListLag(10 * time.Second)
 		m := newMachine(t, "a", fullFields())
@@ -156,13 +158,14 @@ func TestReleaseWhileACreateIsInDoubt(t *testing.T) {
 	})
 }
 
-func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
+func TestDeletionOfAMachineInAnUnknownProject(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m, objects := b.referenced(t, "a")
 	delete(objects, "Cluster")
 	b.withReferenced(t, objects)
 	leaves(m)
-	t.Run("the Machine is not removed while its recorded project is not known, and the error has the remedy (F-17)", func(t *testing.T) {
+	t.Run("the Machine is not removed while drover has no credentials for its recorded project, and the error has the remedy (F-17)", func(t *testing.T) {
 		own := m.DeepCopy()
 		b.places(t, own, cloud.Facts{Place: &provider.Record{ProjectID: "0123456789abcdef0123456789abcdef", Region: "west"}})
 		b.pass(2 * startGrace)
@@ -176,7 +179,7 @@ func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the Machine is removed when nothing is recorded and no known project has a resource of it (F-17)", func(t *testing.T) {
+	t.Run("the Machine is removed when it has no recorded project and no project that drover knows has a resource of the Machine (F-17)", func(t *testing.T) {
 		b.restart()
 		if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Transient) {
 			t.Fatalf("IsServerGone() just after the start: %v, want an error", err)
@@ -186,7 +189,7 @@ func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	})
-	t.Run("the Machine is not removed while a known project has not been listed (F-17)", func(t *testing.T) {
+	t.Run("the Machine is not removed before drover has listed each project that it knows (F-17)", func(t *testing.T) {
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: 503, Times: 1000})
 		b.restart()
 		other := newMachine(t, "b", seedFields())
@@ -200,6 +203,7 @@ func TestMachineWithResourcesInAnUnknownProject(t *testing.T) {
 }
 
 func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 	m := newMachine(t, "a", seedFields())
@@ -215,7 +219,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	})
-	t.Run("the new credentials are not used for a Machine with a port, which waits for the earlier ones (F-17)", func(t *testing.T) {
+	t.Run("the new credentials are not used for a Machine with a port, because the port is in the earlier credentials' project (F-17)", func(t *testing.T) {
 		if err := b.instance(m).ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -231,6 +235,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 }
 
 func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	at := inventory.Site{Project: "p", Region: "r"}
 	claims := func(endpoint string, s *client.Session) *connection {
@@ -252,20 +257,20 @@ func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	}
 	const theirs, another = "https://one.example:5000", "https://two.example:5000"
 	first := claims(theirs, session(theirs))
-	t.Run("the project is known while only one Keystone claims it (F-15)", func(t *testing.T) {
+	t.Run("the connection is used while only one Keystone claims the project (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != first {
 			t.Errorf("got %v", got)
 		}
 	})
 	claims(another, session(another))
-	t.Run("the project is not known when neither Keystone is the configured cloud's (F-15)", func(t *testing.T) {
+	t.Run("no connection is used when two Keystones claim the project and neither is the configured cloud's (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != nil {
 			t.Errorf("got %v", got)
 		}
 	})
 	own := client.NormalEndpoint(b.options.Configured.IdentityEndpoint)
 	configured := claims(own, session(own))
-	t.Run("the project is the configured cloud's when one of the Keystones is (F-15)", func(t *testing.T) {
+	t.Run("the configured cloud's connection is used when its Keystone also claims the project (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != configured {
 			t.Errorf("got %v", got)
 		}

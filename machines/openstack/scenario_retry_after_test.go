@@ -10,6 +10,7 @@ import (
 )
 
 func TestRetryAfterOfADay(t *testing.T) {
+	t.Parallel()
 	t.Run("the wait counts as five minutes, after which one request tries again (F-26)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))

@@ -12,6 +12,7 @@ import (
 )
 
 func TestValuesOfSecretsAreNotShown(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	// The cloud or drover refuses each of these values, with a message that would contain the value.
 	values := map[string]string{
@@ -35,7 +36,7 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 		b.options.AllowedEndpoints = append(b.options.AllowedEndpoints, "hidden-host.invalid")
 		b.withReader(newReader(t, secretOf("values", values), configMapOf("values", values)))
 		for field, value := range values {
-			t.Run(fmt.Sprintf("%s from %s (F-10)", field, kind), func(t *testing.T) {
+			t.Run(fmt.Sprintf("no error shows the value of %s from %s (F-10)", field, kind), func(t *testing.T) {
 				b.t = t
 				spec := complete(b.sim.AuthURL())
 				switch field {
@@ -74,6 +75,7 @@ func TestValuesOfSecretsAreNotShown(t *testing.T) {
 }
 
 func TestNamesSimilarToTheValueOfASecretAreNotSuggested(t *testing.T) {
+	t.Parallel()
 	t.Run("no flavor is suggested for a name from a Secret (F-10)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("values", map[string]string{"flavor": sim.MetaKubeFlavor + "x"})))
@@ -85,7 +87,8 @@ func TestNamesSimilarToTheValueOfASecretAreNotSuggested(t *testing.T) {
 }
 
 func TestCloudErrorsHideTheValueOfASecret(t *testing.T) {
-	t.Run("the value is replaced where the message repeats it (F-10)", func(t *testing.T) {
+	t.Parallel()
+	t.Run("the error shows the Secret's name and key where the cloud's message repeats the value (F-10)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("values", map[string]string{"tag": "hidden-tag", "zone": sim.MetaKubeZone})))
 		i := b.synced(newMachine(t, "a", seedFields().with("availabilityZone", inSecret("kube-system", "values", "zone")).
@@ -107,7 +110,7 @@ func TestConcealReplacesHiddenValues(t *testing.T) {
 		`flavor "secret-flavor" and secret`:      `flavor "(flavor)" and (other)`,
 		"none of the values":                     "none of the values",
 	} {
-		t.Run(text+" (F-10)", func(t *testing.T) {
+		t.Run("replaces only the hidden values in: "+text+" (F-10)", func(t *testing.T) {
 			if got := client.Conceal(text, hidden); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}

@@ -21,6 +21,7 @@ import (
 )
 
 func TestEveryWayOfSigningIn(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	if _, err := b.cloud.Shape(b.ctx, "kube-system", templateOf(newMachine(t, "a", seedFields()))); err != nil {
 		t.Fatal(err)
@@ -34,13 +35,13 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, own := range map[string]fields{
-		"signs in by password":                              {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
-		"signs in by password in the default domain":        {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
-		"signs in by application credential":                {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
-		"signs in by the name of an application credential": {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
-		"signs in by token":                                 {"tokenId": token},
-		"signs in by values that are objects (MC-10)":       {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
-		"signs in at an endpoint without a version":         {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
+		"signs in by password":                                                  {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
+		"signs in by password in the default domain":                            {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
+		"signs in by application credential":                                    {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
+		"signs in by the name of an application credential":                     {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
+		"signs in by token":                                                     {"tokenId": token},
+		"signs in by password when the fields are objects with a value (MC-10)": {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
+		"signs in at an endpoint without a version":                             {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -74,6 +75,7 @@ func bySecret(t *testing.T, name string, data map[string]string) (*v1alpha1.Mach
 }
 
 func TestRefusedSignInNamesTheSourceOfTheSecret(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	password := map[string]string{
 		"identityEndpoint": b.sim.AuthURL(), "username": sim.MetaKubeUser, "password": wrongSecret, "projectName": sim.MetaKubeProject,
@@ -112,7 +114,8 @@ func TestRefusedSignInNamesTheSourceOfTheSecret(t *testing.T) {
 	}
 }
 
-func TestRevokedCredentialsNameTheSourceOfTheSecret(t *testing.T) {
+func TestErrorForRevokedCredentialsNamesTheirSource(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
 	b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
@@ -123,7 +126,8 @@ func TestRevokedCredentialsNameTheSourceOfTheSecret(t *testing.T) {
 	}
 }
 
-func TestFailedRenewalOfATokenIsNotRepeatedForABackOff(t *testing.T) {
+func TestFailedRenewalOfATokenIsTriedOncePerBackOff(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	var machines []*instance
 	for n := range 9 {
@@ -140,7 +144,7 @@ func TestFailedRenewalOfATokenIsNotRepeatedForABackOff(t *testing.T) {
 			}
 		}
 	}
-	t.Run("the renewal is not repeated, however many Machines make calls (F-23)", func(t *testing.T) {
+	t.Run("the renewal is not repeated before the back-off ends, however many Machines make calls (F-23)", func(t *testing.T) {
 		fail(t)
 		if n := b.calls("POST /auth/tokens"); n != 1 {
 			t.Errorf("%d sign-ins for 9 Machines, want one", n)
@@ -156,7 +160,7 @@ func TestFailedRenewalOfATokenIsNotRepeatedForABackOff(t *testing.T) {
 			t.Errorf("%d sign-ins, want one more", n)
 		}
 	})
-	t.Run("the renewal succeeds after the back-off (F-23)", func(*testing.T) {
+	t.Run("calls succeed after the next back-off when Keystone accepts the renewal (F-23)", func(*testing.T) {
 		refusal()
 		b.clock.Step(client.SignInAgain)
 		b.eventually("the calls succeed", func() bool { return machines[0].ensurePorts(b.ctx) == nil })
@@ -164,6 +168,7 @@ func TestFailedRenewalOfATokenIsNotRepeatedForABackOff(t *testing.T) {
 }
 
 func TestFailedEarlyRenewalOfAToken(t *testing.T) {
+	t.Parallel()
 	t.Run("the current token stays in use, and the renewal is tried once per back-off (F-23)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))

@@ -106,6 +106,7 @@ func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
 }
 
 func TestStoredHolds(t *testing.T) {
+	t.Parallel()
 	const n = 10
 	boot := func(c *sim.Config) { c.BootTime = 0 }
 	t.Run("stored holds do not expire (F-16)", func(t *testing.T) {
@@ -146,7 +147,7 @@ func TestStoredHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("after a restart of drover, holds cover all stored servers before any loss is accepted (F-16)", func(t *testing.T) {
+	t.Run("after a restart of drover, all losses are held before any loss is accepted when too many servers are missing (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()
@@ -157,7 +158,7 @@ func TestStoredHolds(t *testing.T) {
 			t.Errorf("%d GETs of held servers", got)
 		}
 	})
-	t.Run("after a restart of drover, each missing server costs one look-up when few are missing (F-16)", func(t *testing.T) {
+	t.Run("after a restart of drover, each missing server is looked up once when few servers are missing (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()
@@ -169,7 +170,7 @@ func TestStoredHolds(t *testing.T) {
 			t.Errorf("%d GETs, want one for each server that the list lacks", got)
 		}
 	})
-	t.Run("stored holds count losses from before a restart (F-16)", func(t *testing.T) {
+	t.Run("losses from before a restart of drover count together with later losses (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -184,7 +185,7 @@ func TestStoredHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("holds are stored before a loss is accepted (F-16)", func(t *testing.T) {
+	t.Run("a loss is accepted only after it is stored (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, servers, machines := b.fleetOf(n)
 		b.count(machines)
@@ -197,7 +198,7 @@ func TestStoredHolds(t *testing.T) {
 		holds.fail(nil)
 		b.eventually("the loss is accepted", func() bool { g, _ := b.count(machines); return g == 1 })
 	})
-	t.Run("stored holds do not include drover's own deletions (F-16)", func(t *testing.T) {
+	t.Run("drover's own deletions are not stored as losses (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		holds, _, machines := b.fleetOf(n)
 		for _, m := range machines {

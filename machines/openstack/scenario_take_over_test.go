@@ -73,7 +73,8 @@ func (b *bench) left(m *v1alpha1.Machine, p *catalog.Plan) string {
 	return b.server(m.Name, map[string]string{inventory.MetadataMachineUID: string(m.UID), "system-cluster": "mmxfcmgjkx"}, p)
 }
 
-func TestTakeOverOfMachineControllersServers(t *testing.T) {
+func TestServersOfMachineControllerAreTaggedAndNotReplaced(t *testing.T) {
+	t.Parallel()
 	const n = 200
 	b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 	b.synced(newMachine(t, "first", seedFields()))
@@ -160,6 +161,7 @@ func (b *bench) portOf(server string) string {
 
 // Floating IPs of machine-controller have no tag; an annotation of the Machine names them.
 func TestFloatingIPsOfMachineController(t *testing.T) {
+	t.Parallel()
 	type addresses struct{ own, foreign string }
 	// takeover returns a Machine of machine-controller whose server has a floating IP, which the Machine's annotation names, and a
 	// second floating IP that is on another server.
@@ -176,7 +178,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 		return m, id, a
 	}
 	there := func(b *bench, id string) bool { return slices.Contains(b.sim.Leftovers().FloatingIPs, id) }
-	t.Run("floating IPs are deleted with the server that they were seen on, and no other is (MC-50, MC-68, F-3)", func(t *testing.T) {
+	t.Run("a floating IP is deleted with the server on which drover saw it, and no other floating IP is deleted (MC-50, MC-68, F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		i := b.synced(m)
@@ -187,7 +189,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("its own exists: %v, the other one: %v", there(b, a.own), there(b, a.foreign))
 		}
 	})
-	t.Run("floating IPs are named and not deleted when they are on another server (F-3)", func(t *testing.T) {
+	t.Run("floating IPs on another server are reported as left behind and not deleted (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = a.foreign
@@ -199,7 +201,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("it exists: %v, named: %v", there(b, a.foreign), released.Left)
 		}
 	})
-	t.Run("floating IPs are named and not deleted when they were never on the Machine's server (F-3)", func(t *testing.T) {
+	t.Run("floating IPs that were never on the Machine's server are reported as left behind and not deleted (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		free := b.address(b.plan(m).PoolID, "")
@@ -209,7 +211,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
 		}
 	})
-	t.Run("floating IPs are deleted when a guarded record names them, even if the server was gone before the start (F-3)", func(t *testing.T) {
+	t.Run("floating IPs are deleted when a status that policies guard names them, even if their server was gone before drover started (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, id, a := takeover(b)
 		i := b.synced(m)
@@ -281,6 +283,7 @@ func valueOf(t *testing.T, from *prometheus.Registry, name string) (sum float64)
 }
 
 func TestTaggingChangesOnlyTheOwnerTagsInTheMetadata(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, s := b.active(newMachine(t, "a", seedFields().with("tags", map[string]string{"team": "blue"})))
 	b.pass(time.Minute)
@@ -296,8 +299,9 @@ func TestTaggingChangesOnlyTheOwnerTagsInTheMetadata(t *testing.T) {
 	}
 }
 
-func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
-	t.Run("no server of another owner is deleted (MCM-40)", func(t *testing.T) {
+func TestOnlyADuplicateServerOfTheMachineIsDeleted(t *testing.T) {
+	t.Parallel()
+	t.Run("the duplicate is deleted, and neither the server in spec.providerID nor a server of another owner is (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -319,7 +323,7 @@ func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
 			t.Errorf("the named server exists: %v, the one of another owner: %v", there(s.ID), there(foreign))
 		}
 	})
-	t.Run("no duplicate is deleted when providerID names a server owned by another Machine (MCM-40)", func(t *testing.T) {
+	t.Run("no duplicate is deleted while spec.providerID names a server of another Machine (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m, other := newMachine(t, "a", seedFields()), newMachine(t, "b", seedFields())
 		_, own := b.active(m)
@@ -340,6 +344,7 @@ func TestDuplicateIsDeletedAndTheNamedServerStays(t *testing.T) {
 }
 
 func TestPortMissingFromAListIsNotCreatedTwice(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", seedFields()))
 	if err := i.ensurePorts(b.ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 )
 
 func TestServerOf(t *testing.T) {
+	t.Parallel()
 	t.Run("returns the Machine's own server with the cloud's addresses, without a call (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())

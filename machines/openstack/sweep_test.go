@@ -122,7 +122,7 @@ func (w *tenants) held() held {
 }
 
 func TestUnusedStateIsRemoved(t *testing.T) {
-	t.Run("connections, projects, Machines, goroutines and metrics return to those of the start (F-12)", func(t *testing.T) {
+	t.Run("the numbers of connections, projects, Machines, goroutines and metrics return to their values at the start (F-12)", func(t *testing.T) {
 		inTenants(t, testWhatNobodyUsesEnds)
 	})
 }
@@ -166,7 +166,7 @@ func testWhatNobodyUsesEnds(w *tenants) {
 }
 
 func TestProjectKeepsAWorkingConnection(t *testing.T) {
-	t.Run("the project keeps its connection while a Machine is recorded in it, whatever the Machine's credentials are now (F-12)", func(t *testing.T) {
+	t.Run("the project keeps its connection while a Machine is recorded in the project, even when the Machine's current credentials fail (F-12)", func(t *testing.T) {
 		inTenants(t, func(w *tenants) {
 			project := w.sim.AddProject("theirs", sim.MetaKubeDomain)
 			w.sim.AddUser(sim.User{Name: "they", Password: "good", Projects: []string{"theirs"}})

@@ -80,7 +80,8 @@ func shapeOf(s *spec.Spec, p *catalog.Plan, region string, gpuTypes []string) cl
 // architectures maps Glance's property architecture to the architecture of Nodes.
 var architectures = map[string]string{"aarch64": "arm64", "arm64": "arm64", "ppc64le": "ppc64le", "s390x": "s390x"}
 
-// architecture returns the architecture of Nodes; amd64 when the image has none, as most do not.
+// architecture returns the architecture of Nodes for the architecture of an image; amd64 for an image without that property, as
+// most images are.
 func architecture(image string) string {
 	if a, ok := architectures[image]; ok {
 		return a

@@ -28,7 +28,7 @@ func encodeUserData(data []byte) ([]byte, error) {
 	}
 	if encoded := base64.StdEncoding.EncodedLen(len(smaller)); encoded > maxUserData {
 		return nil, fault.New(fault.Invalid, fault.CodeUserDataTooLarge,
-			"the user data takes %d bytes in base64, Nova takes at most %d; shorten what the operating system spec adds", encoded, maxUserData)
+			"the user data has %d bytes in base64 form, and Nova accepts at most %d; shorten what operatingSystemSpec adds", encoded, maxUserData)
 	}
 	return encode(smaller), nil
 }

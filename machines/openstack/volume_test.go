@@ -34,8 +34,8 @@ func (b *bench) newVolume() string {
 	return made.Volume.ID
 }
 
-// shownVolume makes the lists show a volume on each server that has none. The shown volume is one that Nova deletes with the
-// server. The simulated cloud does not have this attachment, so it leaves the volume behind.
+// shownVolume makes the lists show a volume on each server without a volume. The shown volume is one that Nova deletes with
+// the server. The simulated cloud does not have this attachment, so it leaves the volume behind.
 type shownVolume struct{ id atomic.Value }
 
 func (s *shownVolume) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -66,12 +66,12 @@ func TestJudgeVolume(t *testing.T) {
 		volume *volume
 		want   volumeFate
 	}{
-		"a volume that is available is left behind":                                            {&volume{Status: "available"}, volumeLeft},
-		"a volume in error is left behind":                                                     {&volume{Status: "error"}, volumeLeft},
-		"a volume that is being deleted will go":                                               {&volume{Status: "deleting"}, volumeGoing},
-		"a volume that is still attached to the Machine's own server will go":                  {attached("in-use", "own"), volumeGoing},
-		"a volume that is attached to another server belongs to that server":                   {attached("in-use", "other"), volumeOfOther},
-		"an attached volume belongs to another server although Cinder reports it as available": {attached("available", "other"), volumeOfOther},
+		"a volume with the status available counts as left behind":                                              {&volume{Status: "available"}, volumeLeft},
+		"a volume with the status error counts as left behind":                                                  {&volume{Status: "error"}, volumeLeft},
+		"a volume with the status deleting counts as being deleted by Nova or Cinder":                           {&volume{Status: "deleting"}, volumeGoing},
+		"a volume that is still attached to the Machine's own server counts as being deleted by Nova or Cinder": {attached("in-use", "own"), volumeGoing},
+		"a volume that is attached to another server belongs to that server":                                    {attached("in-use", "other"), volumeOfOther},
+		"an attached volume belongs to another server although Cinder reports it as available":                  {attached("available", "other"), volumeOfOther},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judgeVolume(tc.volume, []string{"", "own"}); got != tc.want {
@@ -82,6 +82,7 @@ func TestJudgeVolume(t *testing.T) {
 }
 
 func TestReleaseWaitsUntilTheBootVolumeIsGone(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
 	_, s := b.active(m)
@@ -102,6 +103,7 @@ func TestReleaseWaitsUntilTheBootVolumeIsGone(t *testing.T) {
 }
 
 func TestVolumeThatCinderDoesNotFree(t *testing.T) {
+	t.Parallel()
 	waiting := func(t *testing.T, body string, deletion sim.Fault) string {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("rootDiskSizeGB", 20))
@@ -134,10 +136,10 @@ func TestVolumeThatCinderDoesNotFree(t *testing.T) {
 		deletion   sim.Fault
 		want       string
 	}{
-		{"a volume is named with its state and its server", `{"volume":{"status":"detaching","attachments":[{"server_id":"SERVER"}]}}`, sim.Fault{}, `volume VOLUME is "detaching" in Cinder, attached to server SERVER`},
-		{"a volume is named with its own name", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
-		{"a volume is named while its deletion is accepted and not complete", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
-		{"a volume is named while its deletion is refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
+		{"the message about the wait shows the volume's state and server", `{"volume":{"status":"detaching","attachments":[{"server_id":"SERVER"}]}}`, sim.Fault{}, `volume VOLUME is "detaching" in Cinder, attached to server SERVER`},
+		{"the message about the wait shows the volume's name", `{"volume":{"name":"root","status":"deleting"}}`, sim.Fault{}, `volume "root" (VOLUME) is "deleting" in Cinder`},
+		{"the message about the wait names a volume whose deletion was accepted and is not complete", `{"volume":{"status":"error_deleting"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusAccepted}, `volume VOLUME is "error_deleting" in Cinder`},
+		{"the message about the wait names a volume whose deletion was refused", `{"volume":{"status":"error"}}`, sim.Fault{Call: "DELETE /volumes/{id}", Status: http.StatusInternalServerError}, `volume VOLUME is "error" in Cinder; deleting volume VOLUME of server a`},
 	} {
 		t.Run(tt.name+" (F-25)", func(t *testing.T) {
 			if got := waiting(t, tt.body, tt.deletion); !strings.Contains(got, tt.want) {
@@ -148,6 +150,7 @@ func TestVolumeThatCinderDoesNotFree(t *testing.T) {
 }
 
 func TestVolumesThatNovaLeftBehind(t *testing.T) {
+	t.Parallel()
 	// deleted returns what is left after the server was deleted without its volume, as when Nova fails to delete it.
 	deleted := func(b *bench, m *v1alpha1.Machine, s *cloud.Server, volume string, guarded bool) (volumes []string, released cloud.Released) {
 		b.recordsVolumes(m, s, volume, "00000000-0000-0000-0000-000000000009")
@@ -158,7 +161,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 		released = b.gone(b.synced(m))
 		return b.sim.Leftovers().Volumes, released
 	}
-	t.Run("volumes are named and not deleted when only the status names them (F-3)", func(t *testing.T) {
+	t.Run("volumes are reported as left behind and not deleted when only an unguarded status names them (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -168,7 +171,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v", left, released.Left)
 		}
 	})
-	t.Run("volumes are deleted when the status names them and policies guard the status (F-3)", func(t *testing.T) {
+	t.Run("volumes are deleted when the Machine's status names them and policies guard that status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -178,7 +181,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v, want only %s, which no status names", left, released.Left, foreign)
 		}
 	})
-	t.Run("volumes are deleted without guarded status when they were seen on the Machine's server (F-3)", func(t *testing.T) {
+	t.Run("volumes that were seen on the Machine's server are deleted even when no policy guards its status (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		shown := &shownVolume{}
 		b.options.HTTP = shown
@@ -213,6 +216,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 }
 
 func TestVolumeOfAnotherServerIsNotDeleted(t *testing.T) {
+	t.Parallel()
 	b := newBench(t)
 	_, other := b.active(newMachine(t, "other", seedFields().with("rootDiskSizeGB", 20)))
 	m := newMachine(t, "a", seedFields())
@@ -225,7 +229,8 @@ func TestVolumeOfAnotherServerIsNotDeleted(t *testing.T) {
 }
 
 func TestSharedServerGroupIsCreatedOnce(t *testing.T) {
-	for name, nova := range map[string]string{"with one policy": "2.93", "with a list of policies": "2.60"} {
+	t.Parallel()
+	for name, nova := range map[string]string{"the group is created once when Nova's API has the field policy (2.64 and later)": "2.93", "the group is created once when Nova's API has the field policies (before 2.64)": "2.60"} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.ComputeMicroversion = nova })
 			spec := func() fields { return seedFields().with("serverGroupID", nil).with("serverGroup", "shared") }
@@ -252,6 +257,7 @@ func TestSharedServerGroupIsCreatedOnce(t *testing.T) {
 }
 
 func TestMicroversionsAreChosenOncePerEndpoint(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.ComputeMicroversion = "2.50" })
 	i, _ := b.active(newMachine(t, "a", seedFields()))
 	b.remove(i)

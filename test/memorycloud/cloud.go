@@ -58,7 +58,7 @@ var _ cloud.Cloud = (*Cloud)(nil)
 // mostChanges is how many changes may be queued for their consumer.
 const mostChanges = 10_000
 
-// New returns a cloud whose boxes take the time boot to boot.
+// New returns a cloud whose boxes boot in the given time.
 func New(boot time.Duration) *Cloud {
 	return &Cloud{
 		boot: boot, changes: make(chan types.NamespacedName, mostChanges),

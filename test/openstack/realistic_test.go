@@ -14,7 +14,7 @@ import (
 )
 
 func TestRealisticTimes(t *testing.T) {
-	t.Run("zone, host, addresses and ACTIVE show one after the other (F-57)", func(t *testing.T) {
+	t.Run("a server shows its zone, its host, its addresses and ACTIVE one after the other (F-57)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
 			defer cloud.Close()
@@ -32,7 +32,7 @@ func TestRealisticTimes(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a server that is deleted before its host shows is gone at once, and its room is free again", func(t *testing.T) {
+	t.Run("a server that is deleted before it shows its host leaves nothing behind", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
 			defer cloud.Close()
@@ -48,7 +48,7 @@ func TestRealisticTimes(t *testing.T) {
 			}
 		})
 	})
-	t.Run("eight ports take eight times as long as one, and half of that with two at a time (F-56)", func(t *testing.T) {
+	t.Run("creating eight ports takes eight times as long as creating one, and half as long when the cloud creates two ports at a time (F-56)", func(t *testing.T) {
 		for atATime, want := range map[int]time.Duration{1: 11200 * time.Millisecond, 2: 5600 * time.Millisecond, 8: 1400 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, atATime))

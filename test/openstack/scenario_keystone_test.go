@@ -31,26 +31,26 @@ func TestSigningIn(t *testing.T) {
 		o      gophercloud.AuthOptions
 		status int
 	}{
-		"password with names":             {o: base},
-		"through the unversioned address": {o: edit(func(o *gophercloud.AuthOptions) { o.IdentityEndpoint = unversioned })},
-		"project by ID":                   {o: edit(func(o *gophercloud.AuthOptions) { o.TenantName, o.TenantID = "", project })},
-		"user by ID, own default project": {o: gophercloud.AuthOptions{IdentityEndpoint: cloud.AuthURL(), UserID: user, Password: "p"}},
-		"user of another domain": {o: edit(func(o *gophercloud.AuthOptions) {
+		"signs in with a password and names":                      {o: base},
+		"signs in through the unversioned address":                {o: edit(func(o *gophercloud.AuthOptions) { o.IdentityEndpoint = unversioned })},
+		"signs in to a project by its ID":                         {o: edit(func(o *gophercloud.AuthOptions) { o.TenantName, o.TenantID = "", project })},
+		"signs in as a user by ID, to the user's default project": {o: gophercloud.AuthOptions{IdentityEndpoint: cloud.AuthURL(), UserID: user, Password: "p"}},
+		"signs in as a user of another domain": {o: edit(func(o *gophercloud.AuthOptions) {
 			o.Username, o.Password, o.DomainName = "corp-user", "p", "corp"
 			o.TenantName, o.Scope = "", &gophercloud.AuthScope{ProjectName: openstack.MetaKubeProject, DomainName: "Default"}
 		})},
-		"application credential by ID": {o: with(app, func(o *gophercloud.AuthOptions) { o.ApplicationCredentialID = openstack.MetaKubeAppCredentialID })},
-		"application credential by name": {o: with(app, func(o *gophercloud.AuthOptions) {
+		"signs in with an application credential by ID": {o: with(app, func(o *gophercloud.AuthOptions) { o.ApplicationCredentialID = openstack.MetaKubeAppCredentialID })},
+		"signs in with an application credential by name": {o: with(app, func(o *gophercloud.AuthOptions) {
 			o.ApplicationCredentialName, o.Username, o.DomainName = openstack.MetaKubeAppCredentialName, openstack.MetaKubeUser, "Default"
 		})},
-		"application credential, wrong secret": {status: 401, o: with(app, func(o *gophercloud.AuthOptions) {
+		"refuses the wrong secret of an application credential": {status: 401, o: with(app, func(o *gophercloud.AuthOptions) {
 			o.ApplicationCredentialID, o.ApplicationCredentialSecret = openstack.MetaKubeAppCredentialID, "wrong"
 		})},
-		"application credential that is gone": {status: 404, o: with(app, func(o *gophercloud.AuthOptions) { o.ApplicationCredentialID = "gone" })},
-		"wrong password":                      {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.Password = "wrong" })},
-		"unknown user":                        {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.Username = "nobody" })},
-		"unknown project":                     {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.TenantName = "nowhere" })},
-		"unknown domain":                      {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.DomainName = "nowhere" })},
+		"refuses an application credential that does not exist": {status: 404, o: with(app, func(o *gophercloud.AuthOptions) { o.ApplicationCredentialID = "gone" })},
+		"refuses a wrong password":                              {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.Password = "wrong" })},
+		"refuses an unknown user":                               {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.Username = "nobody" })},
+		"refuses an unknown project":                            {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.TenantName = "nowhere" })},
+		"refuses an unknown domain":                             {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.DomainName = "nowhere" })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := gopher.AuthenticatedClient(t.Context(), tc.o)
@@ -99,7 +99,7 @@ func TestTokensExpire(t *testing.T) {
 		_, err := servers.List(c.compute, nil).AllPages(t.Context())
 		return err
 	}
-	t.Run("a token expires by its age, and a client that renews it goes on", func(t *testing.T) {
+	t.Run("a token expires after its time to live, and calls of a client that renews the token still succeed", func(t *testing.T) {
 		renewing := loginAs(t, o, nil)
 		o.AllowReauth = false
 		plain := loginAs(t, o, nil)
@@ -150,7 +150,7 @@ func TestTokensExpire(t *testing.T) {
 	})
 }
 
-func TestAReaderMayNotBoot(t *testing.T) {
+func TestAUserWithTheRoleReaderMayNotCreateAServer(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	cloud.AddUser(openstack.User{Name: "looker", Password: "p", Projects: []string{openstack.MetaKubeProject}, Roles: []string{"reader"}})
 	o := password(cloud)
@@ -160,7 +160,7 @@ func TestAReaderMayNotBoot(t *testing.T) {
 	refused(t, err, 403)
 }
 
-func TestProjectsDoNotSeeEachOther(t *testing.T) {
+func TestProjectsDoNotSeeEachOthersServers(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	mine := login(t, cloud, nil)
 	s := mine.boot(t, mine.known(t).server("node-1", ""), nil)
@@ -176,7 +176,7 @@ func TestProjectsDoNotSeeEachOther(t *testing.T) {
 	refused(t, servers.Delete(t.Context(), theirs.compute, s.ID).ExtractErr(), 404)
 }
 
-func TestMicroversionsAreOfferedAndHonoured(t *testing.T) {
+func TestMicroversionsAreOfferedAndHonored(t *testing.T) {
 	cloud := start(t, openstack.Config{ComputeMicroversion: "2.79"})
 	c := login(t, cloud, nil)
 	offered, err := utils.GetSupportedMicroversions(t.Context(), c.compute)

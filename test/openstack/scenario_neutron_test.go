@@ -53,7 +53,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("ports are in the default group unless one is named, and in none without port security", func(t *testing.T) {
+	t.Run("a port is in the default group unless the request names a group, and in no group without port security", func(t *testing.T) {
 		p := c.port(t, k, "default")
 		g, err := groups.Get(ctx, c.network, p.SecurityGroups[0]).Extract()
 		if err != nil || g.Name != "default" {
@@ -125,13 +125,13 @@ func TestNeutronRefuses(t *testing.T) {
 		status int
 		kind   string
 	}{
-		"an unknown network":        {ports.CreateOpts{NetworkID: "nope"}, 404, "NetworkNotFound"},
-		"an unknown subnet":         {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{SubnetID: "nope"}}}, 404, "SubnetNotFound"},
-		"another network's subnet":  {ports.CreateOpts{NetworkID: small, FixedIPs: []ports.IP{{SubnetID: openstack.MetaKubeSubnet}}}, 400, "InvalidInput"},
-		"an unknown security group": {ports.CreateOpts{NetworkID: k.network, SecurityGroups: &[]string{"nope"}}, 404, "SecurityGroupNotFound"},
-		"an address in use":         {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{IPAddress: taken}}}, 409, "IpAddressAlreadyAllocated"},
-		"an address from elsewhere": {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{IPAddress: "8.8.8.8"}}}, 400, "InvalidIpForNetwork"},
-		"a subnet that is full":     {ports.CreateOpts{NetworkID: small}, 409, "IpAddressGenerationFailure"},
+		"an unknown network":                {ports.CreateOpts{NetworkID: "nope"}, 404, "NetworkNotFound"},
+		"an unknown subnet":                 {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{SubnetID: "nope"}}}, 404, "SubnetNotFound"},
+		"another network's subnet":          {ports.CreateOpts{NetworkID: small, FixedIPs: []ports.IP{{SubnetID: openstack.MetaKubeSubnet}}}, 400, "InvalidInput"},
+		"an unknown security group":         {ports.CreateOpts{NetworkID: k.network, SecurityGroups: &[]string{"nope"}}, 404, "SecurityGroupNotFound"},
+		"an address in use":                 {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{IPAddress: taken}}}, 409, "IpAddressAlreadyAllocated"},
+		"an address outside of the network": {ports.CreateOpts{NetworkID: k.network, FixedIPs: []ports.IP{{IPAddress: "8.8.8.8"}}}, 400, "InvalidIpForNetwork"},
+		"a subnet that is full":             {ports.CreateOpts{NetworkID: small}, 409, "IpAddressGenerationFailure"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ports.Create(ctx, c.network, tc.o).Extract()
@@ -140,16 +140,16 @@ func TestNeutronRefuses(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a filter that it does not know", func(t *testing.T) {
+	t.Run("an unknown filter", func(t *testing.T) {
 		if status, _, body := c.raw(t, rawCall{method: http.MethodGet, url: c.network.ServiceURL("ports") + "?colour=red"}); status != 400 {
 			t.Errorf("status %d, %v", status, body)
 		}
 	})
-	t.Run("a marker that is gone", func(t *testing.T) {
+	t.Run("an unknown marker", func(t *testing.T) {
 		_, err := ports.List(c.network, ports.ListOpts{Limit: 1, Marker: "nope"}).AllPages(ctx)
 		refused(t, err, 404)
 	})
-	t.Run("a key that it does not know", func(t *testing.T) {
+	t.Run("an unknown field of a port", func(t *testing.T) {
 		body := map[string]any{"port": map[string]any{"network_id": k.network, "colour": "red"}}
 		if status, _, answer := c.raw(t, rawCall{method: http.MethodPost, url: c.network.ServiceURL("ports"), body: body}); status != 400 {
 			t.Errorf("status %d, %v", status, answer)
@@ -157,7 +157,7 @@ func TestNeutronRefuses(t *testing.T) {
 	})
 }
 
-func TestNeutronRefusesBeyondItsQuota(t *testing.T) {
+func TestNeutronRefusesResourcesBeyondTheQuota(t *testing.T) {
 	cloud := start(t, openstack.Config{Quota: openstack.Quota{Ports: 2, FloatingIPs: 1, SecurityGroups: 2}})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -219,7 +219,7 @@ func TestFloatingIPs(t *testing.T) {
 		_, err = floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: k.network}).Extract()
 		refused(t, err, 400)
 	})
-	t.Run("a server shows its floating IP a little later, and not in changes-since", func(t *testing.T) {
+	t.Run("a server shows its floating IP a little after the request, and the server's field updated does not change", func(t *testing.T) {
 		s := c.boot(t, k.server("node-1", p.ID), nil)
 		eventually(t, "the address on the server", func() bool {
 			list, _ := c.get(t, s.ID).Addresses[openstack.MetaKubeNetwork].([]any)
@@ -254,7 +254,7 @@ func TestFloatingIPs(t *testing.T) {
 		}
 		refused(t, floatingips.Delete(ctx, c.network, f.ID).ExtractErr(), 404)
 	})
-	t.Run("a pool runs out of addresses", func(t *testing.T) {
+	t.Run("Neutron refuses a floating IP when the pool has no free address", func(t *testing.T) {
 		small := cloud.AddNetwork(openstack.Network{Name: "small-pool", External: true})
 		if _, err := cloud.AddSubnet(openstack.Subnet{Network: small, CIDR: "198.51.100.0/24", First: "198.51.100.10", Last: "198.51.100.10"}); err != nil {
 			t.Fatal(err)
@@ -269,7 +269,7 @@ func TestFloatingIPs(t *testing.T) {
 	})
 }
 
-func TestSecurityGroups(t *testing.T) {
+func TestSecurityGroupsHaveRulesAndAreNotDeletedWhileAPortIsInThem(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	ctx := t.Context()

@@ -61,7 +61,7 @@ func TestListsOfServers(t *testing.T) {
 			t.Errorf("%d calls for 5 servers in pages of 2", n)
 		}
 	})
-	t.Run("lists find a part of a name, as a regular expression", func(t *testing.T) {
+	t.Run("lists filter by a regular expression that matches a part of the name", func(t *testing.T) {
 		if got := c.list(t, servers.ListOpts{Name: "e-[12]"}); !slices.Equal(got, []string{"node-2", "node-1"}) {
 			t.Errorf("got %v", got)
 		}
@@ -74,7 +74,7 @@ func TestListsOfServers(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
-	t.Run("lists refuse an unknown marker, accept a deleted server, and refuse it when it is archived", func(t *testing.T) {
+	t.Run("lists accept a deleted server as marker, and refuse an unknown or an archived server as marker", func(t *testing.T) {
 		_, err := servers.List(c.compute, servers.ListOpts{Marker: "nope"}).AllPages(t.Context())
 		if text := refused(t, err, 400); !strings.Contains(text, "marker [nope] not found") {
 			t.Error(text)
@@ -140,7 +140,7 @@ func TestChangesSinceFollowsTheCloudsClock(t *testing.T) {
 	}
 }
 
-func TestActionsOnAServer(t *testing.T) {
+func TestAServerCanBeChangedStoppedLockedAndDeletedByForce(t *testing.T) {
 	cloud := start(t, openstack.Config{DeleteTime: time.Hour})
 	c := login(t, cloud, nil)
 	s := c.boot(t, c.known(t).server("node-1", ""), nil)
@@ -200,7 +200,7 @@ func TestTheComputeCatalog(t *testing.T) {
 			}
 		}
 	})
-	t.Run("zones say whether a host is left", func(t *testing.T) {
+	t.Run("a zone is available only while one of its hosts is up", func(t *testing.T) {
 		for _, h := range cloud.Hosts() {
 			if h.Zone == "dbl2" {
 				h.Down = true
@@ -213,7 +213,7 @@ func TestTheComputeCatalog(t *testing.T) {
 			}
 		}
 	})
-	t.Run("server groups are made, found and counted", func(t *testing.T) {
+	t.Run("server groups are created, found, and counted against the quota", func(t *testing.T) {
 		made, err := servergroups.Create(ctx, c.compute, servergroups.CreateOpts{Name: "g", Policy: "soft-anti-affinity"}).Extract()
 		if err != nil || made.Policy == nil || *made.Policy != "soft-anti-affinity" {
 			t.Fatalf("made %+v, %v", made, err)
@@ -231,7 +231,7 @@ func TestTheComputeCatalog(t *testing.T) {
 		_, err = servergroups.Create(ctx, c.compute, servergroups.CreateOpts{Name: "h", Policy: "affinity"}).Extract()
 		refused(t, err, 403)
 	})
-	t.Run("key pairs", func(t *testing.T) {
+	t.Run("a server shows the key pair that it was created with", func(t *testing.T) {
 		if _, err := keypairs.Create(ctx, c.compute, keypairs.CreateOpts{Name: "k", PublicKey: "ssh-ed25519 AAAA"}).Extract(); err != nil {
 			t.Fatal(err)
 		}

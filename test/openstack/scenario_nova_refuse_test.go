@@ -28,32 +28,32 @@ func TestNovaRefusesAtOnce(t *testing.T) {
 		status  int
 		text    string
 	}{
-		"an unknown flavor":       {edit: func(o *servers.CreateOpts) { o.FlavorRef = "nope" }, status: 400, text: "Flavor nope could not be found."},
-		"an unknown image":        {edit: func(o *servers.CreateOpts) { o.ImageRef = "00000000-0000-0000-0000-00000000dead" }, status: 400, text: "Can not find requested image"},
-		"no image and no volume":  {edit: func(o *servers.CreateOpts) { o.ImageRef = "" }, status: 400, text: "Invalid imageRef provided."},
-		"an unknown key":          {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "" }, status: 400, text: "Invalid key_name provided."},
-		"an unknown zone":         {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "mars" }, status: 400, text: "The requested availability zone is not available"},
-		"a zone without a host":   {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "empty" }, status: 400, text: "The requested availability zone is not available"},
-		"an unknown network":      {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: openstack.MetaKubeSubnet}} }, status: 400, text: "could not be found"},
-		"an unknown port":         {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{Port: openstack.MetaKubeSubnet}} }, status: 400, text: "could not be found"},
-		"a port in use":           {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{Port: used.ID}} }, status: 409, text: "Port " + used.ID + " is still in use."},
-		"an unknown group":        {edit: func(o *servers.CreateOpts) { o.SecurityGroups = []string{"nope"} }, status: 400, text: "Security group nope not found for project"},
-		"user data too long":      {edit: func(o *servers.CreateOpts) { o.UserData = bytes.Repeat([]byte("x"), 49153) }, status: 400, text: "is too long"},
-		"user data not base64":    {edit: func(o *servers.CreateOpts) { o.UserData = nil }, status: 400, text: "is not a 'base64'"},
-		"a server group no UUID":  {hint: "shared", status: 400, text: "is not a 'uuid'"},
-		"an unknown server group": {hint: openstack.MetaKubeSubnet, status: 400, text: "could not be found"},
-		"tags below 2.52":         {edit: func(o *servers.CreateOpts) { o.Tags = []string{"a"} }, version: "2.51", status: 400, text: "('tags' was unexpected)"},
+		"an unknown flavor":                 {edit: func(o *servers.CreateOpts) { o.FlavorRef = "nope" }, status: 400, text: "Flavor nope could not be found."},
+		"an unknown image":                  {edit: func(o *servers.CreateOpts) { o.ImageRef = "00000000-0000-0000-0000-00000000dead" }, status: 400, text: "Can not find requested image"},
+		"no image and no volume":            {edit: func(o *servers.CreateOpts) { o.ImageRef = "" }, status: 400, text: "Invalid imageRef provided."},
+		"an unknown key":                    {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "" }, status: 400, text: "Invalid key_name provided."},
+		"an unknown zone":                   {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "mars" }, status: 400, text: "The requested availability zone is not available"},
+		"a zone without a host":             {edit: func(o *servers.CreateOpts) { o.AvailabilityZone = "empty" }, status: 400, text: "The requested availability zone is not available"},
+		"an unknown network":                {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{UUID: openstack.MetaKubeSubnet}} }, status: 400, text: "could not be found"},
+		"an unknown port":                   {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{Port: openstack.MetaKubeSubnet}} }, status: 400, text: "could not be found"},
+		"a port in use":                     {edit: func(o *servers.CreateOpts) { o.Networks = []servers.Network{{Port: used.ID}} }, status: 409, text: "Port " + used.ID + " is still in use."},
+		"an unknown security group":         {edit: func(o *servers.CreateOpts) { o.SecurityGroups = []string{"nope"} }, status: 400, text: "Security group nope not found for project"},
+		"user data that is too long":        {edit: func(o *servers.CreateOpts) { o.UserData = bytes.Repeat([]byte("x"), 49153) }, status: 400, text: "is too long"},
+		"user data not base64":              {edit: func(o *servers.CreateOpts) { o.UserData = nil }, status: 400, text: "is not a 'base64'"},
+		"a server group that is not a UUID": {hint: "shared", status: 400, text: "is not a 'uuid'"},
+		"an unknown server group":           {hint: openstack.MetaKubeSubnet, status: 400, text: "could not be found"},
+		"tags below 2.52":                   {edit: func(o *servers.CreateOpts) { o.Tags = []string{"a"} }, version: "2.51", status: 400, text: "('tags' was unexpected)"},
 		"a volume type below 2.67": {edit: func(o *servers.CreateOpts) {
 			o.ImageRef, o.BlockDevice = "", []servers.BlockDevice{{SourceType: "image", DestinationType: "volume", UUID: k.image, VolumeSize: 10, VolumeType: "ssd"}}
 		}, version: "2.66", status: 400, text: "('volume_type' was unexpected)"},
 		"an unknown volume type": {edit: func(o *servers.CreateOpts) {
 			o.ImageRef, o.BlockDevice = "", []servers.BlockDevice{{SourceType: "image", DestinationType: "volume", UUID: k.image, VolumeSize: 10, VolumeType: "gold"}}
 		}, status: 400, text: "Volume type gold could not be found."},
-		"a root disk below the image's": {edit: func(o *servers.CreateOpts) {
+		"a root volume smaller than the image's minimum": {edit: func(o *servers.CreateOpts) {
 			o.ImageRef, o.BlockDevice = "", []servers.BlockDevice{{SourceType: "image", DestinationType: "volume", UUID: k.image, VolumeSize: 1}}
 		}, status: 400, text: "Volume is smaller than the minimum size"},
-		"no networks from 2.37 on": {edit: func(o *servers.CreateOpts) { o.Networks = nil }, status: 400, text: "'networks' is a required property"},
-		"metadata too long":        {edit: func(o *servers.CreateOpts) { o.Metadata = map[string]string{"k": strings.Repeat("v", 256)} }, status: 400, text: "is too long"},
+		"no networks from 2.37 on":  {edit: func(o *servers.CreateOpts) { o.Networks = nil }, status: 400, text: "'networks' is a required property"},
+		"metadata that is too long": {edit: func(o *servers.CreateOpts) { o.Metadata = map[string]string{"k": strings.Repeat("v", 256)} }, status: 400, text: "is too long"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := k.server("node-1", "")
@@ -111,17 +111,17 @@ func (e extra) ToServerCreateMap() (map[string]any, error) {
 	return m, nil
 }
 
-func TestQuotaIsRefusedByNovaAtOnce(t *testing.T) {
+func TestNovaRefusesServersBeyondAQuotaAtOnce(t *testing.T) {
 	for name, tc := range map[string]struct {
 		quota openstack.Quota
 		text  string
 	}{
-		"instances":   {openstack.Quota{Instances: 1}, "Quota exceeded for instances: Requested 1, but already used 1 of 1 instances"},
-		"cores":       {openstack.Quota{Cores: 3}, "Quota exceeded for cores: Requested 2, but already used 2 of 3 cores"},
-		"ram":         {openstack.Quota{RAM: 8192}, "Quota exceeded for ram: Requested 8192, but already used 8192 of 8192 ram"},
-		"two of them": {openstack.Quota{Cores: 2, RAM: 8192}, "Quota exceeded for cores, ram: Requested 2, 8192, but already used 2, 8192 of 2, 8192 cores, ram"},
-		"ports":       {openstack.Quota{Ports: 1}, "Maximum number of ports exceeded"},
-		"members":     {openstack.Quota{ServerGroupMembers: 1}, "Quota exceeded, too many servers in group"},
+		"a server beyond the quota of instances is refused":                           {openstack.Quota{Instances: 1}, "Quota exceeded for instances: Requested 1, but already used 1 of 1 instances"},
+		"a server beyond the quota of cores is refused":                               {openstack.Quota{Cores: 3}, "Quota exceeded for cores: Requested 2, but already used 2 of 3 cores"},
+		"a server beyond the quota of RAM is refused":                                 {openstack.Quota{RAM: 8192}, "Quota exceeded for ram: Requested 8192, but already used 8192 of 8192 ram"},
+		"a server beyond the quotas of cores and RAM is refused for these two quotas": {openstack.Quota{Cores: 2, RAM: 8192}, "Quota exceeded for cores, ram: Requested 2, 8192, but already used 2, 8192 of 2, 8192 cores, ram"},
+		"a server beyond the quota of ports is refused":                               {openstack.Quota{Ports: 1}, "Maximum number of ports exceeded"},
+		"a server beyond the quota of server group members is refused":                {openstack.Quota{ServerGroupMembers: 1}, "Quota exceeded, too many servers in group"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud := start(t, openstack.Config{Quota: tc.quota})
@@ -140,7 +140,7 @@ func TestQuotaIsRefusedByNovaAtOnce(t *testing.T) {
 	}
 }
 
-func TestLimitsShowWhatIsUsed(t *testing.T) {
+func TestNovasLimitsShowTheQuotaAndTheUse(t *testing.T) {
 	cloud := start(t, openstack.Config{Quota: openstack.Quota{Instances: 5, Cores: openstack.None}})
 	cloud.SetQuota(openstack.MetaKubeProject, openstack.Quota{Instances: 5, Cores: 10})
 	c := login(t, cloud, nil)
@@ -155,12 +155,12 @@ func TestLimitsShowWhatIsUsed(t *testing.T) {
 	cloud.SetQuota("", openstack.Quota{})
 }
 
-func TestNoValidHostComesLaterAsAFault(t *testing.T) {
+func TestServerWithoutAValidHostIsAcceptedAndFailsLater(t *testing.T) {
 	for name, prepare := range map[string]func(*openstack.Cloud, *servers.CreateOpts, map[string]string){
-		"a flavor that no host has room for": func(_ *openstack.Cloud, o *servers.CreateOpts, flavors map[string]string) {
+		"a server whose flavor fits on no host goes to ERROR": func(_ *openstack.Cloud, o *servers.CreateOpts, flavors map[string]string) {
 			o.FlavorRef = flavors[openstack.MetaKubeImpossible]
 		},
-		"hosts that are full": func(c *openstack.Cloud, _ *servers.CreateOpts, _ map[string]string) {
+		"a server goes to ERROR when all hosts are full": func(c *openstack.Cloud, _ *servers.CreateOpts, _ map[string]string) {
 			for _, h := range c.Hosts() {
 				h.VCPUs = 1
 				c.SetHost(h)
@@ -189,7 +189,7 @@ func TestNoValidHostComesLaterAsAFault(t *testing.T) {
 	}
 }
 
-func TestAServerGroupSpreads(t *testing.T) {
+func TestServersOfAnAntiAffinityGroupAreOnDifferentHosts(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

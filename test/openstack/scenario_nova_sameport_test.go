@@ -53,9 +53,9 @@ func TestTwoServersOnOnePort(t *testing.T) {
 		apart      time.Duration
 		firstFails bool
 	}{
-		"at the same time, the second one fails and the first one loses the port (F-21)":     {0, false},
-		"one second apart, the second one fails and the first one loses the port (F-21)":     {time.Second, false},
-		"at the same time, the first one fails and the second one never has the port (F-21)": {0, true},
+		"of two servers requested at the same time the second fails and the first loses the port (F-21)":     {0, false},
+		"of two servers requested one second apart the second fails and the first loses the port (F-21)":     {time.Second, false},
+		"of two servers requested at the same time the first fails and the second never has the port (F-21)": {0, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newTwice(t, openstack.Config{FirstOfTwoFails: tt.firstFails})
@@ -83,8 +83,8 @@ func TestTwoServersOnOnePort(t *testing.T) {
 	}
 }
 
-func TestASecondServerOnThePortOfAnActiveOne(t *testing.T) {
-	t.Run("a second server on the port of an ACTIVE one is refused with 409 (F-21)", func(t *testing.T) {
+func TestASecondServerOnThePortOfAnActiveServer(t *testing.T) {
+	t.Run("a second server on the port of an ACTIVE server is refused with 409 (F-21)", func(t *testing.T) {
 		w := newTwice(t, openstack.Config{})
 		first := w.boot(t, w.known.server("node-1", w.port), nil)
 		w.clock.Step(2 * time.Minute)

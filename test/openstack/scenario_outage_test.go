@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestNetworkDown(t *testing.T) {
-	t.Run("Neutron refuses connections, Nova answers 500 and builds go to ERROR, until it is up again (F-58)", func(t *testing.T) {
+func TestNovaDependsOnNeutron(t *testing.T) {
+	t.Run("while the network is down, Neutron refuses connections, Nova answers 500 and builds go to ERROR (F-58)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, 1))
 			defer cloud.Close()
@@ -45,7 +45,7 @@ func TestNetworkDown(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a list without servers needs no Neutron (F-58)", func(t *testing.T) {
+	t.Run("while the network is down, Nova still answers with an empty list when there are no servers (F-58)", func(t *testing.T) {
 		cloud := start(t, openstack.Config{})
 		c := login(t, cloud, nil)
 		cloud.SetNetworkDown(true)

@@ -63,7 +63,7 @@ func TestAServerBootsOnItsPortAndIsDeleted(t *testing.T) {
 	})
 }
 
-func TestAServerIsSeenDeletedByChangesSince(t *testing.T) {
+func TestChangesSinceShowsADeletedServer(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -88,7 +88,7 @@ func TestAServerIsSeenDeletedByChangesSince(t *testing.T) {
 	}
 }
 
-func TestTheMetadataServiceKnowsAServerByItsID(t *testing.T) {
+func TestTheMetadataServiceServesTheDataOfTheServerWithTheGivenID(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

@@ -18,7 +18,7 @@ import (
 // The test uses the RoundTripper in virtual time: it takes no real time, and every duration is
 // exact.
 func TestVirtualTime(t *testing.T) {
-	t.Run("a boot takes what it takes, and so does every call", func(t *testing.T) {
+	t.Run("a boot takes the configured boot time, and a call the configured latency", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, BootTime: 3 * time.Second, Latency: 50 * time.Millisecond})
 			defer cloud.Close()
@@ -39,7 +39,7 @@ func TestVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a kind of call with a pace is carried out so many at a time, and the others wait in line (F-56)", func(t *testing.T) {
+	t.Run("calls with a pace are carried out two at a time, and the other calls wait in line (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, Paces: map[string]openstack.Pace{
 				"GET /ports": {Latency: time.Second, AtATime: 2},
@@ -61,7 +61,7 @@ func TestVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("calls wait beside each other, not one after another", func(t *testing.T) {
+	t.Run("a hundred calls wait for their latency at the same time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube, Latency: time.Second})
 			defer cloud.Close()
@@ -80,7 +80,7 @@ func TestVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a call that hangs ends with its deadline", func(t *testing.T) {
+	t.Run("a hanging call ends at the client's deadline", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			cloud := openstack.New(openstack.Config{Seed: openstack.SeedMetaKube})
 			defer cloud.Close()

@@ -66,13 +66,13 @@ func TestVolumeQuota(t *testing.T) {
 	cloud := start(t, openstack.Config{Quota: openstack.Quota{Volumes: openstack.None}})
 	c := login(t, cloud, nil)
 	k := c.known(t)
-	t.Run("Cinder answers 413", func(t *testing.T) {
+	t.Run("Cinder refuses a volume beyond the quota with 413", func(t *testing.T) {
 		_, err := volumes.Create(t.Context(), c.volume, volumes.CreateOpts{Size: 1}, nil).Extract()
 		if text := refused(t, err, 413); !strings.Contains(text, `"overLimit"`) || !strings.Contains(text, "VolumeLimitExceeded") {
 			t.Error(text)
 		}
 	})
-	t.Run("Nova accepts the server and fails it later", func(t *testing.T) {
+	t.Run("Nova accepts a server beyond the volume quota, and the server goes to ERROR later", func(t *testing.T) {
 		p := c.port(t, k, "port")
 		o := k.onVolume("node-1", true)
 		o.Networks = []servers.Network{{Port: p.ID}}
@@ -87,7 +87,7 @@ func TestVolumeQuota(t *testing.T) {
 	}
 }
 
-func TestImages(t *testing.T) {
+func TestImagesAreFoundByIDAndNameAndThoseOfOtherProjectsAreNot(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	for range 30 {
 		cloud.AddImage(openstack.Image{Name: "twin"})

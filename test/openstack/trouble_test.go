@@ -26,7 +26,7 @@ func TestInjectedFaults(t *testing.T) {
 	}
 	made := func() int { return len(cloud.Leftovers().Ports) }
 
-	t.Run("a status for the second call only", func(t *testing.T) {
+	t.Run("a fault with After 1 and Times 1 affects only the second call", func(t *testing.T) {
 		before := made()
 		cloud.Inject(openstack.Fault{Call: "POST /ports", After: 1, Times: 1, Status: 503, Header: http.Header{"Retry-After": {"7"}}})
 		if err := create(t.Context()); err != nil {
@@ -45,7 +45,7 @@ func TestInjectedFaults(t *testing.T) {
 			t.Errorf("%d ports were made", n)
 		}
 	})
-	t.Run("a reply that is lost after the call was carried out", func(t *testing.T) {
+	t.Run("a call is carried out although its reply is lost", func(t *testing.T) {
 		before := made()
 		clear := cloud.Inject(openstack.Fault{Call: "POST /ports", Drop: true})
 		if err := create(t.Context()); err == nil || c.code(err) != 0 {
@@ -56,7 +56,7 @@ func TestInjectedFaults(t *testing.T) {
 			t.Errorf("%d ports were made", n)
 		}
 	})
-	t.Run("a connection that is cut before the call is carried out", func(t *testing.T) {
+	t.Run("a call is not carried out when its connection is cut before the call", func(t *testing.T) {
 		before := made()
 		clear := cloud.Inject(openstack.Fault{Service: "network", Refuse: true})
 		if err := create(t.Context()); err == nil || c.code(err) != 0 {
@@ -67,7 +67,7 @@ func TestInjectedFaults(t *testing.T) {
 			t.Errorf("%d ports were made", n)
 		}
 	})
-	t.Run("no answer until the client gives up", func(t *testing.T) {
+	t.Run("a hanging call gets no answer until the client gives up", func(t *testing.T) {
 		cloud.Inject(openstack.Fault{Call: "* /ports", Hang: true})
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -79,7 +79,7 @@ func TestInjectedFaults(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("other calls are not touched", func(t *testing.T) {
+	t.Run("a fault for one kind of call does not affect other calls", func(t *testing.T) {
 		defer cloud.Inject(openstack.Fault{Call: "DELETE *", Status: 500})()
 		if err := create(t.Context()); err != nil {
 			t.Error(err)
@@ -96,7 +96,7 @@ func (c clients) code(err error) int {
 	return 0
 }
 
-func TestRateLimitsRefuseWithRetryAfter(t *testing.T) {
+func TestCallsBeyondARateLimitAreRefusedWithRetryAfter(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake})
 	c := login(t, cloud, nil)
@@ -131,7 +131,7 @@ func TestRateLimitsRefuseWithRetryAfter(t *testing.T) {
 	}
 }
 
-func TestListsMayLag(t *testing.T) {
+func TestListsLagBehindByTheConfiguredTime(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 10 * time.Second})
 	cloud.SetListLag(5 * time.Second)
@@ -191,7 +191,7 @@ func TestListsLackTheServersOfALostCell(t *testing.T) {
 	}
 }
 
-func TestServersOnADownHost(t *testing.T) {
+func TestServersOnADownHostStayActiveAndCanBeDeleted(t *testing.T) {
 	cloud := start(t, openstack.Config{DeleteTime: time.Hour})
 	c := login(t, cloud, nil)
 	k := c.known(t)
@@ -213,7 +213,7 @@ func TestServersOnADownHost(t *testing.T) {
 	refused(t, err, 404)
 }
 
-func TestChangesOutsideOfTheAPI(t *testing.T) {
+func TestTheAPIShowsServersThatFailStopOrVanish(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	k := c.known(t)

@@ -82,8 +82,8 @@ func (c *cache) keep(key string, e cached) {
 	c.entries[key] = e
 }
 
-// dropOlder removes the answer for a key if it was requested before the time than. It reports whether the next lookup makes a
-// request, which it does unless the cached answer was requested at that time or later.
+// dropOlder removes the answer for a key if it was requested before the given time. It reports whether the next lookup makes
+// a request, which it does unless the cached answer was requested at that time or later.
 func (c *cache) dropOlder(key string, than time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

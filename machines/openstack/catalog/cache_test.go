@@ -16,11 +16,11 @@ func TestLookupCachesAnswers(t *testing.T) {
 		// kept is how long lookups return the cached answer.
 		kept time.Duration
 	}{
-		"caches an answer for ten minutes (CAPI-15)":                           {nil, positiveTTL},
-		"caches for half a minute that no resource has the name (CAPI-15)":     {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
-		"does not cache a failure of the cloud (CAPI-15)":                      {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
-		"does not cache an error that the cloud did not answer (CAPI-15)":      {errors.New("broken"), 0},
-		"does not cache a refused sign-in, since credentials can be corrected": {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
+		"caches an answer for ten minutes (CAPI-15)":                             {nil, positiveTTL},
+		"caches for half a minute that no resource has the name (CAPI-15)":       {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
+		"does not cache a failure of the cloud (CAPI-15)":                        {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
+		"does not cache an error that did not come from the cloud (CAPI-15)":     {errors.New("broken"), 0},
+		"does not cache a refused sign-in, because credentials can be corrected": {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(0, 0))

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestPickOnlyReturnsTheOnlyNetwork(t *testing.T) {
+func TestTheOnlyNetworkWithASubnetIsPicked(t *testing.T) {
 	inside, other := network{resource: resource{ID: "1", Name: "inside"}}, network{resource: resource{ID: "2", Name: "other"}}
 	outside := network{resource: resource{ID: "3", Name: "outside"}, External: true}
 	in := func(id string) subnet { return subnet{NetworkID: id} }
@@ -16,10 +16,10 @@ func TestPickOnlyReturnsTheOnlyNetwork(t *testing.T) {
 		id      string
 		code    fault.Code
 	}{
-		"returns the only network with a subnet (F-37)":              {[]network{inside, other}, []subnet{in("1")}, "1", ""},
-		"ignores an external network (F-37)":                         {[]network{inside, outside}, []subnet{in("1"), in("3")}, "1", ""},
-		"returns an error for no network with a subnet (F-37)":       {[]network{inside, other}, nil, "", fault.CodeNetworkNotFound},
-		"returns an error for several networks with a subnet (F-37)": {[]network{inside, other}, []subnet{in("1"), in("2")}, "", fault.CodeAmbiguousName},
+		"returns the only network with a subnet (F-37)":               {[]network{inside, other}, []subnet{in("1")}, "1", ""},
+		"ignores an external network (F-37)":                          {[]network{inside, outside}, []subnet{in("1"), in("3")}, "1", ""},
+		"returns an error when no network has a subnet (F-37)":        {[]network{inside, other}, nil, "", fault.CodeNetworkNotFound},
+		"returns an error when several networks have a subnet (F-37)": {[]network{inside, other}, []subnet{in("1"), in("2")}, "", fault.CodeAmbiguousName},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := pickOnly(tc.all, tc.subnets)

@@ -60,7 +60,7 @@ func (w wanted) missing(there []string) *fault.Error {
 	if alike := v1alpha1.Nearest(w.name, there, mostAlike); len(alike) > 0 {
 		hint = fmt.Sprintf("; did you mean %s?", strings.Join(alike, " or "))
 	}
-	return fault.New(fault.Invalid, w.kind.notFound, "%s %q is neither the name nor the ID of one that this project can see%s%s", w.kind.name, w.name, where, hint)
+	return fault.New(fault.Invalid, w.kind.notFound, "%s %q: this project can see none with that name or ID%s%s", w.kind.name, w.name, where, hint)
 }
 
 // pick returns the resource with the wanted ID, or else the one with the wanted name.

@@ -14,10 +14,10 @@ func TestPickByNameOrID(t *testing.T) {
 		code      fault.Code
 		shows     string
 	}{
-		"returns the resource with that name":                                                  {wants: "small", id: "1"},
-		"returns the resource with that ID, even when another resource has the ID as its name": {wants: "1", id: "1"},
-		"returns an error with the IDs when several resources have the name":                   {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
-		"returns an error with a suggestion when no resource has the name":                     {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
+		"returns the resource that has the wanted name":                                                   {wants: "small", id: "1"},
+		"returns the resource that has the wanted ID, even when another resource has that ID as its name": {wants: "1", id: "1"},
+		"returns an error with the IDs when several resources have the wanted name":                       {wants: "large", code: fault.CodeAmbiguousName, shows: "2, 3"},
+		"returns an error with a similar name when no resource has the wanted name":                       {wants: "smal", code: fault.CodeNetworkNotFound, shows: "in region r; did you mean small?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := pick(wanted{kind: networkKind, name: tc.wants, region: "r"}, all)

@@ -77,7 +77,7 @@ func (c *Catalog) resolveFlavor(ctx context.Context, s *spec.Spec, p *Plan) (err
 func (c *Catalog) resolveImage(ctx context.Context, s *spec.Spec, p *Plan) (err error) {
 	p.Image, err = c.image(ctx, s.Image)
 	if err == nil && s.RootDiskSizeGB > 0 && s.RootDiskSizeGB < p.Image.MinDisk {
-		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s needs a disk of %d GiB, rootDiskSizeGB is %s; raise it",
+		return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s needs a disk of %d GiB, and rootDiskSizeGB is %s; raise rootDiskSizeGB",
 			s.Shown("image", s.Image), p.Image.MinDisk, s.Shown("rootDiskSizeGB", strconv.Itoa(s.RootDiskSizeGB)))
 	}
 	return err

@@ -17,7 +17,7 @@ import (
 func TestResolveReturnsAPlan(t *testing.T) {
 	b := newBench(t)
 	want := b.plan(seedSpec())
-	t.Run("makes no call for the same spec a second time", func(t *testing.T) {
+	t.Run("makes no call when the same spec is resolved a second time", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if diff := cmp.Diff(want, b.plan(seedSpec()), cmp.AllowUnexported(Flavor{}, Image{})); diff != "" {
 			t.Error(diff)
@@ -51,7 +51,7 @@ func TestResolveReturnsAPlan(t *testing.T) {
 	})
 }
 
-func TestResolveNamesTheField(t *testing.T) {
+func TestErrorForAnUnknownResourceNamesTheFieldOfTheSpec(t *testing.T) {
 	b := newBench(t)
 	for field, tc := range map[string]struct {
 		change func(*spec.Spec)
@@ -68,7 +68,7 @@ func TestResolveNamesTheField(t *testing.T) {
 		"rootDiskVolumeType": {func(s *spec.Spec) { s.RootDiskVolumeType = "none" }, fault.CodeVolumeTypeNotFound},
 		"keyName":            {func(s *spec.Spec) { s.KeyName = "none" }, fault.CodeKeyPairNotFound},
 	} {
-		t.Run(field, func(t *testing.T) {
+		t.Run("the error for an unknown value names the field "+field, func(t *testing.T) {
 			s := seedSpec()
 			tc.change(s)
 			_, err := b.Resolve(t.Context(), s)
@@ -85,7 +85,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 		s.Flavor = flavor
 		return s
 	}
-	t.Run("finds the flavor at once (F-49)", func(t *testing.T) {
+	t.Run("finds a flavor that is newer than the cached list at once (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(5 * time.Minute)
@@ -95,7 +95,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 			t.Errorf("got %d lists of flavors, want 2", got)
 		}
 	})
-	t.Run("makes one more list for many concurrent look-ups of a missing name (F-49)", func(t *testing.T) {
+	t.Run("lists flavors only once for many concurrent look-ups of a name that no flavor has (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(time.Second)
@@ -113,7 +113,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 			t.Errorf("got %d lists of flavors, want 1", got)
 		}
 	})
-	t.Run("makes one list in 30 seconds for a missing name (F-49)", func(t *testing.T) {
+	t.Run("lists flavors only once in 30 seconds for a name that no flavor has (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(time.Second)
@@ -128,7 +128,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 			t.Errorf("got %d lists of flavors in 10 minutes, want 20", got)
 		}
 	})
-	t.Run("lists again after Forget (F-49)", func(t *testing.T) {
+	t.Run("lists flavors and images again after Forget (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.sim.ForgetCalls()
@@ -156,13 +156,13 @@ func TestImagesThatAreNotInLists(t *testing.T) {
 	b := newBench(t)
 	id := b.sim.AddImage(sim.Image{Name: "theirs", Community: true})
 	s := seedSpec()
-	t.Run("images are found by ID (F-27)", func(t *testing.T) {
+	t.Run("community images, which no list shows, are found by ID (F-27)", func(t *testing.T) {
 		s.Image = id
 		if got := b.plan(s).Image.ID; got != id {
 			t.Errorf("got %s, want %s", got, id)
 		}
 	})
-	t.Run("images are not found by name, because anyone can name an image (F-27)", func(t *testing.T) {
+	t.Run("community images, which no list shows, are not found by name, because anyone can use a name (F-27)", func(t *testing.T) {
 		s.Image = "theirs"
 		if _, err := b.Resolve(t.Context(), s); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeImageNotFound {
 			t.Errorf("got %v", err)

@@ -100,9 +100,9 @@ func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	return c.settleDefaultGroup(ctx, made)
 }
 
-// settleDefaultGroup lists the groups again after the group made was created. When another program has created a group at the same
-// time, both programs use the oldest group. If made is not the oldest, settleDefaultGroup deletes it, because nothing uses it yet.
-// A failed deletion is only logged.
+// settleDefaultGroup lists the groups again after drover has created one, the group made. When another program has created a
+// group at the same time, both programs use the oldest group. If the group made is not the oldest, settleDefaultGroup deletes it,
+// because nothing uses it yet. A failed deletion is only logged.
 func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
 	all, err := c.defaultGroups(ctx)
 	if err != nil || len(all) == 0 {

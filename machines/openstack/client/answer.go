@@ -59,12 +59,12 @@ func readAnswer(of Service, resp gophercloud.ErrUnexpectedResponseCode) answer {
 		a.text = http.StatusText(a.status)
 	case a.own:
 	case len(resp.Body) == 0:
-		a.text = "answered " + strings.TrimSpace(http.StatusText(a.status)+" without a message")
+		a.text = "the answer is " + strings.TrimSpace(http.StatusText(a.status)+" without a message")
 	default:
-		a.text = fmt.Sprintf("answered %d with %s that is not OpenStack's", a.status, mediaType(resp.ResponseHeader))
+		a.text = fmt.Sprintf("the answer (%s) is not one of OpenStack's", mediaType(resp.ResponseHeader))
 	}
 	if a.isForeign() {
-		a.text += fmt.Sprintf("; this did not come from the %s service", of)
+		a.text += fmt.Sprintf("; the answer did not come from the %s service", of)
 	}
 	return a
 }
@@ -160,7 +160,7 @@ var mediaTypes = []string{"text/html", "text/plain", "text/xml", "application/js
 func mediaType(header http.Header) string {
 	kind, _, err := mime.ParseMediaType(header.Get("Content-Type"))
 	if err != nil || !slices.Contains(mediaTypes, kind) {
-		return "a text of no known type"
+		return "unknown type"
 	}
 	return kind
 }

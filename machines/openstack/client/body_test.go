@@ -28,7 +28,7 @@ func endless(sent *atomic.Int64, status int, begin string, limit int64) http.Han
 
 func TestResponsesWithoutEnd(t *testing.T) {
 	const huge = 1536 << 20
-	t.Run("a sign-in response of 1.5 GiB uses little memory (F-8)", func(t *testing.T) {
+	t.Run("a sign-in response of 1.5 GiB is refused and uses little memory (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": endless(&sent, http.StatusCreated, `{"token":"`, huge)})
 		s := c.session(t)
@@ -44,21 +44,21 @@ func TestResponsesWithoutEnd(t *testing.T) {
 			t.Errorf("%d MiB were allocated and %d MiB were sent, want at most 64 and 32", used>>20, sent.Load()>>20)
 		}
 	})
-	t.Run("an object of 5 MiB is refused with its size (F-8)", func(t *testing.T) {
+	t.Run("an object of 5 MiB is refused, and the error shows the limit of 4 MiB (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusOK, `{"server":"`, 5<<20)})
 		if err := get(t.Context(), c.session(t), "servers/a"); !fault.Is(err, fault.Transient) || !strings.Contains(err.Error(), "more than 4 MiB") {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a page of a list may be larger (F-8)", func(t *testing.T) {
+	t.Run("a page of a list may have 20 MiB (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": endless(&sent, http.StatusOK, `{"text":"`, 20<<20)})
 		if _, err := List[string](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"}); err != nil {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a page without end is refused (F-8)", func(t *testing.T) {
+	t.Run("a page of a list with more than 64 MiB is refused (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": endless(&sent, http.StatusOK, `{"text":"`, huge)})
 		_, err := List[string](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"})
@@ -84,14 +84,14 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}})
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inside.URL+"/secret", status) }
-		t.Run(fmt.Sprintf("the sign-in, by %d (F-9)", status), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a sign-in that is redirected by a %d fails (F-9)", status), func(t *testing.T) {
 			c := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": redirect})
 			_, err := c.session(t).Scope(t.Context())
 			if e := fault.Of(err); e == nil || e.Code != fault.CodeForeignAnswer || !strings.Contains(e.Message, "answered with a redirect, which drover does not follow") {
 				t.Errorf("got %v", err)
 			}
 		})
-		t.Run(fmt.Sprintf("a call, by %d (F-9)", status), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a call that is redirected by a %d fails (F-9)", status), func(t *testing.T) {
 			c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": redirect})
 			if err := get(t.Context(), c.session(t), "servers/a"); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeForeignAnswer {
 				t.Errorf("got %v", err)

@@ -98,7 +98,7 @@ func (c *Client) httpClient(creds *Credentials) (http.Client, error) {
 	if len(creds.CACert) > 0 {
 		base, ok := next.(*http.Transport)
 		if !ok {
-			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "a CA bundle needs an *http.Transport")
+			return http.Client{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "the credentials have a CA bundle, which needs an *http.Transport, but Options.HTTP is a %T", next)
 		}
 		pool, err := x509.SystemCertPool()
 		if err != nil {

@@ -59,8 +59,8 @@ type cloudsFile struct {
 	} `json:"clouds"`
 }
 
-// CredentialsFromClouds reads one cloud of a clouds.yaml; an empty name selects the only one. The second result is the path of its
-// CA bundle; empty when it has none. Profiles (clouds-public.yaml) and secure.yaml are not supported.
+// CredentialsFromClouds reads one cloud of a clouds.yaml; an empty name selects the only one. The second result is the path of
+// the cloud's CA bundle; empty when the cloud has no CA bundle. Profiles (clouds-public.yaml) and secure.yaml are not supported.
 func CredentialsFromClouds(document []byte, name string) (Credentials, string, error) {
 	var file cloudsFile
 	if err := yaml.Unmarshal(document, &file); err != nil {

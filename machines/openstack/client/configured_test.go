@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCredentialsFromEnvironment(t *testing.T) {
+func TestCredentialsAreReadFromTheEnvironment(t *testing.T) {
 	env := map[string]string{"OS_AUTH_URL": "https://k", "OS_USER_NAME": "u", "OS_PASSWORD": "p", "OS_TENANT_NAME": "t", "OS_USER_DOMAIN_NAME": "d"}
 	c := CredentialsFromEnvironment(func(name string) string { return env[name] })
 	if c.Username != "u" || c.ProjectName != "t" || c.DomainName != "d" || c.Method() != ByPassword {
@@ -15,7 +15,7 @@ func TestCredentialsFromEnvironment(t *testing.T) {
 	}
 }
 
-func TestCredentialsFromClouds(t *testing.T) {
+func TestCredentialsAreReadFromCloudsYAML(t *testing.T) {
 	const file = "clouds:\n  one:\n    auth:\n      auth_url: https://k\n      application_credential_id: a\n      application_credential_secret: s\n    region_name: r\n    cacert: /etc/ca.pem\n"
 	c, ca, err := CredentialsFromClouds([]byte(file), "")
 	if err != nil || c.Method() != ByApplicationCredential || c.Region != "r" || ca != "/etc/ca.pem" {
@@ -28,7 +28,7 @@ func TestCredentialsFromClouds(t *testing.T) {
 
 // Fields that drover does not read may have any form that OpenStack's clients accept. Environment variables do not override the
 // file.
-func TestCredentialsFromCloudsIgnoresOtherFields(t *testing.T) {
+func TestOtherFieldsOfCloudsYAMLAreIgnored(t *testing.T) {
 	t.Setenv("OS_CLOUD", "other")
 	t.Setenv("OS_REGION_NAME", "elsewhere")
 	const file = "clouds:\n  one:\n    identity_api_version: 3\n    verify: false\n    regions: [r, {name: s}]\n    cacert: /missing.pem\n" +

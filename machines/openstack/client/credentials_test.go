@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestAuthOptionsHaveOneDomainEach(t *testing.T) {
+func TestAuthOptionsHaveADomainForTheUserAndOneForTheProject(t *testing.T) {
 	for name, tc := range map[string]struct {
 		c                    Credentials
 		user, scope, scopeID string

@@ -28,8 +28,8 @@ const (
 	idleConnection = 90 * time.Second
 )
 
-// dialer opens connections to allowed addresses. It checks the resolved address, so that a host name cannot resolve to one that the
-// operator has not allowed.
+// dialer opens connections to allowed addresses. It checks the resolved address, so that a host name cannot resolve to an address
+// that the operator has not allowed.
 type dialer struct {
 	// configured is the host of the configured cloud, which is allowed whatever its address is. Empty means that there is no
 	// configured cloud.

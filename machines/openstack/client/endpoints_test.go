@@ -29,7 +29,11 @@ func TestListOfAllowedEndpoints(t *testing.T) {
 		{"2001:db8::1", "http://[2001:db8::1]/v3", true},
 		{"192.0.2.1", "http://[::ffff:192.0.2.1]/v3", true},
 	} {
-		t.Run(tt.item+" and "+tt.endpoint+" (F-4)", func(t *testing.T) {
+		verb := " does not allow "
+		if tt.want {
+			verb = " allows "
+		}
+		t.Run("the item "+tt.item+verb+tt.endpoint+" (F-4)", func(t *testing.T) {
 			list, err := ParseEndpoints([]string{tt.item})
 			if err != nil {
 				t.Fatal(err)
@@ -40,7 +44,7 @@ func TestListOfAllowedEndpoints(t *testing.T) {
 		})
 	}
 	for _, item := range []string{"", "*", "*.example", "https://", "ftp://keystone.example", "host/path", "a b", "https://u:p@host", "https://host?x", "host:"} {
-		t.Run("refuses the item "+item+" (F-4)", func(t *testing.T) {
+		t.Run("refuses the item \""+item+"\" (F-4)", func(t *testing.T) {
 			if _, err := ParseEndpoints([]string{"fine.example", item}); err == nil || strings.Contains(err.Error(), "fine.example") {
 				t.Errorf("got %v", err)
 			}

@@ -34,33 +34,33 @@ func TestClassifyReturnsTheClassOfAFailure(t *testing.T) {
 		says    string
 		after   time.Duration
 	}{
-		"a 401 (MC-47)":                       {Compute, refuse(401, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`), fault.Auth, fault.CodeUnauthorized, "requires authentication", 0},
-		"a 403 (MC-47)":                       {Compute, refuse(403, `{"forbidden":{"message":"Policy doesn't allow it"}}`), fault.Auth, fault.CodeForbidden, "Policy", 0},
-		"Nova's 403 for a quota (MC-47)":      {Compute, refuse(403, `{"forbidden":{"message":"Quota exceeded for cores, instances: Requested 2, 1, but already used 4, 2 of 4, 2 cores, instances","code":403}}`), fault.Quota, fault.CodeQuotaExceeded, "already used", 0},
-		"Nova's 403 for ports (MC-47)":        {Compute, refuse(403, `{"forbidden":{"message":"Maximum number of ports exceeded"}}`), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
-		"Neutron's 409 for ports (MC-47)":     {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['port'].")), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
-		"Neutron's 409 for addresses (MC-47)": {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['floatingip'].")), fault.Quota, fault.CodeFloatingIPQuotaExceeded, "", 0},
-		"Neutron's 409 for groups":            {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['security_group'].")), fault.Quota, fault.CodeQuotaExceeded, "", 0},
-		"an exhausted pool of floating IPs":   {Network, refuse(409, neutron("ExternalIpAddressExhausted", "Unable to find any IP address on external network.")), fault.NoCapacity, fault.CodeIPPoolExhausted, "", 0},
-		"an exhausted subnet":                 {Network, refuse(409, neutron("IpAddressGenerationFailure", "No more IP addresses available.")), fault.NoCapacity, fault.CodeAddressesExhausted, "", 0},
-		"a 409 for another reason":            {Network, refuse(409, neutron("PortInUse", "in use")), fault.Conflict, fault.CodeConflict, "", 0},
-		"a 413 (MC-47)":                       {Compute, refuse(413, `{"overLimit":{"message":"VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded"}}`), fault.Quota, fault.CodeVolumeQuotaExceeded, "", 0},
-		"a 400 for a zone (MC-47)":            {Compute, refuse(400, `{"badRequest":{"message":"The requested availability zone is not available"}}`), fault.NoCapacity, fault.CodeZoneUnavailable, "", 0},
-		"a 400 for another reason (MC-47)":    {Compute, refuse(400, `{"badRequest":{"message":"Invalid input"}}`), fault.Invalid, fault.CodeInvalidSpec, "Invalid input (HTTP 400)", 0},
-		"a 404 (MC-47)":                       {Compute, refuse(404, `{"itemNotFound":{"message":"Instance x could not be found."}}`), fault.NotFound, fault.CodeResourceNotFound, "", 0},
-		"a 404 for a token":                   {Identity, refuse(404, `{"error":{"code":404,"title":"Not Found","message":"Could not find Application Credential"}}`), fault.Auth, fault.CodeUnauthorized, "", 0},
-		"a 429 (MC-47)":                       {Network, refuse(429, `{"error":{"message":"slow down"}}`, "17"), fault.RateLimited, fault.CodeRateLimited, "", 17 * time.Second},
-		"a 429 without Retry-After":           {Network, refuse(429, ``), fault.RateLimited, fault.CodeRateLimited, "", time.Second},
-		"a 503 with Retry-After":              {Network, refuse(503, ``, "5"), fault.RateLimited, fault.CodeRateLimited, "", 5 * time.Second},
-		"a 503 without Retry-After":           {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "answered 503 with a text of no known type that is not OpenStack's", 0},
-		"500":                                 {Compute, refuse(500, `{"computeFault":{"message":"Unexpected API Error."}}`), fault.Transient, fault.CodeServerError, "", 0},
-		"a sign-in page":                      {Network, refuse(200, `<html>Please sign in</html>`), fault.Transient, fault.CodeForeignAnswer, "this did not come from the network service", 0},
-		"an unexpected status":                {Compute, refuse(418, ``), fault.Unknown, fault.CodeUnknown, "teapot", 0},
-		"a 401 after a new token":             {Compute, &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
-		"a token that cannot be renewed":      {Compute, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: refuse(401, ``), ErrReauth: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
-		"a timeout":                           {Compute, &url.Error{Op: "Post", Err: context.DeadlineExceeded}, fault.Transient, fault.CodeCloudUnavailable, "no answer in time", 0},
-		"a broken connection":                 {Compute, &url.Error{Op: "Post", Err: &net.OpError{Op: "read", Err: errors.New("connection reset")}}, fault.Transient, fault.CodeCloudUnavailable, "connection reset", 0},
-		"a request that readOnly refuses":     {Compute, &url.Error{Err: fault.New(fault.RateLimited, fault.CodeRateLimited, "rest")}, fault.RateLimited, fault.CodeRateLimited, "making it: rest", 0},
+		"a 401 is an Auth error (MC-47)":                                             {Compute, refuse(401, `{"error":{"code":401,"title":"Unauthorized","message":"The request you have made requires authentication."}}`), fault.Auth, fault.CodeUnauthorized, "requires authentication", 0},
+		"a 403 for a policy is an Auth error (MC-47)":                                {Compute, refuse(403, `{"forbidden":{"message":"Policy doesn't allow it"}}`), fault.Auth, fault.CodeForbidden, "Policy", 0},
+		"Nova's 403 for a quota is a Quota error (MC-47)":                            {Compute, refuse(403, `{"forbidden":{"message":"Quota exceeded for cores, instances: Requested 2, 1, but already used 4, 2 of 4, 2 cores, instances","code":403}}`), fault.Quota, fault.CodeQuotaExceeded, "already used", 0},
+		"Nova's 403 for the number of ports is a Quota error (MC-47)":                {Compute, refuse(403, `{"forbidden":{"message":"Maximum number of ports exceeded"}}`), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
+		"Neutron's 409 for the quota of ports is a Quota error (MC-47)":              {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['port'].")), fault.Quota, fault.CodePortQuotaExceeded, "", 0},
+		"Neutron's 409 for the quota of floating IPs is a Quota error (MC-47)":       {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['floatingip'].")), fault.Quota, fault.CodeFloatingIPQuotaExceeded, "", 0},
+		"Neutron's 409 for the quota of security groups is a Quota error":            {Network, refuse(409, neutron("OverQuota", "Quota exceeded for resources: ['security_group'].")), fault.Quota, fault.CodeQuotaExceeded, "", 0},
+		"an exhausted pool of floating IPs is a NoCapacity error":                    {Network, refuse(409, neutron("ExternalIpAddressExhausted", "Unable to find any IP address on external network.")), fault.NoCapacity, fault.CodeIPPoolExhausted, "", 0},
+		"an exhausted subnet is a NoCapacity error":                                  {Network, refuse(409, neutron("IpAddressGenerationFailure", "No more IP addresses available.")), fault.NoCapacity, fault.CodeAddressesExhausted, "", 0},
+		"a 409 for a port in use is a Conflict error":                                {Network, refuse(409, neutron("PortInUse", "in use")), fault.Conflict, fault.CodeConflict, "", 0},
+		"a 413 is a Quota error (MC-47)":                                             {Compute, refuse(413, `{"overLimit":{"message":"VolumeLimitExceeded: Maximum number of volumes allowed (10) exceeded"}}`), fault.Quota, fault.CodeVolumeQuotaExceeded, "", 0},
+		"a 400 for an unavailable zone is a NoCapacity error (MC-47)":                {Compute, refuse(400, `{"badRequest":{"message":"The requested availability zone is not available"}}`), fault.NoCapacity, fault.CodeZoneUnavailable, "", 0},
+		"a 400 for invalid input is an Invalid error (MC-47)":                        {Compute, refuse(400, `{"badRequest":{"message":"Invalid input"}}`), fault.Invalid, fault.CodeInvalidSpec, "Invalid input (HTTP 400)", 0},
+		"a 404 for a server is a NotFound error (MC-47)":                             {Compute, refuse(404, `{"itemNotFound":{"message":"Instance x could not be found."}}`), fault.NotFound, fault.CodeResourceNotFound, "", 0},
+		"a 404 for a token is an Auth error":                                         {Identity, refuse(404, `{"error":{"code":404,"title":"Not Found","message":"Could not find Application Credential"}}`), fault.Auth, fault.CodeUnauthorized, "", 0},
+		"a 429 with Retry-After is a RateLimited error with that wait (MC-47)":       {Network, refuse(429, `{"error":{"message":"slow down"}}`, "17"), fault.RateLimited, fault.CodeRateLimited, "", 17 * time.Second},
+		"a 429 without Retry-After is a RateLimited error with a wait of one second": {Network, refuse(429, ``), fault.RateLimited, fault.CodeRateLimited, "", time.Second},
+		"a 503 with Retry-After is a RateLimited error with that wait":               {Network, refuse(503, ``, "5"), fault.RateLimited, fault.CodeRateLimited, "", 5 * time.Second},
+		"a 503 without Retry-After is a Transient error":                             {Network, refuse(503, `<html><head><title>503</title></head><body>No server is available</body></html>`), fault.Transient, fault.CodeCloudUnavailable, "the answer (unknown type) is not one of OpenStack's", 0},
+		"a 500 is a Transient error":                                                 {Compute, refuse(500, `{"computeFault":{"message":"Unexpected API Error."}}`), fault.Transient, fault.CodeServerError, "", 0},
+		"a sign-in page is a Transient error":                                        {Network, refuse(200, `<html>Please sign in</html>`), fault.Transient, fault.CodeForeignAnswer, "the answer did not come from the network service", 0},
+		"a 418 is an Unknown error":                                                  {Compute, refuse(418, ``), fault.Unknown, fault.CodeUnknown, "teapot", 0},
+		"a 401 for a new token is an Auth error":                                     {Compute, &gophercloud.ErrErrorAfterReauthentication{ErrOriginal: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
+		"a token that cannot be renewed is an Auth error":                            {Compute, &gophercloud.ErrUnableToReauthenticate{ErrOriginal: refuse(401, ``), ErrReauth: refuse(401, ``)}, fault.Auth, fault.CodeUnauthorized, "", 0},
+		"a timeout is a Transient error":                                             {Compute, &url.Error{Op: "Post", Err: context.DeadlineExceeded}, fault.Transient, fault.CodeCloudUnavailable, "no answer in time", 0},
+		"a broken connection is a Transient error":                                   {Compute, &url.Error{Op: "Post", Err: &net.OpError{Op: "read", Err: errors.New("connection reset")}}, fault.Transient, fault.CodeCloudUnavailable, "connection reset", 0},
+		"a request that readOnly refuses is a RateLimited error":                     {Compute, &url.Error{Err: fault.New(fault.RateLimited, fault.CodeRateLimited, "rest")}, fault.RateLimited, fault.CodeRateLimited, "making it: rest", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := fault.Of(classify(Call{Service: tc.service, Doing: "making it"}, tc.err, nil))
@@ -105,7 +105,7 @@ func TestUnknownOutcomeOfACreate(t *testing.T) {
 	}
 }
 
-func TestCreateWhoseTokenWasRefusedHasNoUnknownOutcome(t *testing.T) {
+func TestCreateWhoseTokenWasRefusedHasAKnownOutcome(t *testing.T) {
 	busy := fault.New(fault.RateLimited, fault.CodeRateLimited, "the identity service is busy")
 	busy.RetryAfter = time.Second
 	for _, tt := range []struct {
@@ -113,9 +113,9 @@ func TestCreateWhoseTokenWasRefusedHasNoUnknownOutcome(t *testing.T) {
 		cause error
 		class fault.Class
 	}{
-		{"the identity service's queue was long", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: busy}, fault.RateLimited},
-		{"the identity service did not answer", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: context.DeadlineExceeded}, fault.Transient},
-		{"the identity service is not in the cloud", gophercloud.ErrUnexpectedResponseCode{URL: "http://cloud/v3/auth/tokens", Actual: http.StatusServiceUnavailable}, fault.Transient},
+		{"the outcome is known when the renewal of the token has to wait for its turn", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: busy}, fault.RateLimited},
+		{"the outcome is known when the identity service does not answer", &url.Error{Op: "Post", URL: "http://cloud/v3/auth/tokens", Err: context.DeadlineExceeded}, fault.Transient},
+		{"the outcome is known when the identity service answers 503", gophercloud.ErrUnexpectedResponseCode{URL: "http://cloud/v3/auth/tokens", Actual: http.StatusServiceUnavailable}, fault.Transient},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			err := classify(Call{Service: Compute, Doing: "creating server a"}, &gophercloud.ErrUnableToReauthenticate{

@@ -211,7 +211,7 @@ func (e *endpointLimiter) end(q *queue, r *request, how result) {
 }
 
 func (e *endpointLimiter) resting(left time.Duration) error {
-	err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the %s service asked to be left alone for %s", e.service, left.Round(time.Second))
+	err := fault.New(fault.RateLimited, fault.CodeRateLimited, "the %s service asked drover to send no requests for %s", e.service, left.Round(time.Second))
 	err.RetryAfter = left
 	return err
 }

@@ -58,7 +58,7 @@ type fleet struct {
 
 	mu    sync.Mutex
 	woken map[types.NamespacedName]chan struct{}
-	// passes counts the attempts of a Machine.
+	// passes counts how often Machines tried to send a request.
 	passes int
 }
 
@@ -143,7 +143,7 @@ func (f *fleet) fill(t *testing.T) []*request {
 	return all
 }
 
-func TestLimiterSharesBetweenGroups(t *testing.T) {
+func TestLimiterGivesASmallGroupItsShare(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		e := &endpoint{takes: 50 * time.Millisecond}
@@ -193,7 +193,7 @@ func TestRequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a request fails when its turn does not come", func(t *testing.T) {
+	t.Run("a request fails when its turn does not come in time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			f.fill(t)
@@ -220,7 +220,7 @@ func TestRequestWithoutAMachine(t *testing.T) {
 	})
 }
 
-func TestRefusalPausesTheEndpointForAll(t *testing.T) {
+func TestRefusalPausesAllRequestsToTheEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		first, parked := f.fill(t), member("g", "parked")

@@ -12,8 +12,8 @@ import (
 
 func TestListsWithoutEnd(t *testing.T) {
 	for name, row := range map[string]string{
-		"a list with more and more rows is refused (F-8)": `{"id":"x"}`,
-		"a list with fewer, large rows is refused (F-8)":  `{"id":"` + strings.Repeat("x", 16<<10) + `"}`,
+		"a list with an endless number of small rows is refused (F-8)": `{"id":"x"}`,
+		"a list with an endless number of large rows is refused (F-8)": `{"id":"` + strings.Repeat("x", 16<<10) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			const rows = 1000

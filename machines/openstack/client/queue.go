@@ -119,8 +119,9 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	return nil
 }
 
-// fits reports whether one more request may be sent, in addition to the inFlight requests in flight and to a number of others that
-// are about to be sent. The concurrency limit must allow the request, and its turn under the endpoint's rate limit must come soon.
+// fits reports whether one more request may be sent. inFlight is the number of requests in flight, and others is the number of
+// requests that are about to be sent. The concurrency limit must allow the request, and its turn under the endpoint's rate limit
+// must come soon.
 func (e *endpointLimiter) fits(q *queue, inFlight, others int, now time.Time) bool {
 	return inFlight < q.concurrency.Limit() && (inFlight == 0 || e.rate.Ahead(now, others) <= paceAhead)
 }

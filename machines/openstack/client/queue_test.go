@@ -50,7 +50,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the Machine loses its place when it does not arrive, and is first when it arrives late (F-56)", func(t *testing.T) {
+	t.Run("the Machine loses its turn when it does not ask in time, and is first in the queue when it asks later (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
@@ -78,7 +78,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a Machine that never arrives does not block the others (F-56)", func(t *testing.T) {
+	t.Run("a Machine that never asks again does not block the other Machines (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, last := f.fill(t), member("other", "last")

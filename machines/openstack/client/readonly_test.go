@@ -18,7 +18,11 @@ func TestReadOnlyRefusesChanges(t *testing.T) {
 		"GET /v2.1/servers/detail": true, "HEAD /v3": true, "POST /identity/v3/auth/tokens": true,
 		"POST /v2.1/servers": false, "POST /v2.1/servers/x/action": false, "PUT /v2.0/ports/x": false, "DELETE /v2.1/servers/x": false, "PATCH /v3/x": false,
 	} {
-		t.Run(call, func(t *testing.T) {
+		name := "refuses " + call
+		if passes {
+			name = "sends " + call
+		}
+		t.Run(name, func(t *testing.T) {
 			var method, path string
 			for i, c := range call {
 				if c == ' ' {

@@ -66,7 +66,7 @@ func chooseEndpoints(t *token, c *Credentials) (*Scope, error) {
 	return scope, nil
 }
 
-// address returns the service's URL in a region; empty when it has none.
+// address returns the service's URL in a region; empty when the service has no URL there.
 func (e *catalogEntry) address(region, availability string) string {
 	for _, endpoint := range e.Endpoints {
 		if endpoint.Region == region && endpoint.Interface == availability {
@@ -76,8 +76,8 @@ func (e *catalogEntry) address(region, availability string) string {
 	return ""
 }
 
-// chooseRegion returns want if Nova has that region, or if the catalog shows no region of Nova. If want is empty, it returns the
-// only region that Nova has.
+// chooseRegion returns the wanted region if Nova has it, or if the catalog shows no region of Nova. If no region is wanted, it
+// returns the only region that Nova has.
 func chooseRegion(catalog []catalogEntry, want string) (string, error) {
 	var regions []string
 	for _, entry := range catalog {

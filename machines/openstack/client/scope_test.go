@@ -21,11 +21,11 @@ func TestChooseEndpoints(t *testing.T) {
 		compute, network, image string
 		fails                   bool
 	}{
-		"returns the endpoints of a region":                 {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
-		"returns the endpoints of another region":           {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
-		"returns the endpoints of another interface":        {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
-		"refuses an unknown region":                         {Credentials{Region: "c"}, "", "", "", true},
-		"refuses several endpoints when no region is given": {Credentials{}, "", "", "", true},
+		"returns the endpoints of a region":                                         {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
+		"returns the endpoints of another region":                                   {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
+		"returns the internal endpoints when the credentials select that interface": {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
+		"refuses an unknown region":                                                 {Credentials{Region: "c"}, "", "", "", true},
+		"refuses several endpoints when no region is given":                         {Credentials{}, "", "", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scope, err := chooseEndpoints(&tok, &tc.c)
@@ -42,7 +42,7 @@ func TestChooseEndpoints(t *testing.T) {
 	}
 }
 
-func TestServiceURL(t *testing.T) {
+func TestServiceURLGetsAVersionAndATrailingSlash(t *testing.T) {
 	for _, row := range []struct{ address, want string }{
 		{"https://nova.example", "https://nova.example/v2.1/"},
 		{"https://cloud.example/compute/", "https://cloud.example/compute/v2.1/"},
@@ -50,7 +50,7 @@ func TestServiceURL(t *testing.T) {
 		{"https://nova.example/v2/8a1f", "https://nova.example/v2/8a1f/"},
 		{"https://nova.example/v2.1/8a1f/", "https://nova.example/v2.1/8a1f/"},
 	} {
-		t.Run(row.address+" (F-27)", func(t *testing.T) {
+		t.Run(row.address+" becomes "+row.want+" (F-27)", func(t *testing.T) {
 			if got := serviceURL(Compute, row.address); got != row.want {
 				t.Errorf("got %s, want %s", got, row.want)
 			}
@@ -58,7 +58,7 @@ func TestServiceURL(t *testing.T) {
 	}
 }
 
-func TestStampParsesBothFormats(t *testing.T) {
+func TestStampParsesTimesWithAndWithoutAZone(t *testing.T) {
 	want := time.Date(2026, 11, 20, 7, 40, 12, 0, time.UTC)
 	for _, text := range []string{`"2026-11-20T07:40:12.000000Z"`, `"2026-11-20T07:40:12"`} {
 		var s stamp

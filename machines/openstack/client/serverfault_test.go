@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestJudgeServerReturnsTheClassOfAFault(t *testing.T) {
+func TestJudgeServerReturnsTheCodeOfAFault(t *testing.T) {
 	for text, want := range map[string]fault.Code{
 		"No valid host was found. There are not enough hosts available.":                   fault.CodeNoValidHost,
 		"Build of instance x aborted: VolumeLimitExceeded: Maximum number of volumes (10)": fault.CodeVolumeQuotaExceeded,
@@ -16,7 +16,7 @@ func TestJudgeServerReturnsTheClassOfAFault(t *testing.T) {
 		"Something nobody has seen":                                                        fault.CodeUnknown,
 		"":                                                                                 fault.CodeUnknown,
 	} {
-		t.Run(text+" (CAPI-21, MC-49)", func(t *testing.T) {
+		t.Run("the text \""+text+"\" has the code "+string(want)+" (CAPI-21, MC-49)", func(t *testing.T) {
 			e := JudgeServer("id", text)
 			if e.Code != want || !strings.Contains(e.Message, "server id went to ERROR") || !strings.Contains(e.Message, text) {
 				t.Fatalf("got %s %q", e.Code, e.Message)
@@ -32,22 +32,22 @@ func TestJudgeServerThatFailedOnItsHost(t *testing.T) {
 		class fault.Class
 		code  fault.Code
 	}{
-		"builds that failed on every host are Transient, not NoCapacity (F-58)": {
+		"the fault of a build that failed on every host is Transient, not NoCapacity (F-58)": {
 			retries + "Exhausted all hosts available for retrying build failures for instance x.", fault.Transient, fault.CodeServerError,
 		},
-		"builds that failed for the last time are Transient (F-58)": {
+		"the fault of a build whose last retry failed is Transient (F-58)": {
 			retries + "Exceeded max scheduling attempts 3 for instance x. Last exception: Binding failed for port y", fault.Transient, fault.CodeServerError,
 		},
-		"a build that failed because Neutron was down is Transient (F-58)": {
+		"the fault of a build that failed because Neutron was down is Transient (F-58)": {
 			"Build of instance x aborted: Unable to establish connection to http://cloud:9696/v2.0/ports/y: HTTPConnectionPool(host='cloud', port=9696): " +
 				"Max retries exceeded with url: /v2.0/", fault.Transient, fault.CodeServerError,
 		},
-		"a scheduler that failed because Neutron was down is Transient (F-58)": {"RemoteError", fault.Transient, fault.CodeServerError},
-		"hosts that turn out to have no room are NoCapacity (F-58)": {
+		"the fault RemoteError, which Nova shows while Neutron is down, is Transient (F-58)": {"RemoteError", fault.Transient, fault.CodeServerError},
+		"the fault of a build whose hosts turned out to have no room is NoCapacity (F-58)": {
 			retries + "Exceeded max scheduling attempts 3 for instance x. Last exception: Insufficient compute resources: Free vcpu 0.00 VCPU < requested 4 VCPU.",
 			fault.NoCapacity, fault.CodeNoValidHost,
 		},
-		"a quota that failed the build on every host is Quota (F-58)": {
+		"the fault of a build that a quota stopped on every host is Quota (F-58)": {
 			retries + "Last exception: Maximum number of ports exceeded", fault.Quota, fault.CodePortQuotaExceeded,
 		},
 	} {

@@ -58,7 +58,7 @@ func newSession(creds Credentials, client http.Client, v *versions, c clock.Cloc
 }
 
 // Scope signs in if the session has not done so yet, and returns the result from memory afterwards. Concurrent callers share one
-// sign-in. After a refusal, Scope returns the same error for the time SignInAgain without another attempt.
+// sign-in. After a refusal, Scope returns the same error for the time SignInAgain, without another sign-in.
 func (s *Session) Scope(ctx context.Context) (*Scope, error) {
 	s.mu.Lock()
 	scope, refusal := s.scope, s.lastFailure()

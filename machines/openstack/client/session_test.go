@@ -11,7 +11,7 @@ import (
 )
 
 func TestSignInDuringAPause(t *testing.T) {
-	t.Run("returns an error with the remaining time (F-26)", func(t *testing.T) {
+	t.Run("a sign-in during a pause fails with the remaining time of the pause (F-26)", func(t *testing.T) {
 		cloud := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Retry-After", "86400")
 			w.WriteHeader(http.StatusTooManyRequests)

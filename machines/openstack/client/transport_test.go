@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestRetryAfterParsesBothForms(t *testing.T) {
+func TestRetryAfterIsParsedAsSecondsAndAsDate(t *testing.T) {
 	header := http.Header{}
 	header.Set("Date", "Fri, 20 Nov 2026 12:00:00 GMT")
 	for text, want := range map[string]time.Duration{

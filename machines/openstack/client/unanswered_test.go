@@ -36,7 +36,7 @@ func listen(t *testing.T, text string) string {
 	return "http://" + l.Addr().String() + "/v3"
 }
 
-func TestResponsesThatAreNotOpenStacksAreNotShown(t *testing.T) {
+func TestErrorsDoNotShowForeignAnswers(t *testing.T) {
 	answer := func(status, header, body string) string {
 		return fmt.Sprintf("HTTP/1.1 %s\r\nX-Subject-Token: t\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n%s", status, len(body), header, body)
 	}
@@ -44,8 +44,8 @@ func TestResponsesThatAreNotOpenStacksAreNotShown(t *testing.T) {
 		"an answer in another protocol is not shown":                "SSH-2.0-inner-word\r\n",
 		"an answer with headers that cannot be parsed is not shown": "HTTP/1.1 200 OK\r\ninner-word\r\n\r\n",
 		"a status that is not a number is not shown":                "HTTP/1.1 inner-word\r\n\r\n",
-		"a page with status 200 is not shown":                       answer("200 OK", "Content-Type: text/html\r\n", "<html>inner-word</html>"),
-		"a page with status 401 is not shown":                       answer("401 Unauthorized", "", "inner-word"),
+		"an HTML page with status 200 is not shown":                 answer("200 OK", "Content-Type: text/html\r\n", "<html>inner-word</html>"),
+		"a text with status 401 is not shown":                       answer("401 Unauthorized", "", "inner-word"),
 		"another API's error is not shown":                          answer("403 Forbidden", "", `{"kind":"Status","code":403,"message":"inner-word","status":"Failure"}`),
 		"an error of an unknown shape is not shown":                 answer("500 Oops", "", `{"error":{"message":"inner-word"}}`),
 		"an unknown media type is not shown":                        answer("500 Oops", "Content-Type: text/inner-word\r\n", "."),
@@ -64,16 +64,16 @@ func TestResponsesThatAreNotOpenStacksAreNotShown(t *testing.T) {
 	}
 }
 
-func TestEachStepHasADeadline(t *testing.T) {
+func TestEachStepOfARequestHasADeadline(t *testing.T) {
 	for _, tt := range []struct {
 		name, url string
 		// serve answers on the server's end of a connection.
 		serve func(c net.Conn)
 		most  time.Duration
 	}{
-		{"the TLS handshake", "https://cloud.example/v3", func(net.Conn) {}, 10 * time.Second},
-		{"the response headers", "http://cloud.example/v3", func(net.Conn) {}, 55 * time.Second},
-		{"the response body", "http://cloud.example/v3", func(c net.Conn) {
+		{"the TLS handshake fails within 10 seconds", "https://cloud.example/v3", func(net.Conn) {}, 10 * time.Second},
+		{"the wait for the response headers fails within 55 seconds", "http://cloud.example/v3", func(net.Conn) {}, 55 * time.Second},
+		{"the wait for the response body fails within 60 seconds", "http://cloud.example/v3", func(c net.Conn) {
 			_, _ = fmt.Fprint(c, "HTTP/1.1 201 Created\r\nContent-Length: 100\r\n\r\n{")
 		}, 60 * time.Second},
 	} {

@@ -30,7 +30,7 @@ var (
 	VersionFlavors      = Version{wanted: "2.61", lost: "extra specs of flavors (Rocky)"}
 	VersionTags         = Version{wanted: "2.52", least: "2.52", lost: "Nova tags at the creation of a server (Pike)"}
 	VersionVolumeType   = Version{wanted: "2.67", least: "2.67", lost: "rootDiskVolumeType (Stein)"}
-	VersionServerGroups = Version{wanted: "2.64", least: "2.15", lost: "soft-anti-affinity; below 2.64 it is written as a list of policies (Rocky)"}
+	VersionServerGroups = Version{wanted: "2.64", least: "2.15", lost: "soft-anti-affinity (Mitaka)"}
 )
 
 // CreateFeatures are the features of a create request that need a microversion.
@@ -58,8 +58,9 @@ func CreateVersion(f CreateFeatures) Version {
 // WithoutLoss reports whether a microversion supports all that the call wants.
 func (v Version) WithoutLoss(microversion string) bool { return minor(microversion) >= minor(v.wanted) }
 
-// settle returns the version to send to an endpoint that supports versions up to newest: the wanted version, or else the least one.
-// It returns Invalid when the endpoint does not even support the least version.
+// settle returns the version to send to an endpoint: the wanted version, or the least version when the endpoint does not support
+// the wanted one. newest is the newest version that the endpoint supports. settle returns an Invalid error when the endpoint does
+// not even support the least version.
 func (v Version) settle(newest string) (string, error) {
 	switch {
 	case minor(v.wanted) <= minor(newest):

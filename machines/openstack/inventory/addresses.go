@@ -18,8 +18,8 @@ func (p *Project) FoundPort(tag OwnerTag, row *PortRow) {
 	p.known.SetPort(tag, row.Owned(), p.clock.Now())
 }
 
-// FoundUnbound adds a port that was just looked up. It returns Transient when the port is bound to a server that is not known to be
-// gone; InDoubt then returns that server.
+// FoundUnbound records a port that was just looked up. It returns a Transient error when the port is bound to a server that is
+// not known to be gone: drover must look that server up first (see InDoubt).
 func (p *Project) FoundUnbound(tag OwnerTag, row *PortRow) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

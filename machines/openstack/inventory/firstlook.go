@@ -14,9 +14,9 @@ import (
 )
 
 // firstLook looks up, after a start, every server of this project that a Machine names and that the first complete list lacks.
-// drover accepts no loss before the first look is complete, so that a restart does not restart the count of losses. When too
+// drover accepts no loss before these look-ups are complete, so that a restart does not restart the count of losses. When too
 // many servers are missing, the mass-deletion guard holds them all and firstLook looks none of them up. firstLook begins by
-// reading the state that the previous leader stored. It reports whether this call completed the first look.
+// reading the state that the previous leader stored. It reports whether this call completed the look-ups.
 func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 	p.mu.Lock()
 	due := p.known.IsFirstLookDue()
@@ -30,7 +30,7 @@ func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {
 		named, err = p.namedServers(ctx)
 	}
 	if err != nil {
-		log.FromContext(ctx).Info("Cannot accept losses of servers yet", "error", err.Error())
+		log.FromContext(ctx).Info("Reading the mass-deletion guard or the Machines failed; no server counts as lost yet", "error", err.Error())
 		p.Kick()
 		return false
 	}

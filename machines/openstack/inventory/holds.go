@@ -53,7 +53,7 @@ func (p *Project) storeHolds(ctx context.Context) (believed []string) {
 	}
 	if p.holds != nil {
 		if err := p.holds.Store(ctx, p.holdsKey(), h); err != nil {
-			log.FromContext(ctx).Info("Cannot store the state of the mass-deletion guard; new losses are not accepted", "error", err.Error())
+			log.FromContext(ctx).Info("Storing the state of the mass-deletion guard failed; no further server counts as lost yet", "error", err.Error())
 			p.Kick()
 			return nil
 		}

@@ -52,7 +52,7 @@ func TestProjectIsSafeForConcurrentUse(t *testing.T) {
 		"Statistics": func(Machine) { p.Statistics() },
 		"Use":        func(Machine) { p.Use(nil) },
 	} {
-		t.Run(name+" returns while others ask", func(*testing.T) {
+		t.Run("method "+name+" is safe while AddServer and AddPort run concurrently", func(*testing.T) {
 			var all sync.WaitGroup
 			for range 4 {
 				all.Go(func() { ask(m) })

@@ -20,8 +20,8 @@ func (p *Project) Run(ctx context.Context) {
 	}
 }
 
-// wait waits for period. It returns earlier when servers.FastPeriod has passed after the first kick, or servers.BuildPeriod after
-// the first create.
+// wait waits for the given period. It returns earlier when servers.FastPeriod has passed after the first kick, or
+// servers.BuildPeriod after the first create.
 func (p *Project) wait(ctx context.Context, period time.Duration) {
 	due := p.clock.Now().Add(period)
 	sooner := func(period time.Duration) {
@@ -125,7 +125,7 @@ func (p *Project) apply(ctx context.Context, a known.Answers) (time.Duration, Ch
 	a.Now = p.clock.Now()
 	next, news, resumed := p.known.Apply(a)
 	if resumed {
-		log.FromContext(ctx).Info("Following the servers of a project", "servers", len(a.Rows))
+		log.FromContext(ctx).Info("Listed the servers of a project", "servers", len(a.Rows))
 	}
 	return next, news
 }

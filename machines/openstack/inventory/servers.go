@@ -18,7 +18,8 @@ func (p *Project) Facts(m *Machine) cloud.Facts {
 	return p.known.Facts(m)
 }
 
-// ServerOf returns the Machine's server without its ProviderID; nil when the Machine has none. It makes no call.
+// ServerOf returns the Machine's server, with the field ProviderID left empty; nil when the Machine has no server. It makes no
+// call.
 func (p *Project) ServerOf(m *Machine) *cloud.Server {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +67,7 @@ func (p *Project) Prove(ctx context.Context, do calls.Do, m *Machine, serverID s
 }
 
 // Deletable returns the Machine's servers whose deletion may be requested now. The deletion of each server may be requested once
-// per back-off (30 s, doubling to 5 min). With failedOnly it returns only servers in ERROR or without their ports.
+// per back-off (30 s, doubling to 5 min). If failedOnly is true, it returns only servers in ERROR or without their ports.
 func (p *Project) Deletable(machine types.UID, failedOnly bool) []Deletion {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -15,8 +15,8 @@ import (
 // releases is the maximum number of retained ports and floating IPs that are released between two lists.
 const releases = 25
 
-// lookAtQuotas makes one GET for each service whose quota is exhausted and whose next look is due. It reports whether there is free
-// quota again.
+// lookAtQuotas makes one GET for each service whose quota is exhausted and whose limits must be read now. It reports whether
+// there is free quota again.
 func (p *Project) lookAtQuotas(ctx context.Context, s *client.Session) (raised bool) {
 	p.mu.Lock()
 	services := p.known.Quota.Due(p.clock.Now())

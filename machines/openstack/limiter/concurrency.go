@@ -59,7 +59,7 @@ type Concurrency struct {
 	nextLook time.Time
 }
 
-// NewConcurrency returns a Concurrency whose limit never exceeds most.
+// NewConcurrency returns a Concurrency whose limit never exceeds the given number.
 func NewConcurrency(most int) *Concurrency {
 	return &Concurrency{limit: min(firstLimit, float64(most)), most: most, doubling: true}
 }

@@ -66,7 +66,7 @@ func (f *flights) Pop() any {
 	return last
 }
 
-// press keeps limit() requests in flight for the time lasts. It returns the number of answers, and the median latency of the
+// press keeps limit() requests in flight for the given time. It returns the number of answers, and the median latency of the
 // second half.
 func press(b *backend, limit func() int, done func(now time.Time, f flight), lasts time.Duration) (answered int, median time.Duration) {
 	var all flights
@@ -91,10 +91,10 @@ func press(b *backend, limit func() int, done func(now time.Time, f flight), las
 func TestConcurrencyFindsTheBestLimit(t *testing.T) {
 	const most, unloaded, lasts = 64, 50 * time.Millisecond, 2 * time.Minute
 	for name, workers := range map[string]int{
-		"one worker (CAPI-17)":                    1,
-		"two workers (CAPI-17)":                   2,
-		"sixteen workers (CAPI-17)":               16,
-		"more workers than the maximum (CAPI-17)": most,
+		"reaches 90 % of the best throughput at an endpoint with one worker (CAPI-17)":                           1,
+		"reaches 90 % of the best throughput at an endpoint with two workers (CAPI-17)":                          2,
+		"reaches 90 % of the best throughput at an endpoint with sixteen workers (CAPI-17)":                      16,
+		"reaches 90 % of the best throughput at an endpoint with as many workers as the maximum limit (CAPI-17)": most,
 	} {
 		t.Run(name, func(t *testing.T) {
 			best, _ := press(&backend{workers: workers, service: unloaded}, func() int { return min(workers, most) }, func(time.Time, flight) {}, lasts)
@@ -134,7 +134,7 @@ func TestConcurrencyStartsFast(t *testing.T) {
 	const service = 1400 * time.Millisecond
 	for _, workers := range []int{1, 2, 8} {
 		for _, requests := range []int{20, 100} {
-			t.Run(fmt.Sprintf("%d requests to an endpoint that works on %d at a time take at most 1.3 times what they must (F-56)", requests, workers), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%d requests to an endpoint with a concurrency of %d take at most 1.3 times the shortest possible time (F-56)", requests, workers), func(t *testing.T) {
 				floor := time.Duration((requests+workers-1)/workers) * service
 				if took := finish(&backend{workers: workers, service: service}, requests); 10*took > 13*floor {
 					t.Errorf("took %s, at least %s", took, floor)
@@ -147,7 +147,7 @@ func TestConcurrencyStartsFast(t *testing.T) {
 func TestConcurrencyFindsTheBestLimitWithNoise(t *testing.T) {
 	const seeds, unloaded = 10, 50 * time.Millisecond
 	for _, workers := range []int{1, 2, 8, 16} {
-		t.Run(fmt.Sprintf("a knee at %d when latencies vary by 40 %% (F-56)", workers), func(t *testing.T) {
+		t.Run(fmt.Sprintf("reaches 90 %% of the best throughput at an endpoint with a concurrency of %d when latencies vary by 40 %% (F-56)", workers), func(t *testing.T) {
 			best, answers := 0, 0
 			for seed := range uint64(seeds) {
 				random := rand.New(rand.NewPCG(seed, 0))
@@ -196,7 +196,7 @@ func TestConcurrencyDoesNotRiseWithoutDemand(t *testing.T) {
 	}
 }
 
-func TestConcurrencyHalvesWithoutAnAnswer(t *testing.T) {
+func TestConcurrencyHalvesWhenARequestGetsNoAnswer(t *testing.T) {
 	c := &Concurrency{limit: 16, most: 64}
 	c.Failed()
 	if c.Limit() != 8 {

@@ -21,7 +21,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 		q.Push("few", 11)
 		return q
 	}
-	t.Run("serves a group with few items without delay after a group with many (CAPI-24)", func(t *testing.T) {
+	t.Run("serves a group with few items in turn with a group with many items (CAPI-24)", func(t *testing.T) {
 		q := fill()
 		if !q.Remove("many", 1) || q.Remove("many", 99) || q.Len() != 5 {
 			t.Fatalf("got %+v", q)
@@ -33,7 +33,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("something is left: %+v", q)
 		}
 	})
-	t.Run("PushFront puts a popped item back at the head, and its group is next", func(t *testing.T) {
+	t.Run("PushFront puts a popped item back at the head of its group, and the group is served next", func(t *testing.T) {
 		q := fill()
 		q.Pop()
 		q.Pop()
@@ -42,7 +42,7 @@ func TestFairQueueServesGroupsInTurn(t *testing.T) {
 			t.Errorf("served in the order %v, want %v", got, want)
 		}
 	})
-	t.Run("PushFront puts an empty group at the head of the turns", func(t *testing.T) {
+	t.Run("PushFront into an empty group lets this group be served next", func(t *testing.T) {
 		q := &FairQueue[int]{}
 		q.Push("many", 1)
 		q.PushFront("few", 10)

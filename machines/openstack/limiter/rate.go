@@ -71,8 +71,8 @@ func (r *Rate) Passed(now time.Time, delayed bool) {
 	}
 }
 
-// Refused records a refusal that asks for a pause of rest. Refusals during the pause are ignored, because those requests were sent
-// before it began.
+// Refused records a refusal that asks for a pause; rest is how long the pause lasts. Refusals during the pause are ignored,
+// because those requests were sent before it began.
 func (r *Rate) Refused(now time.Time, rest time.Duration) {
 	if until := now.Add(rest); until.After(r.until) {
 		defer func() { r.until, r.next = until, until }()

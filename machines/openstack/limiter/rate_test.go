@@ -11,7 +11,7 @@ type bucket struct {
 	last                     time.Time
 }
 
-func TestRateLearnsTheRateOfAnEndpoint(t *testing.T) {
+func TestTheRequestRateThatAnEndpointAcceptsIsLearned(t *testing.T) {
 	r := &Rate{}
 	b := &bucket{perSecond: 20, burst: 20, tokens: 20, last: noon}
 	now, passed, refused := noon, 0, 0
@@ -36,7 +36,7 @@ func TestRateLearnsTheRateOfAnEndpoint(t *testing.T) {
 	}
 }
 
-func TestRatePausesForTheLongestRest(t *testing.T) {
+func TestRatePausesUntilTheEndOfTheLongestRetryAfter(t *testing.T) {
 	r := &Rate{}
 	r.Refused(noon, time.Minute)
 	r.Refused(noon.Add(time.Second), time.Second)

@@ -55,7 +55,7 @@ func (o Provider) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[
 // plainRegion matches region names that need no quoting in a shell on the server, and that have no slash.
 var plainRegion = regexp.MustCompile(`^[A-Za-z0-9._~:?#@!&*+,;=%\[\]-]*$`)
 
-// regionOf returns the region in a provider spec; empty when it has none or takes it from a reference.
+// regionOf returns the region in a provider spec; empty when the spec has no region or takes it from a reference.
 func regionOf(config *v1alpha1.ProviderConfig) string {
 	var fields struct {
 		Region json.RawMessage `json:"region"`

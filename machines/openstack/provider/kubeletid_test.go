@@ -23,7 +23,7 @@ func TestKubeletIDPrefixHasTheFormOfTheNodes(t *testing.T) {
 		{"has the region of the nodes", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "other:///x", ""}, "", false, "openstack://east/"},
 		{"has the wanted region when the nodes have another region", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a"}, "west", false, "openstack://west/"},
 		{"is empty when the nodes have several regions", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack://west/0a1b2c3d-0000-4000-8000-00000000000b"}, "", false, ""},
-		{"has no region when some nodes have none", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
+		{"has no region when some nodes have a region and others have none", []string{"openstack://east/0a1b2c3d-0000-4000-8000-00000000000a", "openstack:///0a1b2c3d-0000-4000-8000-00000000000b", "openstack:///0a1b2c3d-0000-4000-8000-00000000000c"}, "east", false, "openstack:///"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			existing := map[string]int{"memory://": 9}
@@ -39,12 +39,12 @@ func TestKubeletIDPrefixHasTheFormOfTheNodes(t *testing.T) {
 	}
 }
 
-func TestRegionOf(t *testing.T) {
+func TestRegionIsReadFromAPlainValueInTheSpec(t *testing.T) {
 	for raw, want := range map[string]string{
 		`{"region":"west"}`: "west", `{"Region":{"value":"west"}}`: "west", `{}`: "", ``: "",
 		`{"region":{"secretKeyRef":{"name":"a"}}}`: "", `{"region":"a/b"}`: "", `{"region":"a'b"}`: "",
 	} {
-		t.Run(raw, func(t *testing.T) {
+		t.Run("returns the region \""+want+"\" for the spec '"+raw+"'", func(t *testing.T) {
 			if got := regionOf(&v1alpha1.ProviderConfig{CloudProviderSpec: runtime.RawExtension{Raw: []byte(raw)}}); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestMayBeLeftNamesTheResources(t *testing.T) {
+func TestMessageNamesTheResourcesThatMayBeLeft(t *testing.T) {
 	for text, want := range map[string]string{
 		"": `server m, and ports and floating IPs whose description begins with "drover c u", may be left`,
 		`{"serverID":"s","projectID":"p","region":"r","portIDs":["a"],"floatingIPID":"f","volumeIDs":["v"]}`: `server m (s), and ports and floating IPs whose description begins with "drover c u", may be left` +
@@ -22,7 +22,7 @@ func TestMayBeLeftNamesTheResources(t *testing.T) {
 	}
 }
 
-func TestPlacementOfAMachineSpec(t *testing.T) {
+func TestPlacementIsTheFlavorAndZoneOfAMachineSpec(t *testing.T) {
 	for text, want := range map[string]struct {
 		placement cloud.Placement
 		known     bool

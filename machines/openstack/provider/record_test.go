@@ -27,14 +27,14 @@ func TestRecordMergesIntoTheStoredStatus(t *testing.T) {
 		record *Record
 		want   string
 	}{
-		"stores a first record":                                                {"", server, all},
-		"replaces a record that cannot be parsed":                              {`[]`, server, all},
-		"stores a place when nothing else is recorded":                         {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
-		"changes only the place when a place is recorded":                      {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
-		"keeps volumes of an earlier server":                                   {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
-		"keeps ports and floating IP while no others are known":                {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
-		"replaces zone and host of another server":                             {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
-		"returns the stored record when the content is equal in another order": {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
+		"stores a first record":                                                      {"", server, all},
+		"replaces a record that cannot be parsed":                                    {`[]`, server, all},
+		"stores a place when nothing else is recorded":                               {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
+		"changes only the place when a place is recorded":                            {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
+		"keeps volumes of an earlier server":                                         {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
+		"keeps ports and floating IP of the stored record while no others are known": {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
+		"replaces zone and host of another server":                                   {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
+		"returns the stored record when the content is equal in another order":       {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := stored(tc.stored)
@@ -74,7 +74,7 @@ func TestRecordHasTheFormatOfFormerReleases(t *testing.T) {
 	}
 }
 
-func TestRememberedParsesTheRecord(t *testing.T) {
+func TestRecordShowsWhetherTheMachineHadAServer(t *testing.T) {
 	for text, want := range map[string]cloud.Remembered{
 		"":                               {},
 		`{"projectID":"p","region":"r"}`: {BeforeDeletion: "\n\np\nr"},
@@ -83,7 +83,11 @@ func TestRememberedParsesTheRecord(t *testing.T) {
 		`[]`:          {Server: true, BeforeDeletion: "\n\n\n"},
 		`{"other":1}`: {Server: true, BeforeDeletion: "\n\n\n"},
 	} {
-		t.Run(text, func(t *testing.T) {
+		name := "no server is remembered for the record '" + text + "'"
+		if want.Server {
+			name = "a server is remembered for the record '" + text + "'"
+		}
+		t.Run(name, func(t *testing.T) {
 			m := &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: stored(text)}}
 			if got := (Provider{}).Remembered(m); got != want {
 				t.Errorf("got %+v, want %+v", got, want)

@@ -24,14 +24,14 @@ func (r *credentialReader) sendable(secret found) error {
 			break
 		}
 		return fault.New(fault.Auth, fault.CodeCredentialsMissing,
-			"%s.identityEndpoint: %s has no credentials of its own, and those of %s are for %s only; set credentials next to it",
+			"%s.identityEndpoint: %s has no credentials of its own, and the credentials of %s are for %s only; set credentials next to identityEndpoint",
 			r.list[0].source, shownEndpoint(r.endpoint), r.list[secret.from].source, shownEndpoint(own))
 	}
 	if r.belongTogether(secret, r.endpoint) {
 		return nil
 	}
 	return fault.New(fault.Auth, fault.CodeCredentialsMissing,
-		"%s: %s is in namespace %s and names no endpoint, so it is sent to the configured cloud only, and not to %s; add the key identityEndpoint to that Secret and refer to it",
+		"%s: %s is in namespace %s and names no endpoint, so drover sends its content to the configured cloud only, and not to %s; add the key identityEndpoint to that Secret and refer to that key",
 		r.list[0].source, secret.ref.object(), secret.ref.Namespace, shownEndpoint(r.endpoint))
 }
 

@@ -159,7 +159,7 @@ func (ls layers) textIn(ctx context.Context, i int, names []string) (found, erro
 				ls.note(l.where(name) + ": is ignored, because it differs from " + got.field)
 			}
 		default:
-			return got, l.invalid(name, "%s conflicts with %s %s; they have the same meaning, keep one", quote(text, ref), got.field, got.shown())
+			return got, l.invalid(name, "%s conflicts with %s %s; the two fields have the same meaning: keep one of them", quote(text, ref), got.field, got.shown())
 		}
 	}
 	return got, nil

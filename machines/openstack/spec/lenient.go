@@ -49,7 +49,7 @@ func textOf(raw []byte, name string) string {
 }
 
 // readable returns the document unchanged or, when reading is lenient, without the fields that parse refuses, with a warning for
-// each. It returns an empty document for one that is not a JSON object, and records that in Unreadable.
+// each. For a document that is not a JSON object it returns an empty document, and records that in Unreadable.
 func (s *Sources) readable(path string, raw []byte, parse func(raw []byte) error) []byte {
 	if !s.lenient || parse(raw) == nil {
 		return raw

@@ -71,7 +71,7 @@ func (o *objects) mayRead(field, namespace string) error {
 		return nil
 	}
 	return fault.New(fault.Invalid, fault.CodeInvalidSpec,
-		"%s: points into namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
+		"%s: refers to an object in namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
 		field, namespace, o.namespace, o.namespace, namespace, v1alpha1.BindReferences(o.account, namespace))
 }
 
@@ -100,7 +100,7 @@ func (o *objects) dereference(ctx context.Context, ref *reference) (string, erro
 		text, ok = config.Data[ref.Key]
 	}
 	if !ok {
-		missing := fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: has no such key; add it", ref)
+		missing := fault.New(fault.Auth, fault.CodeCredentialsMissing, "%s: the key does not exist; add it", ref)
 		missing.Err = &missingReference{ref: ref}
 		return "", missing
 	}

@@ -42,7 +42,7 @@ func (p *provenance) conceal(err error, fields ...string) error {
 	message := client.Conceal(e.Message, p.shown)
 	for _, field := range fields {
 		if ref := p.references[field]; ref != nil && fault.Unmatched(e.Code) {
-			message = fmt.Sprintf("%s matches no resource, or several, that this project can see (%s)", ref.value(), e.Code)
+			message = fmt.Sprintf("%s matches none, or several, of the resources that this project can see (%s)", ref.value(), e.Code)
 		}
 	}
 	if message == e.Message {

@@ -29,7 +29,7 @@ func TestReaderMergesAllSources(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("adds the shared server group to a spec without one when the operator wants that", func(t *testing.T) {
+	t.Run("adds the shared server group to a spec without a server group when the operator wants the shared group", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Spec(t.Context())
 		if err != nil || got.ServerGroup != SharedServerGroup {
 			t.Errorf("got %+v, %v", got, err)
@@ -49,7 +49,7 @@ func TestReaderMergesAllSources(t *testing.T) {
 			}
 		})
 	}
-	t.Run("begins the origin of a secret with the object, even in the configured cloud", func(t *testing.T) {
+	t.Run("begins the origin of a secret with the Machine's name, even when the secret is the configured cloud's", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
 		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)

@@ -11,22 +11,22 @@ func TestParseValueAcceptsStringsAndReferences(t *testing.T) {
 		return string(r.Kind) + ":" + r.Key, nil
 	}
 	for name, tc := range map[string]struct{ raw, want, fails string }{
-		"reads a plain string (MC-10)":                            {`"x"`, "x", ""},
-		"reads a value (MC-10)":                                   {`{"value":"x"}`, "x", ""},
-		"reads a reference to a Secret (MC-10)":                   {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
-		"reads a reference to a ConfigMap (MC-10)":                {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
-		"prefers a Secret to a ConfigMap (MC-10)":                 {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
-		"prefers a ConfigMap to a value (MC-10)":                  {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"}}`, "ConfigMap:c", ""},
-		"an incomplete reference with a value is ignored":         {`{"value":"x","secretKeyRef":{"name":"s"}}`, "x", ""},
-		"an incomplete reference alone is an error":               {`{"secretKeyRef":{"name":"s"}}`, "", "needs namespace, name and key"},
-		"an empty reference is unset":                             {`{"secretKeyRef":{}}`, "", ""},
-		"null is unset (MC-13)":                                   {`null`, "", ""},
-		"null fields are unset (MC-13)":                           {`{"value":null,"secretKeyRef":null}`, "", ""},
-		"a number is its text":                                    {`5`, "5", ""},
-		"a boolean is its text":                                   {`true`, "true", ""},
-		"quotes and backslashes are kept":                         {`"a\"b\\c"`, `a"b\c`, ""},
-		"an unknown key of a reference is an error with its name": {`{"secretKeyReff":{}}`, "", "did you mean secretKeyRef"},
-		"a list is an error":                                      {`["x"]`, "", "is a list"},
+		"reads a plain string (MC-10)":                                          {`"x"`, "x", ""},
+		"reads the value of an object (MC-10)":                                  {`{"value":"x"}`, "x", ""},
+		"reads a reference to a Secret (MC-10)":                                 {`{"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
+		"reads a reference to a ConfigMap (MC-10)":                              {`{"configMapKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "ConfigMap:k", ""},
+		"prefers a Secret to a ConfigMap (MC-10)":                               {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"},"secretKeyRef":{"namespace":"n","name":"s","key":"k"}}`, "Secret:k", ""},
+		"prefers a ConfigMap to a value (MC-10)":                                {`{"value":"x","configMapKeyRef":{"namespace":"n","name":"s","key":"c"}}`, "ConfigMap:c", ""},
+		"an incomplete reference with a value is ignored":                       {`{"value":"x","secretKeyRef":{"name":"s"}}`, "x", ""},
+		"an incomplete reference alone is an error":                             {`{"secretKeyRef":{"name":"s"}}`, "", "needs namespace, name and key"},
+		"an empty reference counts as unset":                                    {`{"secretKeyRef":{}}`, "", ""},
+		"null counts as unset (MC-13)":                                          {`null`, "", ""},
+		"an object whose fields are null counts as unset (MC-13)":               {`{"value":null,"secretKeyRef":null}`, "", ""},
+		"a number is read as its text":                                          {`5`, "5", ""},
+		"a boolean is read as its text":                                         {`true`, "true", ""},
+		"quotes and backslashes are kept":                                       {`"a\"b\\c"`, `a"b\c`, ""},
+		"an unknown key of a reference is an error that suggests the right key": {`{"secretKeyReff":{}}`, "", "did you mean secretKeyRef"},
+		"a list is an error":                                                    {`["x"]`, "", "is a list"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, err := parseValue([]byte(tc.raw))

@@ -44,7 +44,7 @@ func cloudFailures() []Failure {
 	lasting := []Failure{
 		{Name: "401 for good", answer: cloudError(http.StatusUnauthorized), scope: wholeCloud, Cause: `HTTP 401`},
 		{Name: "the service refuses for good", answer: refuse, scope: sameService, Cause: `connection refused`},
-		{Name: "a proxy's 404 page for good", answer: htmlPage(http.StatusNotFound), Cause: `answered 404 with text/html|shows no microversions`},
+		{Name: "a proxy's 404 page for good", answer: htmlPage(http.StatusNotFound), Cause: `the answer \(text/html\) is not one of OpenStack.s.* \(HTTP 404\)|shows no microversions`},
 		{Name: "500 for good", answer: reply(http.StatusInternalServerError, ""), Cause: `HTTP 500`},
 		{Name: "409 for good", answer: cloudError(http.StatusConflict), Cause: `HTTP 409`},
 		{Name: "hangs for good", answer: hang, scope: wholeCloud, Cause: `no answer in time`},

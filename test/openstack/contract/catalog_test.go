@@ -14,7 +14,7 @@ var versionRows = []row{
 			b.Errorf("newest is %q", a.word("version.version"))
 		}
 	}},
-	{"a response has the requested microversion, or 2.1 without one", nothing, func(b *bench) {
+	{"a response has the requested microversion, or 2.1 when the request names none", nothing, func(b *bench) {
 		for asked, told := range map[string]string{"": "2.1", "2.61": "2.61", "2.93": "2.93"} {
 			a := b.want(b.user.get(compute, "/servers", at(asked)), http.StatusOK)
 			b.same("OpenStack-API-Version", a.header.Get("OpenStack-API-Version"), "compute "+told)
@@ -34,7 +34,7 @@ var versionRows = []row{
 }
 
 var lookupRows = []row{
-	{"flavors list their size, and from 2.61 on their extra specs", nothing, func(b *bench) {
+	{"flavors show their size, and from 2.61 on also their extra specs", nothing, func(b *bench) {
 		for version, specs := range map[string]bool{"": false, "2.61": true} {
 			for _, f := range b.want(b.user.get(compute, "/flavors/detail", at(version)), http.StatusOK).rows("flavors") {
 				_, has := f["extra_specs"].(doc)
@@ -90,7 +90,7 @@ var lookupRows = []row{
 		used, _ := before.at("limits.absolute.totalInstancesUsed").(float64)
 		b.same("totalInstancesUsed", after.at("limits.absolute.totalInstancesUsed"), used+1)
 	}},
-	{"ports in use are counted beside their quota", nothing, func(b *bench) {
+	{"the details of the quota show how many ports are in use", nothing, func(b *bench) {
 		path := "/quotas/" + b.user.project + "/details.json"
 		before, _ := b.want(b.user.get(network, path), http.StatusOK).at("quota.port.used").(float64)
 		b.portID()

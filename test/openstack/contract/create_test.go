@@ -25,7 +25,7 @@ var createRows = []row{
 			return b.user.get(network, "/ports/"+ports[0]["id"].(string)).status == http.StatusNotFound
 		})
 	}},
-	{"two ports give two addresses, in the order asked for", nothing, func(b *bench) {
+	{"a server with two ports has two addresses, in the order of the requested ports", nothing, func(b *bench) {
 		one, two := b.want(b.port(nil), http.StatusCreated), b.want(b.port(nil), http.StatusCreated)
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": one.word("port.id")}, {"port": two.word("port.id")}}}})
 		list := b.user.get(compute, "/servers/"+id).rows("server.addresses." + b.network)
@@ -33,7 +33,7 @@ var createRows = []row{
 		b.same("first", list[0]["addr"], one.at("port.fixed_ips.0.ip_address"))
 		b.same("second", list[1]["addr"], two.at("port.fixed_ips.0.ip_address"))
 	}},
-	{"a member of a soft-anti-affinity group is a member of it until it is gone", nothing, func(b *bench) {
+	{"a server stays a member of its soft-anti-affinity group until the server is deleted", nothing, func(b *bench) {
 		group := b.serverGroup("soft-anti-affinity")
 		id := b.boot(wish{hints: doc{"group": group}})
 		members := func() string {
@@ -140,13 +140,13 @@ var refusalRows = []row{
 			}
 		}
 	}},
-	{"a port that another server has is 409", nothing, func(b *bench) {
+	{"creating a server on another server's port is 409", nothing, func(b *bench) {
 		port := b.portID()
 		b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		a := b.want(b.server(wish{fields: doc{"networks": []doc{{"port": port}}}}), http.StatusConflict, "Port "+port+" is still in use.")
 		b.same("code", a.at("conflictingRequest.code"), 409)
 	}},
-	{"a security group whose name two have is 409", nothing, func(b *bench) {
+	{"creating a server with a security group name that two groups have is 409", nothing, func(b *bench) {
 		name := b.name()
 		b.securityGroup(name)
 		b.securityGroup(name)
@@ -158,14 +158,14 @@ var refusalRows = []row{
 		b.same("fault", b.status(id, "ERROR").word("server.fault.message"),
 			"Build of instance "+id+" aborted: Failed to allocate the network(s), not rescheduling.")
 	}},
-	{"too many items of metadata are 403", nothing, func(b *bench) {
+	{"creating a server with too many items of metadata is 403", nothing, func(b *bench) {
 		many := doc{}
 		for len(many) < 129 {
 			many[b.name()] = "x"
 		}
 		b.want(b.server(wish{fields: doc{"metadata": many}}), http.StatusForbidden, "Maximum number of metadata items exceeds 128")
 	}},
-	{"a zone whose hosts are all disabled is 400, as one that does not exist", operator, func(b *bench) {
+	{"creating a server in a zone whose hosts are all disabled is 400", operator, func(b *bench) {
 		b.misfortune(b.T).disable(b.T, b.zone)
 		b.until("the zone shows it", func() bool {
 			for _, z := range b.user.get(compute, "/os-availability-zone").rows("availabilityZoneInfo") {

@@ -168,7 +168,7 @@ func (b *bench) has(servers, ports, addresses int) {
 }
 
 var driverRows = []row{
-	{"the driver creates and deletes machines in few calls, and leaves nothing", operator, severalMachines},
+	{"the driver creates and deletes machines in few calls, and leaves no resource", operator, severalMachines},
 	{"the driver creates a machine whose spec has all fields", nothing, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{
@@ -207,7 +207,7 @@ var driverRows = []row{
 		b.release(i)
 		b.until("the volume is gone", func() bool { return count() == before })
 	}},
-	{"a driver that dies between port and server leaves nothing, and its successor creates nothing twice", aMinute, func(b *bench) {
+	{"a driver creates no resource twice after its predecessor died between creating the port and the server", aMinute, func(b *bench) {
 		m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 		d, stop := b.drover(b.credentials)
 		i := b.instance(d, m)
@@ -231,7 +231,7 @@ var driverRows = []row{
 		b.release(i)
 		b.has(0, 0, 0)
 	}},
-	{"the driver creates nothing twice when responses are lost", operator, func(b *bench) {
+	{"the driver creates no resource twice when responses are lost", operator, func(b *bench) {
 		d, _ := b.drover(b.faulty)
 		i := b.instance(d, b.machine(b.fields(nil)))
 		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1})
@@ -249,9 +249,9 @@ var driverRows = []row{
 		b.release(i)
 		b.has(0, 0, 0)
 	}},
-	{"the driver creates its default security group and server group once for all machines and restarts", nothing, sharedGroups},
-	{"the driver takes over a server of machine-controller by its machine-uid, and tags it", nothing, takenOver},
-	{"a Machine that was restored adopts the server that an operator allows it, with port and address (F-1)", nothing, restored},
+	{"the driver creates its default security group and server group only once, for all machines and across restarts", nothing, sharedGroups},
+	{"the driver takes over a server of machine-controller by its machine-uid, and tags the server", nothing, takenOver},
+	{"a restored Machine adopts the server that an operator allows, with its port and address (F-1)", nothing, restored},
 	{"the driver notices that another client deleted a server, and releases its resources", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
 		i := b.instance(d, b.machine(b.fields(doc{"floatingIpPool": b.pool})))
@@ -404,7 +404,7 @@ func (b *bench) refused(fields doc, class fault.Class, code fault.Code) {
 }
 
 var driverErrorRows = []row{
-	{"Nova's quotas are Quota", operator, func(b *bench) {
+	{"an exceeded quota of Nova is a Quota error", operator, func(b *bench) {
 		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {
 			m := b.misfortune(b.T)
 			m.limit(b.T, what, b.used(field))
@@ -412,35 +412,35 @@ var driverErrorRows = []row{
 			m.limit(b.T, what, -1)
 		}
 	}},
-	{"a full server group is NoCapacity", operator, func(b *bench) {
+	{"a full server group is a NoCapacity error", operator, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "server_group_members", 0)
 		b.refused(b.fields(doc{"serverGroup": b.serverGroup("soft-anti-affinity")}), fault.NoCapacity, fault.CodeServerGroupFull)
 	}},
-	{"Neutron's quotas are Quota", operator, func(b *bench) {
+	{"an exceeded quota of Neutron is a Quota error", operator, func(b *bench) {
 		m := b.misfortune(b.T)
 		m.limit(b.T, "floatingip", 0)
 		b.refused(b.fields(doc{"floatingIpPool": b.pool}), fault.Quota, fault.CodeFloatingIPQuotaExceeded)
 		m.limit(b.T, "port", 0)
 		b.refused(b.fields(nil), fault.Quota, fault.CodePortQuotaExceeded)
 	}},
-	{"Cinder's quota is Quota, when the server has gone to ERROR", operatorAndVolumes, func(b *bench) {
+	{"an exceeded quota of Cinder is a Quota error after the server has gone to ERROR", operatorAndVolumes, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "volumes", 0)
 		b.fails(b.fields(doc{"rootDiskSizeGB": 1}), fault.Quota, fault.CodeVolumeQuotaExceeded)
 	}},
-	{"no host for the flavor is NoCapacity, when the server has gone to ERROR", nothing, func(b *bench) {
+	{"a flavor that fits on no host is a NoCapacity error after the server has gone to ERROR", nothing, func(b *bench) {
 		b.fails(b.fields(doc{"flavor": b.impossible}), fault.NoCapacity, fault.CodeNoValidHost)
 	}},
-	{"a zone without a host in use is NoCapacity", operator, func(b *bench) {
+	{"a zone without an enabled host is a NoCapacity error", operator, func(b *bench) {
 		b.misfortune(b.T).disable(b.T, b.zone)
 		b.refused(b.fields(doc{"availabilityZone": b.zone}), fault.NoCapacity, fault.CodeZoneUnavailable)
 	}},
-	{"a network or a pool without an address is NoCapacity", aPlayground, func(b *bench) {
+	{"a network or a pool without a free address is a NoCapacity error", aPlayground, func(b *bench) {
 		b.want(b.port(doc{"network_id": b.networkID(b.unrouted)}), http.StatusCreated)
 		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil}), fault.NoCapacity, fault.CodeAddressesExhausted)
 		b.want(b.floatingIP(doc{"floating_network_id": b.networkID(b.nearlyEmpty)}), http.StatusCreated)
 		b.refused(b.fields(doc{"floatingIpPool": b.nearlyEmpty}), fault.NoCapacity, fault.CodeIPPoolExhausted)
 	}},
-	{"unknown names are Invalid, each with its code", nothing, func(b *bench) {
+	{"an unknown name in a spec is an Invalid error, with a code for each field", nothing, func(b *bench) {
 		for field, code := range map[string]fault.Code{
 			"flavor": fault.CodeFlavorNotFound, "image": fault.CodeImageNotFound, "network": fault.CodeNetworkNotFound, "subnet": fault.CodeSubnetNotFound,
 			"availabilityZone": fault.CodeZoneNotFound, "floatingIpPool": fault.CodeIPPoolNotFound, "serverGroup": fault.CodeServerGroupNotFound,
@@ -450,10 +450,10 @@ var driverErrorRows = []row{
 		b.refused(b.fields(doc{"securityGroups": []string{"no-such-thing"}}), fault.Invalid, fault.CodeSecurityGroupNotFound)
 		b.refused(b.fields(doc{"keyName": "no-such-thing"}), fault.Invalid, fault.CodeKeyPairNotFound)
 	}},
-	{"a network without a router to the pool is Invalid", aPlayground, func(b *bench) {
+	{"a network without a router to the pool is an Invalid error", aPlayground, func(b *bench) {
 		b.refused(b.fields(doc{"network": b.unrouted, "subnet": nil, "floatingIpPool": b.pool}), fault.Invalid, fault.CodeInvalidSpec)
 	}},
-	{"a wrong password, and an application credential that is gone, are Auth", nothing, func(b *bench) {
+	{"a wrong password and an unknown application credential are Auth errors", nothing, func(b *bench) {
 		wrong := b.credentials
 		wrong.Password = "wrong"
 		gone := openstackclient.Credentials{
@@ -470,7 +470,7 @@ var driverErrorRows = []row{
 			b.judged(err, fault.Auth, fault.CodeUnauthorized)
 		}
 	}},
-	{"a user who may only read is Auth", aReader, func(b *bench) {
+	{"a request for a server by a user who may only read is an Auth error", aReader, func(b *bench) {
 		// On some clouds such a user may create ports; there Nova refuses the server.
 		m := b.machine(b.fields(nil))
 		reading, stop := b.drover(b.reader)
@@ -480,7 +480,7 @@ var driverErrorRows = []row{
 		b.release(b.instance(d, m))
 		b.has(0, 0, 0)
 	}},
-	{"429 is RateLimited with the time to wait", operator, func(b *bench) {
+	{"a 429 is a RateLimited error with the time to wait", operator, func(b *bench) {
 		d, _ := b.drover(b.faulty)
 		i := b.instance(d, b.machine(b.fields(nil)))
 		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1, status: 429, retryAfter: 1})

@@ -12,8 +12,8 @@ import (
 const stampForm = "2006-01-02T15:04:05.000000Z"
 
 var signInRows = []row{
-	{"a token says whose it is, for which project, until when, and where the services are", nothing, aTokenTells},
-	{"password, by names and by IDs", nothing, func(b *bench) {
+	{"a token shows its user, its project, its expiry and the endpoints of the services", nothing, aTokenTells},
+	{"a user signs in with a password and the IDs of user and project", nothing, func(b *bench) {
 		cl := b.user
 		a := signIn(b.T, b.credentials.IdentityEndpoint, doc{
 			"identity": doc{"methods": []string{"password"}, "password": doc{"user": doc{"id": cl.user, "password": b.credentials.Password}}},
@@ -23,12 +23,12 @@ var signInRows = []row{
 		b.same("user", a.word("token.user.id"), cl.user)
 		b.same("project", a.word("token.project.id"), cl.project)
 	}},
-	{"an application credential, by its ID and by its name with a user", nothing, applicationCredentials},
-	{"an application credential that is deleted: 404 by its ID, 401 or 404 by its name, and its tokens end", nothing, deletedCredential},
-	{"an application credential that ends takes its tokens along, and says so without a zone", nothing, endingCredential},
-	{"what is wrong in a password request is 401, and it does not say what", nothing, wrongPassword},
-	{"a token that is revoked, or never was, is 401 at every service", nothing, revokedToken},
-	{"a token can be had from a token", nothing, func(b *bench) {
+	{"a user signs in with an application credential by its ID, or by its name and its user", nothing, applicationCredentials},
+	{"signing in with a deleted application credential is 404 by its ID and 401 or 404 by its name, and its tokens become invalid", nothing, deletedCredential},
+	{"the tokens of an application credential expire together with it, and show the expiry without a time zone", nothing, endingCredential},
+	{"a wrong user, project or password is 401, and the response does not say which of them is wrong", nothing, wrongPassword},
+	{"a revoked or invented token is 401 at every service", nothing, revokedToken},
+	{"a user signs in with a token and gets another token", nothing, func(b *bench) {
 		a := signIn(b.T, b.credentials.IdentityEndpoint, doc{
 			"identity": doc{"methods": []string{"token"}, "token": doc{"id": b.user.token}},
 			"scope":    doc{"project": doc{"id": b.user.project}},
@@ -36,7 +36,7 @@ var signInRows = []row{
 		b.want(a, http.StatusCreated)
 		b.same("project", a.word("token.project.id"), b.user.project)
 	}},
-	{"a user who may only read is refused by Nova: 403", aReader, func(b *bench) {
+	{"creating a server as a user who may only read is 403 from Nova", aReader, func(b *bench) {
 		reader := newClient(b.T, b.reader)
 		b.want(reader.get(compute, "/servers/detail"), http.StatusOK)
 		a := reader.post(compute, "/servers", doc{"server": doc{

@@ -3,7 +3,7 @@ package contract
 import "net/http"
 
 var lifeRows = []row{
-	{"a server is shown from the moment that it was accepted: BUILD, without host and addresses", nothing, func(b *bench) {
+	{"a server is shown as soon as Nova has accepted it, in BUILD and without host and addresses", nothing, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"metadata": doc{"machine-uid": "m"}}}), http.StatusAccepted).word("server.id")
 		a := b.want(b.user.get(compute, "/servers/"+id), http.StatusOK)
 		if a.word("server.status") == "BUILD" && a.at("server.OS-EXT-STS:task_state") != nil && a.word("server.hostId") == "" {
@@ -12,7 +12,7 @@ var lifeRows = []row{
 		b.same("metadata", a.at("server.metadata.machine-uid"), "m")
 		b.status(id, "ACTIVE")
 	}},
-	{"an action right after the create is 404 or 409", nothing, func(b *bench) {
+	{"an action right after the creation of a server is 404 or 409", nothing, func(b *bench) {
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		b.oneOf(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusNotFound, http.StatusConflict)
 		b.status(id, "ACTIVE")
@@ -25,7 +25,7 @@ var lifeRows = []row{
 			b.same("vm_state", a.at("OS-EXT-STS:vm_state"), "stopped")
 		}
 	}},
-	{"shutting down and starting move updated, so that lists of changes show them", nothing, func(b *bench) {
+	{"starting a server changes its field updated, so lists of changes show the server", nothing, func(b *bench) {
 		id := b.stopped()
 		updated := b.user.get(compute, "/servers/"+id).word("server.updated")
 		b.nextSecond(updated)
@@ -35,7 +35,7 @@ var lifeRows = []row{
 			b.Errorf("updated stays %s", now)
 		}
 	}},
-	{"starting a server is 202, and it is ACTIVE with its power on", nothing, func(b *bench) {
+	{"starting a server is 202, and the server becomes ACTIVE with its power on", nothing, func(b *bench) {
 		id := b.stopped()
 		b.want(b.start(id), http.StatusAccepted)
 		a := b.status(id, "ACTIVE")
@@ -44,14 +44,14 @@ var lifeRows = []row{
 	{"starting a server that runs is 409", nothing, func(b *bench) {
 		b.want(b.start(b.boot(wish{})), http.StatusConflict, `"conflictingRequest"`, "while it is in vm_state active")
 	}},
-	{"a locked server is not started: 409", nothing, func(b *bench) {
+	{"starting a locked server is 409", nothing, func(b *bench) {
 		id := b.stopped()
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"lock": nil}), http.StatusAccepted)
 		a := b.start(id)
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"unlock": nil}), http.StatusAccepted)
 		b.want(a, http.StatusConflict, "Instance "+id+" is locked")
 	}},
-	{"deleting is 204, and 404 once it is gone, however often it is asked for", nothing, func(b *bench) {
+	{"deleting a server is 204, and 404 once the server is gone", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNoContent)
 		b.oneOf(b.user.delete(compute, "/servers/"+id), http.StatusNoContent, http.StatusNotFound)
@@ -59,20 +59,20 @@ var lifeRows = []row{
 		b.want(b.user.get(compute, "/servers/"+id), http.StatusNotFound, `"itemNotFound"`, "Instance "+id+" could not be found.")
 		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNotFound, `"itemNotFound"`)
 	}},
-	{"a server that is just being made can be deleted", nothing, func(b *bench) {
+	{"a server can be deleted while it is being built", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.want(b.server(wish{fields: doc{"networks": []doc{{"port": port}}}}), http.StatusAccepted).word("server.id")
 		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNoContent)
 		b.gone("/servers/" + id)
 		b.unbound(port)
 	}},
-	{"a port made beforehand outlives its server, without device, and can be used again", nothing, func(b *bench) {
+	{"a port that was created before its server outlives the server, has no device then, and can be used again", nothing, func(b *bench) {
 		port := b.portID()
 		b.remove(b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}}))
 		b.unbound(port)
 		b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 	}},
-	{"a port that is taken away from under a server is gone, and the server lives", nothing, func(b *bench) {
+	{"a server stays ACTIVE, without the address, when its port is deleted", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		b.want(b.user.delete(network, "/ports/"+port), http.StatusNoContent)
@@ -81,7 +81,7 @@ var lifeRows = []row{
 		})
 		b.same("status", b.user.get(compute, "/servers/"+id).word("server.status"), "ACTIVE")
 	}},
-	{"a locked server is not deleted: 409", nothing, func(b *bench) {
+	{"deleting a locked server is 409", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"lock": nil}), http.StatusAccepted)
 		a := b.user.delete(compute, "/servers/"+id)
@@ -93,7 +93,7 @@ var lifeRows = []row{
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"forceDelete": nil}), http.StatusAccepted)
 		b.gone("/servers/" + id)
 	}},
-	{"the console answers with text, and before there is one with 404 or 409", nothing, func(b *bench) {
+	{"the console of an ACTIVE server is text, and that of a new server may be 404 or 409", nothing, func(b *bench) {
 		path := func(id string) string { return "/servers/" + id + "/action" }
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		b.oneOf(b.user.post(compute, path(id), doc{"os-getConsoleOutput": doc{"length": 5}}), http.StatusOK, http.StatusNotFound, http.StatusConflict)
@@ -103,7 +103,7 @@ var lifeRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"metadata can be added, and updated moves with it", nothing, func(b *bench) {
+	{"adding metadata to a server changes its field updated", nothing, func(b *bench) {
 		id := b.boot(wish{fields: doc{"metadata": doc{"one": "1"}}})
 		before := b.user.get(compute, "/servers/"+id)
 		b.nextSecond(before.word("server.updated"))
@@ -114,14 +114,14 @@ var lifeRows = []row{
 			b.Errorf("updated stays %s", after.word("server.updated"))
 		}
 	}},
-	{"a flavor that fits nowhere: accepted, then ERROR with the scheduler's words", nothing, noValidHost},
-	{"no host in use at all: accepted, then ERROR with the same words", operator, func(b *bench) {
+	{"a server whose flavor fits on no host is accepted and goes to ERROR with the scheduler's text", nothing, noValidHost},
+	{"a server is accepted and goes to ERROR with the scheduler's text when every host is disabled", operator, func(b *bench) {
 		b.misfortune(b.T).disable(b.T, "")
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		a := b.status(id, "ERROR")
 		b.same("fault", a.word("server.fault.message"), "No valid host was found. ")
 	}},
-	{"one server too many in an anti-affinity group: accepted, then ERROR", operator, func(b *bench) {
+	{"a server for which its anti-affinity group leaves no host is accepted and goes to ERROR", operator, func(b *bench) {
 		// With all hosts outside of one zone disabled, no host is left for the second server.
 		for _, z := range b.user.get(compute, "/os-availability-zone").rows("availabilityZoneInfo") {
 			if z["zoneName"] != b.zone {

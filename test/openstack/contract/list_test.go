@@ -8,7 +8,7 @@ import (
 )
 
 var listRows = []row{
-	{"the detailed list at 2.1 has what the inventory reads", nothing, func(b *bench) {
+	{"the detailed list at 2.1 has every field that the inventory reads", nothing, func(b *bench) {
 		id := b.boot(wish{fields: doc{"metadata": doc{"machine-uid": "m"}}})
 		a := b.want(b.user.get(compute, "/servers/detail"), http.StatusOK)
 		if _, err := http.ParseTime(a.header.Get("Date")); err != nil {
@@ -31,7 +31,7 @@ var listRows = []row{
 			}
 		}
 	}},
-	{"pages go from the newest to the oldest, and a full page names the next even if that is empty", nothing, func(b *bench) {
+	{"pages of servers go from the newest to the oldest, and a full page links to the next page even if that page is empty", nothing, func(b *bench) {
 		tag := b.name()
 		first := b.boot(wish{fields: doc{"name": tag + "-first"}})
 		b.nextSecond(b.user.get(compute, "/servers/"+first).word("server.created"))
@@ -61,8 +61,8 @@ var listRows = []row{
 		b.remove(id)
 		b.want(b.user.get(compute, "/servers/detail?marker="+id), http.StatusOK)
 	}},
-	{"changes-since shows what is DELETED, without metadata, tags and addresses", nothing, deletedRow},
-	{"changes-since leaves out what did not change, and counts whole seconds", nothing, func(b *bench) {
+	{"changes-since shows a deleted server as DELETED, without metadata, tags and addresses", nothing, deletedRow},
+	{"changes-since leaves out servers that did not change, and compares whole seconds", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		updated, err := time.Parse(time.RFC3339, b.user.get(compute, "/servers/"+id).word("server.updated"))
 		if err != nil {
@@ -75,7 +75,7 @@ var listRows = []row{
 		}
 		b.want(b.user.get(compute, "/servers/detail?changes-since=yesterday"), http.StatusBadRequest, "changes-since")
 	}},
-	{"a list filtered by tags never shows a deletion", nothing, func(b *bench) {
+	{"a list that is filtered by tags never shows a deleted server", nothing, func(b *bench) {
 		tag := b.name()
 		id := b.want(b.server(wish{version: "2.52", fields: doc{"tags": []string{tag}}}), http.StatusAccepted).word("server.id")
 		b.status(id, "ACTIVE")
@@ -84,7 +84,7 @@ var listRows = []row{
 		b.remove(id)
 		b.same("when it is gone", len(b.want(b.user.get(compute, path, at("2.26")), http.StatusOK).rows("servers")), 0)
 	}},
-	{"an ERROR from the scheduler is in the list of changes, and goes from it as DELETED", nothing, func(b *bench) {
+	{"changes-since shows a server that the scheduler put into ERROR, and after its deletion shows the server as DELETED", nothing, func(b *bench) {
 		since := "/servers/detail?changes-since=" + time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 		id := b.want(b.server(wish{fields: doc{"flavorRef": b.flavorID(b.impossible)}}), http.StatusAccepted).word("server.id")
 		b.status(id, "ERROR")
@@ -92,7 +92,7 @@ var listRows = []row{
 		b.remove(id)
 		b.same("status", b.rowOf(b.want(b.user.get(compute, since), http.StatusOK), id).word("status"), "DELETED")
 	}},
-	{"a name filters as a regular expression that may match anywhere", nothing, func(b *bench) {
+	{"the filter by name is a regular expression that may match any part of the name", nothing, func(b *bench) {
 		name := b.name()
 		id := b.want(b.server(wish{fields: doc{"name": name}}), http.StatusAccepted).word("server.id")
 		for expression, there := range map[string]bool{name: true, name[3:]: true, "^" + name + "$": true, "^" + name[3:]: false, name + "x": false} {
@@ -101,7 +101,7 @@ var listRows = []row{
 		}
 		b.status(id, "ACTIVE")
 	}},
-	{"a list for administrators only is 403", nothing, func(b *bench) {
+	{"a list with all_tenants or with status DELETED is 403 for a user without the role of an administrator", nothing, func(b *bench) {
 		b.want(b.user.get(compute, "/servers?all_tenants=1"), http.StatusForbidden)
 		b.want(b.user.get(compute, "/servers?status=DELETED"), http.StatusForbidden, "Only administrators may list deleted instances")
 	}},

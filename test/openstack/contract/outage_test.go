@@ -9,8 +9,8 @@ import (
 )
 
 var outageRows = []row{
-	{"while Neutron is down Nova makes and shows no servers, and those that it builds go to ERROR (F-58)", operator, networkOutage},
-	{"the driver calls a build that failed while Neutron was down Transient, not NoCapacity (F-58)", operator, buildsWithoutNetwork},
+	{"while Neutron is down Nova creates and shows no servers, and the servers that Nova is building go to ERROR (F-58)", operator, networkOutage},
+	{"a build that failed while Neutron was down is a Transient error for the driver, not a NoCapacity error (F-58)", operator, buildsWithoutNetwork},
 }
 
 // outageRounds is how often the test causes an outage until the outage affects a server that is being built.

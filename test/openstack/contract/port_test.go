@@ -23,8 +23,8 @@ var portRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"a filter finds ports by their exact owner tag, or by one that differs only in upper and lower case", nothing, exactMarks},
-	{"ports show only the fields asked for, and only the project asked for", nothing, func(b *bench) {
+	{"a filter finds ports by the whole owner tag, and does not distinguish upper and lower case", nothing, exactMarks},
+	{"a list of ports has only the requested fields, and only ports of the requested project", nothing, func(b *bench) {
 		id := b.portID()
 		a := b.want(b.user.get(network, "/ports?fields=id&fields=description&project_id="+b.user.project), http.StatusOK)
 		for _, r := range a.rows("ports") {
@@ -37,10 +37,10 @@ var portRows = []row{
 		}
 		b.same("of another project", len(b.want(b.user.get(network, "/ports?project_id="+strings.Repeat("0", 32)), http.StatusOK).rows("ports")), 0)
 	}},
-	{"a filter that does not exist is 400", nothing, func(b *bench) {
+	{"an unknown filter of a list of ports is 400", nothing, func(b *bench) {
 		b.want(b.user.get(network, "/ports?colour=blue"), http.StatusBadRequest, "HTTPBadRequest", "['colour'] is invalid attribute for filtering")
 	}},
-	{"pages go by ID and have a link to the next", nothing, func(b *bench) {
+	{"pages of ports are ordered by ID, and each page links to the next page", nothing, func(b *bench) {
 		mark, ids := b.name(), map[string]bool{}
 		for range 3 {
 			ids[b.want(b.port(doc{"description": mark}), http.StatusCreated).word("port.id")] = true
@@ -61,27 +61,27 @@ var portRows = []row{
 		b.same("ports that no page had", len(ids), 0)
 		b.want(b.user.get(network, "/ports?limit=2&marker="+nowhere), http.StatusNotFound, "PortNotFound")
 	}},
-	{"deleting is 204, and then 404", nothing, func(b *bench) {
+	{"deleting a port is 204, and deleting it again is 404", nothing, func(b *bench) {
 		id := b.portID()
 		b.want(b.user.delete(network, "/ports/"+id), http.StatusNoContent)
 		b.want(b.user.delete(network, "/ports/"+id), http.StatusNotFound, "PortNotFound", "Port "+id+" could not be found.")
 	}},
-	{"an unknown reference is 404 and an unfitting value 400, with the error's type", nothing, func(b *bench) {
+	{"creating a port with an unknown reference is 404, and with an invalid value 400, with the error's type", nothing, func(b *bench) {
 		b.want(b.port(doc{"network_id": nowhere}), http.StatusNotFound, "NetworkNotFound", "Network "+nowhere+" could not be found.")
 		b.want(b.port(doc{"security_groups": []string{nowhere}}), http.StatusNotFound, "SecurityGroupNotFound", "Security group "+nowhere+" does not exist")
 		b.want(b.port(doc{"fixed_ips": []doc{{"subnet_id": nowhere}}}), http.StatusNotFound, "SubnetNotFound", "Subnet "+nowhere+" could not be found.")
 		b.want(b.port(doc{"flavour": "x"}), http.StatusBadRequest, "Unrecognized attribute(s) 'flavour'")
 		b.want(b.port(doc{"fixed_ips": []doc{{"ip_address": "198.51.100.1"}}}), http.StatusBadRequest, "InvalidIpForNetwork")
 	}},
-	{"a subnet of another network is 400", aPlayground, func(b *bench) {
+	{"creating a port in a subnet of another network is 400", aPlayground, func(b *bench) {
 		a := b.want(b.port(doc{"network_id": b.networkID(b.unrouted), "fixed_ips": []doc{{"subnet_id": b.subnetID()}}}), http.StatusBadRequest)
 		b.same("type", a.word("NeutronError.type"), "InvalidInput")
 	}},
-	{"an address in use is 409", nothing, func(b *bench) {
+	{"creating a port with an address in use is 409", nothing, func(b *bench) {
 		address := b.want(b.port(nil), http.StatusCreated).word("port.fixed_ips.0.ip_address")
 		b.want(b.port(doc{"fixed_ips": []doc{{"ip_address": address}}}), http.StatusConflict, "IpAddressAlreadyAllocated")
 	}},
-	{"a network without a free address is 409", aPlayground, func(b *bench) {
+	{"creating a port in a network without a free address is 409", aPlayground, func(b *bench) {
 		id := b.networkID(b.unrouted)
 		b.want(b.port(doc{"network_id": id}), http.StatusCreated)
 		b.want(b.port(doc{"network_id": id}), http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network "+id+".")
@@ -91,7 +91,7 @@ var portRows = []row{
 		b.same("port_security_enabled", a.at("port.port_security_enabled"), false)
 		b.want(b.port(doc{"port_security_enabled": false, "security_groups": []string{b.groupID()}}), http.StatusBadRequest, "PortSecurityAndIPRequiredForSecurityGroups")
 	}},
-	{"several ports are made at once, or none of them", nothing, func(b *bench) {
+	{"one request creates all of its ports or none", nothing, func(b *bench) {
 		id, mark := b.networkID(b.network), b.name()
 		count := func() int { return len(b.user.get(network, "/ports?description="+mark).rows("ports")) }
 		good := doc{"network_id": id, "description": mark}
@@ -134,7 +134,7 @@ func (b *bench) floatingIP(extra doc) answer {
 }
 
 var floatingRows = []row{
-	{"one call creates a floating IP with its owner tag on its port", nothing, func(b *bench) {
+	{"one call creates a floating IP with an owner tag on a port", nothing, func(b *bench) {
 		port, mark := b.want(b.port(nil), http.StatusCreated), b.name()+" 0"
 		a := b.want(b.floatingIP(doc{"port_id": port.word("port.id"), "description": mark}), http.StatusCreated)
 		b.same("port_id", a.word("floatingip.port_id"), port.word("port.id"))
@@ -147,7 +147,7 @@ var floatingRows = []row{
 		b.same("found by its mark", found.word("floatingips.0.id"), a.word("floatingip.id"))
 		b.same("found by a part of it", len(b.user.get(network, "/floatingips?description="+url.QueryEscape(mark[:5])).rows("floatingips")), 0)
 	}},
-	{"the server shows its floating IP a little later, and its field updated does not change", nothing, func(b *bench) {
+	{"a server shows its floating IP a little later, and the server's field updated does not change", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		before := b.user.get(compute, "/servers/"+id).word("server.updated")
@@ -167,7 +167,7 @@ var floatingRows = []row{
 		b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated)
 		b.want(b.floatingIP(doc{"port_id": port}), http.StatusConflict, "FloatingIPPortAlreadyAssociated")
 	}},
-	{"a floating IP outlives its port, and deleting it is 204, then 404", nothing, func(b *bench) {
+	{"a floating IP outlives its port, and deleting the floating IP is 204, then 404", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated).word("floatingip.id")
 		b.want(b.user.delete(network, "/ports/"+port), http.StatusNoContent)
@@ -175,19 +175,19 @@ var floatingRows = []row{
 		b.want(b.user.delete(network, "/floatingips/"+id), http.StatusNoContent)
 		b.want(b.user.delete(network, "/floatingips/"+id), http.StatusNotFound, "FloatingIPNotFound")
 	}},
-	{"an unknown pool is 404, an internal network as pool 400, and an unknown port 404", nothing, func(b *bench) {
+	{"creating a floating IP is 404 with an unknown pool or port, and 400 with an internal network as pool", nothing, func(b *bench) {
 		b.want(b.floatingIP(doc{"floating_network_id": nowhere}), http.StatusNotFound, "NetworkNotFound")
 		b.want(b.floatingIP(doc{"floating_network_id": b.networkID(b.network)}), http.StatusBadRequest, "BadRequest", "is not a valid external network")
 		b.want(b.floatingIP(doc{"port_id": nowhere}), http.StatusNotFound, "PortNotFound")
 	}},
-	{"a port without a router to the pool is 404, and no floating IP is created", aPlayground, func(b *bench) {
+	{"creating a floating IP for a port without a router to the pool is 404", aPlayground, func(b *bench) {
 		port := b.want(b.port(doc{"network_id": b.networkID(b.unrouted)}), http.StatusCreated).word("port.id")
 		mark := b.name()
 		b.want(b.floatingIP(doc{"port_id": port, "description": mark}), http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound",
 			"is not reachable from subnet")
 		b.same("made", len(b.user.get(network, "/floatingips?description="+mark).rows("floatingips")), 0)
 	}},
-	{"a pool without a free address is 409", aPlayground, func(b *bench) {
+	{"creating a floating IP in a pool without a free address is 409", aPlayground, func(b *bench) {
 		id := b.networkID(b.nearlyEmpty)
 		b.want(b.floatingIP(doc{"floating_network_id": id}), http.StatusCreated)
 		full := []string{"IpAddressGenerationFailure", "No more IP addresses available on network " + id + "."}
@@ -219,18 +219,18 @@ var groupRows = []row{
 		}
 		b.same("with the name", len(b.user.get(network, "/security-groups?name="+name).rows("security_groups")), 2)
 	}},
-	{"a rule lets members reach each other, and the same one again is 409", nothing, func(b *bench) {
+	{"a security group may have a rule that lets its members reach each other, and the same rule again is 409", nothing, func(b *bench) {
 		id := b.want(b.securityGroup(b.name()), http.StatusCreated).word("security_group.id")
 		rule := doc{"security_group_rule": doc{"security_group_id": id, "direction": "ingress", "ethertype": "IPv4", "remote_group_id": id}}
 		b.want(b.user.post(network, "/security-group-rules", rule), http.StatusCreated)
 		b.want(b.user.post(network, "/security-group-rules", rule), http.StatusConflict, "SecurityGroupRuleExists")
 	}},
-	{"a group that a port is in is not deleted: 409", nothing, func(b *bench) {
+	{"deleting a security group that a port is in is 409", nothing, func(b *bench) {
 		id := b.want(b.securityGroup(b.name()), http.StatusCreated).word("security_group.id")
 		b.want(b.port(doc{"security_groups": []string{id}}), http.StatusCreated)
 		b.want(b.user.delete(network, "/security-groups/"+id), http.StatusConflict, "SecurityGroupInUse")
 	}},
-	{"a server group has one policy from 2.64 on, and a list of policies below", nothing, func(b *bench) {
+	{"a server group has one policy from 2.64 on, and a list of policies below 2.64", nothing, func(b *bench) {
 		ask := func(version string, body doc) answer {
 			body["name"] = b.name()
 			a := b.user.post(compute, "/os-server-groups", doc{"server_group": body}, at(version))
@@ -247,7 +247,7 @@ var groupRows = []row{
 		b.want(ask("2.64", doc{"policies": []string{"soft-anti-affinity"}}), http.StatusBadRequest)
 		b.want(ask("2.15", doc{"policy": "soft-anti-affinity"}), http.StatusBadRequest)
 	}},
-	{"server groups may have the same name, and a group that is gone is 404", nothing, func(b *bench) {
+	{"server groups may have the same name, and a deleted server group is 404", nothing, func(b *bench) {
 		name := b.name()
 		for range 2 {
 			a := b.want(b.user.post(compute, "/os-server-groups", doc{"server_group": doc{"name": name, "policies": []string{"affinity"}}}), http.StatusOK)

@@ -21,7 +21,7 @@ var driverPowerRows = []row{
 		}
 		b.release(i)
 	}},
-	{"a locked server is not started: Conflict", nothing, func(b *bench) {
+	{"starting a locked server is a Conflict error for the driver", nothing, func(b *bench) {
 		i, id := b.withServer()
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusAccepted)
 		b.seen(i, cloud.ServerStopped)

@@ -14,7 +14,7 @@ func (b *bench) used(field string) int {
 }
 
 var quotaRows = []row{
-	{"one server too many is 403 with the numbers, and so are cores and RAM", operator, func(b *bench) {
+	{"a server beyond the quota of instances, cores or RAM is 403 with the numbers", operator, func(b *bench) {
 		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {
 			have := b.used(field)
 			m := b.misfortune(b.T)
@@ -25,7 +25,7 @@ var quotaRows = []row{
 			m.limit(b.T, what, -1)
 		}
 	}},
-	{"a server in ERROR counts until it is deleted", operator, func(b *bench) {
+	{"a server in ERROR counts against the quota until it is deleted", operator, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"flavorRef": b.flavorID(b.impossible)}}), http.StatusAccepted).word("server.id")
 		b.status(id, "ERROR")
 		have := b.used("totalInstancesUsed")
@@ -35,7 +35,7 @@ var quotaRows = []row{
 		b.same("used", b.used("totalInstancesUsed"), have-1)
 		b.boot(wish{})
 	}},
-	{"one port too many is 409, and 403 when Nova would have to make it", operator, func(b *bench) {
+	{"a port beyond the quota is 409 from Neutron, and 403 when Nova would have to create the port", operator, func(b *bench) {
 		used, _ := b.user.get(network, "/quotas/"+b.user.project+"/details.json").at("quota.port.used").(float64)
 		b.misfortune(b.T).limit(b.T, "port", int(used))
 		a := b.want(b.port(nil), http.StatusConflict, "Quota exceeded for resources: ['port'].")
@@ -44,16 +44,16 @@ var quotaRows = []row{
 		b.want(b.user.post(network, "/ports", doc{"ports": []doc{both, both}}), http.StatusConflict, "OverQuota")
 		b.want(b.server(wish{fields: doc{"networks": []doc{{"uuid": b.networkID(b.network)}}}}), http.StatusForbidden, "Maximum number of ports exceeded")
 	}},
-	{"one floating IP too many is 409", operator, func(b *bench) {
+	{"a floating IP beyond the quota is 409", operator, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "floatingip", 0)
 		a := b.want(b.floatingIP(nil), http.StatusConflict, "Quota exceeded for resources: ['floatingip'].")
 		b.same("type", a.word("NeutronError.type"), "OverQuota")
 	}},
-	{"one security group too many is 409", operator, func(b *bench) {
+	{"a security group beyond the quota is 409", operator, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "security_group", 1)
 		b.want(b.securityGroup(b.name()), http.StatusConflict, "OverQuota", "Quota exceeded for resources: ['security_group'].")
 	}},
-	{"one member too many of a server group is 403", operator, func(b *bench) {
+	{"a server beyond the quota of members of its server group is 403", operator, func(b *bench) {
 		group := b.serverGroup("soft-anti-affinity")
 		b.misfortune(b.T).limit(b.T, "server_group_members", 1)
 		b.boot(wish{hints: doc{"group": group}})
@@ -74,7 +74,7 @@ func (b *bench) fromVolume(device doc) wish {
 }
 
 var volumeRows = []row{
-	{"a server boots from a volume, shows it, and deletes it with itself", volumes, func(b *bench) {
+	{"a server boots from a volume, shows the volume, and takes the volume along when the server is deleted", volumes, func(b *bench) {
 		id := b.boot(b.fromVolume(doc{"volume_type": b.volumeType}))
 		a := b.want(b.user.get(compute, "/servers/"+id, at("2.67")), http.StatusOK)
 		disk := a.word("server.os-extended-volumes:volumes_attached.0.id")
@@ -102,7 +102,7 @@ var volumeRows = []row{
 		b.until("the volume is gone", func() bool { return b.user.get(volume, "/volumes/"+disk).status == http.StatusNotFound })
 		b.want(b.user.delete(volume, "/volumes/"+disk), http.StatusNotFound)
 	}},
-	{"a type that does not exist is 400, and so is any below 2.67", volumes, func(b *bench) {
+	{"an unknown volume type is 400, and so is every volume type below 2.67", volumes, func(b *bench) {
 		b.want(b.server(b.fromVolume(doc{"volume_type": "no-such-type"})), http.StatusBadRequest, "no-such-type")
 		early := b.fromVolume(doc{"volume_type": b.volumeType})
 		early.version = "2.66"
@@ -111,7 +111,7 @@ var volumeRows = []row{
 	{"a volume without a size is 400", volumes, func(b *bench) {
 		b.want(b.server(b.fromVolume(doc{"volume_size": nil})), http.StatusBadRequest)
 	}},
-	{"one volume too many is 413 from Cinder, and a server that wanted it goes to ERROR", operatorAndVolumes, volumeQuota},
+	{"a volume beyond the quota is 413 from Cinder, and a server that needs the volume goes to ERROR", operatorAndVolumes, volumeQuota},
 }
 
 func volumeQuota(b *bench) {

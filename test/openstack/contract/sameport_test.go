@@ -10,19 +10,19 @@ import (
 const latePosts = 10
 
 var samePortRows = []row{
-	{"two servers asked for on one port at the same time: one is ACTIVE, one in ERROR, and the port is bound to neither (F-21)", nothing, func(b *bench) {
+	{"of two servers requested on one port at the same time, one becomes ACTIVE, the other goes to ERROR, and the port is bound to neither server (F-21)", nothing, func(b *bench) {
 		b.neitherHasThePort(0)
 	}},
-	{"two servers asked for on one port a moment apart: one is ACTIVE, one in ERROR, and the port is bound to neither (F-21)", nothing, func(b *bench) {
+	{"of two servers requested on one port a moment apart, one becomes ACTIVE, the other goes to ERROR, and the port is bound to neither server (F-21)", nothing, func(b *bench) {
 		b.neitherHasThePort(5 * b.pace)
 	}},
-	{"a second server on the port of an ACTIVE one is 409, and the first one keeps the port (F-21)", nothing, func(b *bench) {
+	{"a second server on the port of an ACTIVE server is 409, and the first server keeps the port (F-21)", nothing, func(b *bench) {
 		port := b.portID()
 		first := b.boot(wish{fields: on(port)})
 		b.want(b.server(wish{fields: on(port)}), http.StatusConflict, "Port "+port+" is still in use.")
 		b.same("device_id", b.device(port), first)
 	}},
-	{"a late order for a port that was replaced is 400 or ends in ERROR, and the server on the new port keeps it (F-21)", nothing, lateOrders},
+	{"a late request for a server on a replaced port is 400 or ends in ERROR, and the server on the new port keeps that port (F-21)", nothing, lateOrders},
 }
 
 // on returns the fields that request a server on the port.

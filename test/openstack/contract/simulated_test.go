@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestSimulatedCloud(t *testing.T) {
+func TestSimulatedCloudBehavesLikeOpenStack(t *testing.T) {
 	run(t, newSimulated, true)
 }
 

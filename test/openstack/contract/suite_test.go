@@ -20,18 +20,19 @@ type row struct {
 	run  func(*bench)
 }
 
-// rows are all behaviours, by topic.
-var rows = map[string][]row{
-	"signing in": signInRows, "versions": versionRows, "looking up": lookupRows, "creating a server": createRows,
-	"refusing a server": refusalRows, "the life of a server": lifeRows, "listing servers": listRows, "time": timeRows, "outages": outageRows, "ports": portRows, "servers on one port": samePortRows,
-	"floating IPs": floatingRows, "groups": groupRows, "quota": quotaRows, "volumes": volumeRows, "trouble": troubleRows,
-	"the driver": driverRows, "the driver and power": driverPowerRows, "the driver's errors": driverErrorRows,
+// topic is a group of rows.
+type topic struct {
+	name string
+	rows []row
 }
 
-// order is the order in which the topics run: cheap ones first.
-var order = []string{
-	"signing in", "versions", "looking up", "refusing a server", "ports", "floating IPs", "groups", "creating a server",
-	"the life of a server", "servers on one port", "listing servers", "time", "quota", "volumes", "trouble", "the driver", "the driver's errors", "outages",
+// topics holds all rows in the order in which they run: cheap ones first.
+var topics = []topic{
+	{"signing in", signInRows}, {"versions", versionRows}, {"looking up", lookupRows}, {"refusing a server", refusalRows}, {"ports", portRows},
+	{"floating IPs", floatingRows}, {"groups", groupRows}, {"creating a server", createRows}, {"the life of a server", lifeRows},
+	{"servers on one port", samePortRows}, {"listing servers", listRows}, {"time", timeRows}, {"quota", quotaRows}, {"volumes", volumeRows},
+	{"trouble", troubleRows}, {"the driver", driverRows}, {"the driver and power", driverPowerRows}, {"the driver's errors", driverErrorRows},
+	{"outages", outageRows},
 }
 
 // bench is the state of a running row: a user who is signed in, and the resources to delete at the end.
@@ -44,9 +45,9 @@ type bench struct {
 // run runs every row that the cloud supports, each on the cloud that open returns.
 func run(t *testing.T, open func(t *testing.T) *target, parallel bool) {
 	t.Helper()
-	for _, topic := range order {
-		for _, r := range rows[topic] {
-			t.Run(topic+"/"+r.name, func(t *testing.T) {
+	for _, topic := range topics {
+		for _, r := range topic.rows {
+			t.Run(topic.name+"/"+r.name, func(t *testing.T) {
 				if parallel && r.need != aQuietCloud {
 					t.Parallel()
 				}
@@ -111,8 +112,8 @@ func (b *bench) until(what string, holds func() bool) {
 	}
 }
 
-// nextSecond waits until the cloud's clock is in a later second than given, because Nova returns times in whole
-// seconds.
+// nextSecond waits until the cloud's clock is in a later second than the given time, because Nova returns times in
+// whole seconds.
 func (b *bench) nextSecond(given string) {
 	b.Helper()
 	at, err := time.Parse(time.RFC3339, given)

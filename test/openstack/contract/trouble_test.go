@@ -6,7 +6,7 @@ import (
 )
 
 var troubleRows = []row{
-	{"an answer is lost, and the port is there", operator, func(b *bench) {
+	{"a port exists although the response to its creation is lost", operator, func(b *bench) {
 		mark := b.name()
 		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1})
 		body := doc{"port": doc{"network_id": b.networkID(b.network), "description": mark}}
@@ -17,7 +17,7 @@ var troubleRows = []row{
 		b.same("made", len(made), 1)
 		b.discard(network, "/ports/"+made[0]["id"].(string))
 	}},
-	{"an answer is lost, and the server is there", operator, func(b *bench) {
+	{"a server exists although the response to its creation is lost", operator, func(b *bench) {
 		name := b.name()
 		b.misfortune(b.T).answer(b.T, failure{service: compute, method: http.MethodPost, path: "/servers", times: 1})
 		body := doc{"server": doc{
@@ -32,7 +32,7 @@ var troubleRows = []row{
 		b.Cleanup(func() { b.remove(id) })
 		b.status(id, "ACTIVE")
 	}},
-	{"a rate limit is 429 with Retry-After, and ends", operator, func(b *bench) {
+	{"a call beyond a rate limit is 429 with Retry-After, and succeeds after the limit has ended", operator, func(b *bench) {
 		b.misfortune(b.T).answer(b.T, failure{service: compute, method: http.MethodGet, path: "/servers", times: 2, status: 429, retryAfter: 2})
 		cl := newClient(b.T, b.faulty)
 		for range 2 {

@@ -96,8 +96,8 @@ type Idle struct {
 	Any time.Duration
 }
 
-// Idle returns how long the cloud has been idle since began, for Machines that each send requests of the given kinds one
-// after the other.
+// Idle returns how long the cloud has been idle since the time began, for Machines that each send requests of the given
+// kinds one after the other.
 func (r *Recorder) Idle(began time.Time, kinds ...string) Idle {
 	var idle Idle
 	var waited, flown spans
@@ -125,7 +125,7 @@ type span struct{ from, until time.Time }
 
 type spans []span
 
-// without returns the total time that is in a span of s and in no span of others.
+// without returns the total time that is in a span of s, but in none of the other spans.
 func (s spans) without(others spans) time.Duration {
 	var edges []time.Time
 	for _, one := range slices.Concat(s, others) {

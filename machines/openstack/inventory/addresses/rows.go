@@ -35,7 +35,7 @@ type FloatingIP struct {
 // Place is where a floating IP was seen: a port, and that port's server.
 type Place struct{ PortID, ServerID string }
 
-// PortRow holds the fields of a port in Neutron's lists that drover uses.
+// PortRow holds those fields of a port in Neutron's lists that drover uses.
 type PortRow struct {
 	ID          string `json:"id"`
 	Description string `json:"description"`

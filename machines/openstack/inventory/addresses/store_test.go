@@ -17,17 +17,17 @@ func port(machine types.UID, n int) owner.Tag {
 	return owner.Cluster("c1").Tag(owner.PortKind, machine, n)
 }
 
-func TestSetPortOfTwoWithOneTag(t *testing.T) {
+func TestOneOfTwoPortsWithTheSameTagIsChosen(t *testing.T) {
 	tag := port("u1", 0)
 	for name, tc := range map[string]struct {
 		first, second PortRow
 		doubt         bool
 		want          string
 	}{
-		"keeps the port that was known first":                  {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
-		"keeps the known port when that is bound":              {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
-		"takes the other port when only that is bound":         {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
-		"takes the other port when the known port may be gone": {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
+		"keeps the first port when neither port is bound to a server":          {PortRow{ID: "a"}, PortRow{ID: "b"}, false, "a"},
+		"keeps the first port when the first port is bound to a server":        {PortRow{ID: "a", DeviceID: "s"}, PortRow{ID: "b", DeviceID: "s"}, false, "a"},
+		"takes the second port when only the second port is bound to a server": {PortRow{ID: "a"}, PortRow{ID: "b", DeviceID: "s"}, false, "b"},
+		"takes the second port when the first port may be gone":                {PortRow{ID: "a"}, PortRow{ID: "b"}, true, "b"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -43,7 +43,7 @@ func TestSetPortOfTwoWithOneTag(t *testing.T) {
 	}
 }
 
-func TestDoubtUnlistedPorts(t *testing.T) {
+func TestPortsThatAListLacksAreDoubtedOrRemoved(t *testing.T) {
 	isRegistered := func(machine types.UID) bool { return machine == "known" }
 	for name, tc := range map[string]struct {
 		machine      types.UID
@@ -51,10 +51,10 @@ func TestDoubtUnlistedPorts(t *testing.T) {
 		listed       bool
 		there, doubt bool
 	}{
-		"makes a port doubtful when its Machine is registered": {"known", noon.Add(-time.Minute), false, true, true},
-		"removes a port when its Machine is not registered":    {"unknown", noon.Add(-time.Minute), false, false, false},
-		"ignores a port that was created after the list began": {"known", noon, false, true, false},
-		"ignores a port that the list has":                     {"unknown", noon.Add(-time.Minute), true, true, false},
+		"marks a port as doubtful when the list lacks the port and its Machine is registered": {"known", noon.Add(-time.Minute), false, true, true},
+		"removes a port when the list lacks the port and its Machine is not registered":       {"unknown", noon.Add(-time.Minute), false, false, false},
+		"does not doubt a port that was created after the list began":                         {"known", noon, false, true, false},
+		"does not doubt a port that the list has":                                             {"unknown", noon.Add(-time.Minute), true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -77,7 +77,7 @@ func TestDoubtUnlistedPorts(t *testing.T) {
 	}
 }
 
-func TestPlaceOfAnUntaggedFloatingIP(t *testing.T) {
+func TestPlaceOfAFloatingIPWithoutThisClustersTag(t *testing.T) {
 	on := func(port, description string) Lists {
 		return Lists{Ports: []PortRow{{ID: "a", DeviceID: "s1"}, {ID: "free"}}, FloatingIPs: []FloatingIPRow{{ID: "ip", PortID: port, Description: description}}}
 	}
@@ -103,7 +103,7 @@ func TestPlaceOfAnUntaggedFloatingIP(t *testing.T) {
 	}
 }
 
-func TestBindReturnsPortsOfOtherServers(t *testing.T) {
+func TestBindReturnsThePortsThatTheServerNoLongerHas(t *testing.T) {
 	s := New()
 	s.SetPort(port("u1", 1), Port{ID: "b", ServerID: "s1"}, noon)
 	s.SetPort(port("u1", 0), Port{ID: "a", ServerID: "s1"}, noon)

@@ -27,8 +27,8 @@ const (
 )
 
 // ListServers reads all pages of one list. When full is set, this is the list of all servers; otherwise it is the list of the
-// servers that changed since shortly before since, a time on the cloud's clock. ListServers returns the rows, and the cloud's time
-// at the start of the list. When one page fails, the list fails.
+// servers that changed since shortly before the given time, which is on the cloud's clock. ListServers returns the rows, and the
+// cloud's time at the start of the list. When one page fails, the list fails.
 func ListServers(ctx context.Context, s *client.Session, since time.Time, full bool) ([]servers.Row, time.Time, error) {
 	query := url.Values{"limit": {strconv.Itoa(pageSize)}}
 	if !full {

@@ -77,11 +77,11 @@ func TestListServersReadsAllPages(t *testing.T) {
 		asked    string
 		class    fault.Class // empty means no error
 	}{
-		"returns one list with the cloud's time (CAPI-31, CAPI-35)": {nil, ",a,b", ""},
-		"restarts when a marker has vanished":                       {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
-		"fails when a marker vanishes again and again":              {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
-		"fails when a page fails (CAPI-36)":                         {map[string][]int{"b": {500}}, ",a,b", fault.Transient},
-		"fails without a retry when the first page is refused":      {map[string][]int{"": {400}}, "", fault.Invalid},
+		"returns all pages as one list with the cloud's time (CAPI-31, CAPI-35)": {nil, ",a,b", ""},
+		"starts the list again when the marker of a page has vanished":           {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
+		"fails when the marker of a page vanishes three times":                   {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
+		"fails when the cloud answers 500 for a page (CAPI-36)":                  {map[string][]int{"b": {500}}, ",a,b", fault.Transient},
+		"fails without a retry when the first page is refused":                   {map[string][]int{"": {400}}, "", fault.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &pagedCloud{ids: []string{idPrefix + "a", idPrefix + "b", idPrefix + "c"}, failures: tc.failures}
@@ -103,7 +103,7 @@ func TestListServersReadsAllPages(t *testing.T) {
 }
 
 func TestListServersWithInvalidIDs(t *testing.T) {
-	t.Run("leaves servers with invalid IDs out, because they would be stored as losses (F-16)", func(t *testing.T) {
+	t.Run("omits servers with invalid IDs, because these servers could be stored as losses (F-16)", func(t *testing.T) {
 		c := &pagedCloud{ids: []string{idPrefix + "a", strings.Repeat("x", 1<<10), idPrefix + "c"}}
 		rows, _, err := ListServers(t.Context(), c.session(t), time.Time{}, true)
 		if err != nil || len(rows) != 2 || rows[0].ID != idPrefix+"a" || rows[1].ID != idPrefix+"c" {

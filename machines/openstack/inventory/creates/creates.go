@@ -20,10 +20,10 @@ import (
 const (
 	SettleTime  = 2 * time.Minute
 	settleLists = 2
-	// SecondLookAfter is the time from the start to the second look, which resolves inherited creates. The previous leader sends
-	// nothing once this process has the lease. By the time of the second look the cloud has usually finished what was in progress.
-	// If a server is still missing from the lists then, its port is already bound to it. A create that arrives even later names a
-	// port that drover has replaced.
+	// SecondLookAfter is the time from the start to the second look: drover reads the ports of inherited creates by their IDs and
+	// then lists the servers, which resolves these creates. The previous leader sends nothing once this process has the lease. By
+	// the time of the second look the cloud has usually finished what was in progress. If a server is still missing from the lists
+	// then, its port is already bound to it. A create that arrives even later names a port that drover has replaced.
 	SecondLookAfter = 3 * time.Second
 )
 
@@ -35,7 +35,8 @@ type create struct {
 	// ended is when the call ended; fulls is the number of complete lists before the call ended.
 	ended time.Time
 	fulls int
-	// inherited is true when the previous leader may have sent the create and died before the answer. A second look resolves it.
+	// inherited is true when the previous leader may have sent the create and died before the answer. The second look resolves it
+	// (see [SecondLookAfter]).
 	inherited bool
 }
 
@@ -55,8 +56,8 @@ func (d *InDoubt) Add(tag owner.Tag, ended time.Time, fulls int) {
 	d.byTag[tag] = create{ended: ended, fulls: fulls}
 }
 
-// Inherit records that the previous leader, which sent nothing after began, may have sent a create. It does not change a create
-// that is already in doubt.
+// Inherit records that the previous leader may have sent a create. began is the time after which that leader sent nothing. A
+// create that is already in doubt does not change.
 func (d *InDoubt) Inherit(tag owner.Tag, began time.Time) {
 	if !d.Has(tag) {
 		d.byTag[tag] = create{ended: began, inherited: true}
@@ -91,7 +92,7 @@ func (d *InDoubt) Settle(tag owner.Tag, now time.Time, fulls int) (reason string
 	}
 	words := "it is not known yet whether the call at %s created the %s; drover looks for it"
 	if c.inherited {
-		words = "drover started at %s and found a port for it: the previous leader may have created the %s; drover looks for it"
+		words = "drover started at %s and found a port of this Machine, so the previous leader may have created the %s as well; drover looks for it"
 	}
 	return fmt.Sprintf(words, c.ended.UTC().Format("15:04:05"), tag.Kind)
 }

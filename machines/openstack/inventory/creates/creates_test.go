@@ -14,15 +14,15 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestSettleResolvesACreateInDoubt(t *testing.T) {
+func TestCreateInDoubtIsSettledAfterEnoughTimeAndLists(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		fulls int
 		want  bool
 	}{
-		"keeps a create in doubt that ended recently (CAPI-19)":   {SettleTime - time.Second, 5, false},
-		"keeps a create in doubt after too few lists (CAPI-19)":   {time.Hour, 1, false},
-		"resolves a create after enough time and lists (CAPI-19)": {SettleTime, 2, true},
+		"a create stays in doubt shortly after the call, despite many lists (CAPI-19)": {SettleTime - time.Second, 5, false},
+		"a create stays in doubt after too few lists, even after an hour (CAPI-19)":    {time.Hour, 1, false},
+		"a create is no longer in doubt after enough time and lists (CAPI-19)":         {SettleTime, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, tag := New(), owner.Tag{Kind: owner.PortKind, Machine: "u1"}
@@ -38,29 +38,29 @@ func TestSettleResolvesACreateInDoubt(t *testing.T) {
 	}
 }
 
-func TestInheritedCreates(t *testing.T) {
+func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
 	server := func(machine types.UID) owner.Tag { return owner.Tag{Kind: owner.ServerKind, Machine: machine} }
 	d := New()
 	d.Add(server("own"), noon, 0)
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("inherited creates do not replace a create of this process that is in doubt", func(t *testing.T) {
+	t.Run("inherited creates do not replace this process's own create in doubt", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}
 	})
-	t.Run("inherited creates are not resolved by time", func(t *testing.T) {
+	t.Run("inherited creates are still in doubt after an hour without a second look at their ports", func(t *testing.T) {
 		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover started at 12:00:00") {
 			t.Errorf("got %q", reason)
 		}
 	})
-	t.Run("inherited creates wait for the second look", func(t *testing.T) {
+	t.Run("inherited creates wait for the second look at their ports", func(t *testing.T) {
 		if left, any := d.UntilSecondLook(noon.Add(time.Second)); left != SecondLookAfter-time.Second || !any {
 			t.Errorf("got %s, %v", left, any)
 		}
 	})
-	t.Run("the second look removes inherited creates, and no other create", func(t *testing.T) {
+	t.Run("the second look at the ports ends inherited creates, and no other create", func(t *testing.T) {
 		if got := d.CloseInherited(); !slices.Equal(got, []types.UID{"a", "b"}) {
 			t.Errorf("got %v, want a and b", got)
 		}
@@ -70,8 +70,8 @@ func TestInheritedCreates(t *testing.T) {
 	})
 }
 
-func TestCreatesOfDeletedMachines(t *testing.T) {
-	t.Run("creates of deleted Machines are removed when they are resolved (F-12)", func(t *testing.T) {
+func TestCreatesInDoubtOfDeletedMachinesAreForgotten(t *testing.T) {
+	t.Run("a create in doubt of a deleted Machine is forgotten once enough lists have not shown its resource (F-12)", func(t *testing.T) {
 		d := New()
 		for n := range 10_000 {
 			d.Add(owner.Tag{Kind: owner.PortKind, Machine: types.UID(fmt.Sprint(n))}, noon, 0)

@@ -29,7 +29,7 @@ func TestFactsOfAnAbsentServer(t *testing.T) {
 			}, false, ""},
 		"a 404 in another project than the recorded one proves nothing (F-15)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: elsewhere}, false,
 			func(p *Project, m *owner.Machine) { p.LookedUp(m, "s1", nil, notFound, noon) }, false, "project p2"},
-		"a 404 before the first look proves nothing (F-16)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
+		"a 404 proves nothing before the first look-up of missing servers is complete (F-16)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
 			func(p *Project, m *owner.Machine) {
 				p.Guard = New(Options{Machines: p.machines}).Guard
 				p.LookedUp(m, "s1", nil, notFound, noon)

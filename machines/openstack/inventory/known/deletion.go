@@ -13,7 +13,7 @@ import (
 )
 
 // Deletable returns the Machine's servers whose deletion may be requested now. The deletion of each server may be requested once
-// per back-off (30 s, doubling to 5 min). With failedOnly it returns only servers in ERROR or without their ports.
+// per back-off (30 s, doubling to 5 min). If failedOnly is true, it returns only servers in ERROR or without their ports.
 func (p *Project) Deletable(machine types.UID, failedOnly bool, now time.Time) (due []servers.Deletion) {
 	living, _ := p.Servers.OfMachine(machine)
 	for _, k := range living {

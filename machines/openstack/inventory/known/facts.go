@@ -25,7 +25,7 @@ func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 		Place:       &provider.Record{ProjectID: p.site.Project, Region: p.site.Region},
 	}
 	if p.outdated {
-		f.Outdated = fmt.Sprintf("lists have failed since %s: %s", p.failingSince.UTC().Format(time.RFC3339), fault.Of(p.failure).Message)
+		f.Outdated = fmt.Sprintf("listing the servers has failed since %s: %s", p.failingSince.UTC().Format(time.RFC3339), fault.Of(p.failure).Message)
 	}
 	chosen := servers.Choose(living, m.ServerID)
 	for _, k := range living {
@@ -46,7 +46,7 @@ func (p *Project) Facts(m *owner.Machine) cloud.Facts {
 	return f
 }
 
-// ServerOf returns the Machine's server without its ProviderID; nil when the Machine has none.
+// ServerOf returns the Machine's server, with the field ProviderID left empty; nil when the Machine has no server.
 func (p *Project) ServerOf(m *owner.Machine) *cloud.Server {
 	living, _ := p.Servers.OfMachine(m.UID)
 	own := servers.Choose(living, m.ServerID)

@@ -25,8 +25,8 @@ type Round struct {
 	Since time.Time
 	// Addresses is true when ports and floating IPs are listed; First is true when they have never been listed.
 	Addresses, First bool
-	// SecondLook is true when the second look is due. Ports are the IDs of the ports to look up then, because inherited creates
-	// of servers may name these ports.
+	// SecondLook is true when the second look at inherited creates is due. Ports are the IDs of the ports to look up then,
+	// because inherited creates of servers may name these ports.
 	SecondLook bool
 	Ports      []string
 }
@@ -54,7 +54,7 @@ type Answers struct {
 	// Date is the cloud's time at the start of the list of servers; zero when it is not known. Now is when the last page of the
 	// list arrived.
 	Date, Now time.Time
-	// Looked is true when the second look was completed.
+	// Looked is true when the second look at inherited creates was completed.
 	Looked bool
 }
 
@@ -152,7 +152,7 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 
 // inheritCreates adds a create in doubt for every port without a server in the first lists: the previous leader may have died
 // between the create of the server and its answer, and lists may lag. When the ports were listed late enough, the list of servers
-// that follows is already the second look.
+// that follows is already the second look at them.
 func (p *Project) inheritCreates() {
 	if p.listedAddresses.Sub(p.began) >= creates.SecondLookAfter {
 		return

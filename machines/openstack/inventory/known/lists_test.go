@@ -30,7 +30,7 @@ func active(id string, machine types.UID) servers.Row {
 	return servers.Row{ID: id, Name: "worker-1", Status: servers.StatusActive, Updated: noon, Metadata: testCluster.Metadata(machine)}
 }
 
-func TestRoundHasTheListsThatAreDue(t *testing.T) {
+func TestEachRoundListsOnlyWhatIsDue(t *testing.T) {
 	p := newProject()
 	first, news := p.list(noon, addresses.Lists{})
 	if !first.Full || !first.Addresses || !first.First || !first.Since.IsZero() {
@@ -51,7 +51,7 @@ func TestRoundHasTheListsThatAreDue(t *testing.T) {
 	}
 }
 
-func TestInheritedCreates(t *testing.T) {
+func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
 	l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String()}}}
 	serverTag := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
@@ -60,11 +60,11 @@ func TestInheritedCreates(t *testing.T) {
 		rows    []servers.Row
 		want    bool
 	}{
-		"creates are added for a port without a server":            {0, owner.Machine{UID: "u1"}, nil, true},
-		"creates are added when the Machine is not registered yet": {0, owner.Machine{UID: "u2"}, nil, true},
-		"creates are not added when the server is listed":          {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
-		"creates are not added when the Machine names its server":  {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
-		"creates are not added when the list was late enough":      {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
+		"a create is inherited for a port without a server":                               {0, owner.Machine{UID: "u1"}, nil, true},
+		"a create is inherited when the port's Machine is not registered yet":             {0, owner.Machine{UID: "u2"}, nil, true},
+		"no create is inherited when the list shows the Machine's server":                 {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
+		"no create is inherited when spec.providerID names the Machine's server":          {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
+		"no create is inherited when the first list was made late enough after the start": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -75,7 +75,7 @@ func TestInheritedCreates(t *testing.T) {
 			}
 		})
 	}
-	t.Run("creates are resolved by a second look at their ports", func(t *testing.T) {
+	t.Run("an inherited create ends with a second look at its port", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.list(noon, l)
 		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.MayMake(serverTag, noon) == nil {
@@ -121,7 +121,7 @@ func TestListsThatFailForLong(t *testing.T) {
 	p.list(noon, addresses.Lists{})
 	refused := fault.New(fault.Transient, fault.CodeCloudUnavailable, "listing servers: connection refused")
 	outdated := func() string { return p.Facts(&owner.Machine{UID: "u1"}).Outdated }
-	t.Run("failures are not shown at first", func(t *testing.T) {
+	t.Run("failures are not shown in the first minute", func(t *testing.T) {
 		for _, after := range []time.Duration{0, time.Minute} {
 			if p.Failed(refused, noon.Add(after)).Outdated || outdated() != "" {
 				t.Errorf("after %s: %q", after, outdated())
@@ -135,7 +135,7 @@ func TestListsThatFailForLong(t *testing.T) {
 		if !p.Failed(refused, noon.Add(OutdatedAfter)).Outdated || p.Failed(refused, noon.Add(2*OutdatedAfter)).Outdated {
 			t.Error("Machines are not reconciled exactly once")
 		}
-		want := "lists have failed since " + noon.UTC().Format(time.RFC3339) + ": listing servers: connection refused"
+		want := "listing the servers has failed since " + noon.UTC().Format(time.RFC3339) + ": listing servers: connection refused"
 		if got := p.Facts(&owner.Machine{UID: "u1"}).Outdated; got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

@@ -29,8 +29,8 @@ func (p *Project) InDoubt(m *owner.Machine) (serverID string, required bool) {
 //   - the server that spec.providerID names, when no list has shown it or it was missing from the last complete list;
 //   - the server that one of the Machine's ports is bound to, when the Machine has no other server.
 //
-// It returns no server that the mass-deletion guard holds. It returns no server at all before the first look of this process is
-// complete, because the first look covers the servers that are missing from the first list.
+// It returns no server that the mass-deletion guard holds. It returns no server at all until this process has looked up the
+// servers that Machines name and that are missing from its first list.
 func (p *Project) doubtful(m *owner.Machine, living []*servers.Known) string {
 	id := ""
 	for _, k := range living {

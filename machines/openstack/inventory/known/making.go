@@ -79,8 +79,8 @@ func (p *Project) SetFloatingIP(tag owner.Tag, ip addresses.FloatingIP, now time
 	p.Addresses.SetFloatingIP(tag, ip, now)
 }
 
-// FoundUnbound stores a port that was just looked up. It returns Transient when the port is bound to a server that is not known to
-// be gone; InDoubt then returns that server.
+// FoundUnbound stores a port that was just looked up. It returns a Transient error when the port is bound to a server that is not
+// known to be gone: drover must look that server up first (see InDoubt).
 func (p *Project) FoundUnbound(tag owner.Tag, row *addresses.PortRow, now time.Time) error {
 	p.SetPort(tag, row.Owned(), now)
 	if k := p.Servers.ByID(row.DeviceID); row.DeviceID == "" || k != nil && k.Gone {

@@ -11,24 +11,24 @@ import (
 // portTag is the tag of the first port of the Machine u1.
 var portTag = testCluster.Tag(owner.PortKind, "u1", 0)
 
-func TestPortsThatAServerCreateMayName(t *testing.T) {
+func TestPortsThatAnEarlierCreateOfAServerMayName(t *testing.T) {
 	found := addresses.PortRow{ID: "a"}
 	server := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
 		do   func(*Project)
 		want bool
 	}{
-		"a port of this process is not named by a create (F-21)":    {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
-		"a port of another process may be named by a create (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
-		"a port of this process in a list stays unnamed (F-21)": {func(p *Project) {
+		"no earlier create names a port that this process created (F-21)":                   {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
+		"a create of the previous leader may name a port that only a list has shown (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
+		"no earlier create names a port that this process created, even after a list shows the port (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
-		"a port may be named by a create whose answer was lost (F-21)": {func(p *Project) {
+		"a create of a server whose answer was lost may name a known port (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.Attempted(server, noon)
 		}, true},
-		"a port that is found after its own create's answer was lost is not named by a create (F-21)": {func(p *Project) {
+		"no earlier create of a server names a port that is found after the answer to the port's own create was lost (F-21)": {func(p *Project) {
 			p.Attempted(portTag, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
@@ -43,15 +43,15 @@ func TestPortsThatAServerCreateMayName(t *testing.T) {
 	}
 }
 
-func TestFoundUnboundChecksTheServerOfAPort(t *testing.T) {
+func TestOnlyAPortWithoutAnExistingServerIsFree(t *testing.T) {
 	for name, tc := range map[string]struct {
 		device string
 		want   bool
 	}{
-		"accepts a port without a server (F-21)":          {"", true},
-		"accepts a port whose server is gone (F-21)":      {"gone", true},
-		"refuses a port whose server exists (F-21)":       {"living", false},
-		"refuses a port whose server is not known (F-21)": {"unknown", false},
+		"accepts a port without a server (F-21)":                      {"", true},
+		"accepts a port whose server is gone (F-21)":                  {"gone", true},
+		"refuses a port whose server exists (F-21)":                   {"living", false},
+		"refuses a port on a server that drover does not know (F-21)": {"unknown", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()

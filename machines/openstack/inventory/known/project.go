@@ -108,10 +108,11 @@ func (p *Project) isOurs(k *servers.Known) bool {
 	return uid != "" && (p.cluster.Has(k.Tags()) || k.IsExpected() || p.isRegistered(uid))
 }
 
-// CountLosses counts the losses. It reports whether the mass-deletion guard has a new state to store.
+// CountLosses makes the mass-deletion guard count the servers that were lost. It reports whether the guard has a new state to
+// store.
 func (p *Project) CountLosses(now time.Time) bool { return p.Guard.Count(now, p.Servers, p.isOurs) }
 
-// failedQuotas records the exhausted quotas that caused the ERROR of servers of this cluster, among ids.
+// failedQuotas records the exhausted quotas that caused the ERROR of servers of this cluster. ids are the servers to check.
 func (p *Project) failedQuotas(ids []string, now time.Time) {
 	for _, id := range ids {
 		k := p.Servers.ByID(id)

@@ -16,8 +16,8 @@ type Retained struct {
 }
 
 // Retained returns up to limit ports and floating IPs to release, after a quota has been exhausted for two steps of the back-off
-// (CAPI-22): other Machines may need them, and the next attempt creates them again. Floating IPs come first. It returns no port or
-// floating IP of a Machine that is not idle.
+// (CAPI-22): other Machines may need them, and the next attempt to create the Machine's server creates them again. Floating IPs
+// come first. It returns no port or floating IP of a Machine that is not idle.
 func (p *Project) Retained(limit int, now time.Time) (found []Retained) {
 	if !p.Quota.Exhausted(now) {
 		return nil

@@ -63,9 +63,9 @@ func TestRetainedPortsAndFloatingIPs(t *testing.T) {
 		want    []Retained
 	}{
 		"ports and floating IPs are released after two steps of the back-off, the floating IP first (CAPI-22)": {owner.Machine{UID: "u1"}, nil, quota.RetainedFor, []Retained{{ipTag, "ip"}, {portTag, "port-1"}}},
-		"ports and floating IPs stay before two steps of the back-off":                                         {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
+		"ports and floating IPs stay before two steps of the back-off have passed":                             {owner.Machine{UID: "u1"}, nil, quota.RetainedFor - time.Second, nil},
 		"ports and floating IPs stay while the Machine has a server":                                           {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
-		"ports and floating IPs stay while the Machine names a server":                                         {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
+		"ports and floating IPs stay while spec.providerID names a server":                                     {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
 		"ports and floating IPs stay while a create is in doubt":                                               {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
 		"ports and floating IPs stay while a call creates a resource":                                          {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
 		"ports and floating IPs stay when the Machine is not registered":                                       {owner.Machine{UID: "u2"}, nil, time.Hour, nil},

@@ -37,7 +37,7 @@ func TestTaggedResources(t *testing.T) {
 		t.Error("the error before the first list is missing")
 	}
 	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
-	t.Run("resources prove nothing before the holds of the previous leader are loaded (MCM-82)", func(t *testing.T) {
+	t.Run("resources are in doubt before the holds of the previous leader are loaded (MCM-82)", func(t *testing.T) {
 		if !strings.Contains(p.Doubt(), "mass-deletion guard") {
 			t.Errorf("in doubt: %q", p.Doubt())
 		}
@@ -73,7 +73,7 @@ func TestTaggedResources(t *testing.T) {
 			}
 		}
 	})
-	t.Run("resources have no server once it is gone, and are removed once they are deleted (CAPI-59)", func(t *testing.T) {
+	t.Run("resources have no server once the server is gone, and are forgotten once they are deleted (CAPI-59)", func(t *testing.T) {
 		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
 		for _, r := range p.Tagged() {
 			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {
@@ -87,8 +87,8 @@ func TestTaggedResources(t *testing.T) {
 	})
 }
 
-func TestTaggedLeavesOutMissingServers(t *testing.T) {
-	t.Run("reports resources on a missing server as in use (MCM-81)", func(t *testing.T) {
+func TestMissingServerIsNotAmongTheTaggedResources(t *testing.T) {
+	t.Run("the port of a missing server counts as in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
 		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))

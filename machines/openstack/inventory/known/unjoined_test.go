@@ -10,17 +10,17 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestUnjoinedReturnsServersWithoutANode(t *testing.T) {
+func TestOnlyPortsOfServersWithoutANodeAreLookedUp(t *testing.T) {
 	for name, tc := range map[string]struct {
 		machine owner.Machine
 		after   time.Duration
 		due     bool
 	}{
-		"a server that has been ACTIVE for two minutes is due (F-21)":        {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
-		"a server that has been ACTIVE for less than two minutes is not due": {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
-		"a server with a node is not due":                                    {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
-		"a server whose Machine is being deleted is not due":                 {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
-		"a server whose Machine is not registered is not due":                {owner.Machine{UID: "u2"}, time.Hour, false},
+		"looks up the port of a server that has been ACTIVE for two minutes (F-21)":            {owner.Machine{UID: "u1"}, servers.DetachedAfter, true},
+		"does not look up the port of a server that has been ACTIVE for less than two minutes": {owner.Machine{UID: "u1"}, servers.DetachedAfter - time.Second, false},
+		"does not look up the port of a server with a Node":                                    {owner.Machine{UID: "u1", Joined: true}, time.Hour, false},
+		"does not look up the port of a server whose Machine is being deleted":                 {owner.Machine{UID: "u1", Leaving: true}, time.Hour, false},
+		"does not look up the port of a server whose Machine is not registered":                {owner.Machine{UID: "u2"}, time.Hour, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -33,14 +33,14 @@ func TestUnjoinedReturnsServersWithoutANode(t *testing.T) {
 	}
 }
 
-func TestDetachFindsServersWithoutTheirPorts(t *testing.T) {
+func TestServerWithoutItsPortCountsAsFailed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		device   string
 		detached bool
 	}{
-		"a server with its port works (F-21)":                                       {"s1", false},
-		"a server without its port is replaced, with the port (F-21)":               {"", true},
-		"a server whose port is on another server is replaced with its port (F-21)": {"s2", true},
+		"a server whose port is bound to it does not count as failed (F-21)":                                         {"s1", false},
+		"a server counts as failed, and its port is to be replaced, when the port is bound to no server (F-21)":      {"", true},
+		"a server counts as failed, and its port is to be replaced, when the port is bound to another server (F-21)": {"s2", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(owner.Machine{UID: "u1"})
@@ -64,7 +64,7 @@ func TestDetachFindsServersWithoutTheirPorts(t *testing.T) {
 	}
 }
 
-func TestDuplicatesReturnsSecondServers(t *testing.T) {
+func TestOnlyADuplicateServerIsDeleted(t *testing.T) {
 	m := owner.Machine{UID: "u1", ServerID: "s1", Joined: true}
 	for name, tc := range map[string]struct {
 		machine owner.Machine
@@ -72,13 +72,13 @@ func TestDuplicatesReturnsSecondServers(t *testing.T) {
 		after   time.Duration
 		want    []string
 	}{
-		"a second server of a Machine is deleted after two minutes":                     {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
-		"a second server of a Machine stays in the first two minutes":                   {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
-		"a server of another Machine stays":                                             {m, active("s2", "u2"), time.Hour, nil},
-		"a second server stays when the Machine names no server":                        {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays when the Machine names a server owned by another (F-1)":  {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays while its Machine is being deleted":                      {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
-		"a second server stays before the ports of the first one were looked up (F-21)": {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
+		"a second server of a Machine is deleted after two minutes":                          {m, active("s2", "u1"), servers.DuplicateAge, []string{"s2"}},
+		"a second server of a Machine stays in the first two minutes":                        {m, active("s2", "u1"), servers.DuplicateAge - time.Second, nil},
+		"a server of another Machine stays":                                                  {m, active("s2", "u2"), time.Hour, nil},
+		"a second server stays when spec.providerID is empty":                                {owner.Machine{UID: "u1", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays when spec.providerID names a server of another Machine (F-1)": {owner.Machine{UID: "u1", ServerID: "x", Joined: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays while its Machine is being deleted":                           {owner.Machine{UID: "u1", ServerID: "s1", Leaving: true}, active("s2", "u1"), time.Hour, nil},
+		"a second server stays before the ports of the first server were looked up (F-21)":   {owner.Machine{UID: "u1", ServerID: "s1"}, active("s2", "u1"), time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

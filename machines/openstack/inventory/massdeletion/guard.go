@@ -59,7 +59,7 @@ func New(stores bool) *Guard {
 	return &Guard{held: map[string]bool{}, lost: map[string]time.Time{}, stored: map[string]bool{}, stores: stores}
 }
 
-// Count counts the losses. It holds the losses when there are too many, and releases servers that exist again. mine reports
+// Count counts the lost servers. It holds them when there are too many, and releases servers that exist again. mine reports
 // whether a server is one of this cluster. Count reports whether there is a new state to store.
 func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Known) bool) bool {
 	before := g.state()

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestTooManyIsMoreThanThreeAndATenth(t *testing.T) {
+func TestTooManyLossesAreMoreThanThreeAndMoreThanATenthOfTheServers(t *testing.T) {
 	for _, tc := range []struct {
 		lost, known int
 		want        bool
@@ -35,12 +35,12 @@ func TestLossesAreUnrequestedDeletions(t *testing.T) {
 		lost   int
 		known  int
 	}{
-		"a living server is known": {&servers.Known{}, 0, 1},
-		"a gone server is lost":    {gone(time.Minute), 1, 1},
-		"a missing server is lost": {&servers.Known{Missing: true}, 1, 1},
-		"a server that has been gone for long is neither known nor lost": {gone(time.Hour), 0, 0},
-		"a server that drover deleted is neither known nor lost":         {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
-		"a server whose loss was accepted is neither known nor lost":     {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
+		"an existing server counts as a server and not as a loss":                          {&servers.Known{}, 0, 1},
+		"a server that vanished recently counts as a loss":                                 {gone(time.Minute), 1, 1},
+		"a missing server counts as a loss":                                                {&servers.Known{Missing: true}, 1, 1},
+		"a server that has been gone for an hour counts neither as a server nor as a loss": {gone(time.Hour), 0, 0},
+		"a server that drover deleted counts neither as a server nor as a loss":            {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
+		"a server whose loss was accepted counts neither as a server nor as a loss":        {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := slices.Values([]*servers.Known{tc.server})
@@ -78,7 +78,7 @@ func (p *project) show(n int, at time.Time) {
 	p.cache.Apply(servers.List{Rows: []servers.Row{row}, Full: false, Started: at, Now: at})
 }
 
-// lose makes count servers answer 404.
+// lose makes the given number of servers answer 404.
 func (p *project) lose(count int, at time.Time) {
 	for n := range count {
 		id := fmt.Sprintf("s%d", n)
@@ -119,7 +119,7 @@ func TestGuardHoldsTooManyLosses(t *testing.T) {
 			t.Error("the loss is not accepted")
 		}
 	})
-	t.Run("accepts nothing before it is ready (F-16)", func(t *testing.T) {
+	t.Run("accepts no loss before the stored holds are loaded (F-16)", func(t *testing.T) {
 		p := newProject(false)
 		p.Guard = New(false)
 		p.lose(1, noon)
@@ -136,7 +136,7 @@ func TestGuardHoldsTooManyLosses(t *testing.T) {
 			t.Errorf("holds %d: %q", p.Held(), p.Reason())
 		}
 	})
-	t.Run("releases a server that is back", func(t *testing.T) {
+	t.Run("ends the hold of a server that a list shows again", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.show(0, noon.Add(time.Minute))
@@ -145,7 +145,7 @@ func TestGuardHoldsTooManyLosses(t *testing.T) {
 			t.Errorf("holds %d", p.Held())
 		}
 	})
-	t.Run("releases all servers when an operator accepts the losses", func(t *testing.T) {
+	t.Run("ends all holds when an operator accepts the losses", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.Accept(p.cache)
@@ -156,7 +156,7 @@ func TestGuardHoldsTooManyLosses(t *testing.T) {
 			t.Errorf("would store %v, %v", h, dirty)
 		}
 	})
-	t.Run("starts with the stored state of the previous leader, and counts its losses (F-16)", func(t *testing.T) {
+	t.Run("counts the losses that the previous leader stored (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.Guard = New(true)
 		p.Load(Held{Lost: map[string]time.Time{"x": noon, "y": noon, "z": noon}})

@@ -115,7 +115,7 @@ func (c Cluster) JudgeAbsence(m *Machine, here Site, seen bool) (Verdict, string
 	case seen, m.Recorded == here:
 		return Mine, ""
 	case m.Recorded == Site{}:
-		return Undecided, fmt.Sprintf("no record shows in which project the server was created, and it is not in %s: that does not prove that it is gone", here)
+		return Undecided, fmt.Sprintf("no record shows in which project the server was created; it is not in %s, but that does not prove that it is gone", here)
 	}
-	return Undecided, fmt.Sprintf("the server was created in %s, but the Machine's credentials are now for %s: drover cannot look for it until the credentials are for the former again", m.Recorded, here)
+	return Undecided, fmt.Sprintf("the server was created in %s, but the Machine's credentials are now for %s: drover cannot look for the server until the credentials are for the first of these projects again", m.Recorded, here)
 }

@@ -2,7 +2,7 @@ package owner
 
 import "testing"
 
-func TestTagIsParsedFromItsDescription(t *testing.T) {
+func TestOwnerTagIsParsedFromTheDescriptionOfAPort(t *testing.T) {
 	m := Tag{PortKind, "c1", "u1", 3}
 	if got, ok := parse(PortKind, m.String()); !ok || got != m {
 		t.Errorf("got %+v", got)

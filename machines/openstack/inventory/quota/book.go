@@ -11,16 +11,16 @@ import (
 )
 
 const (
-	// Period is the time between two looks at the limits of a service with an exhausted quota (CAPI-22).
+	// Period is the time between two reads of the limits of a service with an exhausted quota (CAPI-22).
 	Period = 30 * time.Second
-	// RetainedFor is how long ports and floating IPs of Machines without a server are retained for the next attempt: two steps of
-	// the back-off (30 s and 60 s). It is longer than any call, so that no create can still be using them.
+	// RetainedFor is how long ports and floating IPs of Machines without a server are retained for the next attempt to create the
+	// server: two steps of the back-off (30 s and 60 s). It is longer than any call, so that no create can still be using them.
 	RetainedFor = 90 * time.Second
 )
 
 // Book blocks creates in a project whose quota is exhausted, and reserves free quota for Machines.
 type Book struct {
-	// soon is the time within which a due look is made.
+	// soon is the longest time from when the limits are due to be read until they are read.
 	soon    time.Duration
 	watches map[client.Service]*watch
 	// reserved is the quota that is reserved for Machines and that they have not used yet.
@@ -41,22 +41,22 @@ func (r reservation) isOver(now time.Time) bool { return now.Sub(r.at) > 2*Perio
 // watch follows one service's quota from the first refusal until no create has been refused for a period.
 type watch struct {
 	refusal *fault.Error
-	// since is the time of the first refusal after there was free quota; due is the time of the next look.
+	// since is the time of the first refusal after there was free quota; due is when the limits are read next.
 	since, due time.Time
 	// room is the free quota that drover knows of. It is zero until the limits have been read.
 	room  Amounts
 	known bool
-	// doubts is the number of refusals since the last look although room was sufficient.
+	// doubts is the number of refusals since the limits were last read, although room was sufficient.
 	doubts int
 	// probe is true when the limits cannot be read, so that one create may be tried.
 	probe bool
-	// blocked is true when a Machine was refused a reservation since the last look; least is the smallest amount that such a
-	// Machine wanted.
+	// blocked is true when a Machine was refused a reservation since the limits were last read; least is the smallest amount
+	// that such a Machine wanted.
 	blocked bool
 	least   Amounts
 }
 
-// New returns a Book without watches. A due look at the limits is made within soon.
+// New returns a Book without watches. soon is the longest time from when the limits are due to be read until they are read.
 func New(soon time.Duration) *Book {
 	return &Book{soon: soon, watches: map[client.Service]*watch{}, reserved: map[types.UID]reservation{}}
 }
@@ -150,8 +150,8 @@ func (b *Book) Use(machine types.UID, part Amounts) {
 	}
 }
 
-// mostDoubts is the number of refusals contradicting the last look that are attributed to the refused Machine itself, for example
-// to its full server group. After more such refusals the result of the look counts as outdated.
+// mostDoubts is the number of refusals that contradict the limits last read and are attributed to the refused Machine itself, for
+// example to its full server group. After more such refusals those limits count as outdated.
 const mostDoubts = 3
 
 // Failed records that a Machine's server went to ERROR because a quota was exceeded. Nova finds out late that a quota for volumes
@@ -164,8 +164,8 @@ func (b *Book) Failed(machine types.UID, err *fault.Error, now time.Time) {
 	b.Refused(machine, err, want, now)
 }
 
-// Refused records a Quota error of a create that needed the quota want. From now on there is no free quota until a look finds
-// some.
+// Refused records a Quota error of a create that needed the quota want. From now on there is no free quota until the limits
+// show some.
 func (b *Book) Refused(machine types.UID, err *fault.Error, want Amounts, now time.Time) {
 	s := ownerOf(err.Code)
 	w, ok := b.watches[s]
@@ -186,8 +186,8 @@ func (b *Book) Refused(machine types.UID, err *fault.Error, want Amounts, now ti
 	w.turnAway(counted[s], want)
 }
 
-// Looked records the result of a look at the limits: free is the quota that the service reports as free. It reports whether a
-// Machine that was turned away may try again.
+// Looked records the limits of a service that were just read: free is the quota that the service reports as free. It reports
+// whether a Machine that was turned away may try again.
 func (b *Book) Looked(s client.Service, free Amounts, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {
@@ -229,7 +229,7 @@ func (b *Book) reopen(s client.Service, w *watch, room bool, now time.Time) bool
 	return true
 }
 
-// Due returns the services whose limits must be looked at now. While no quota is watched, it also removes expired reservations,
+// Due returns the services whose limits must be read now. While no quota is watched, it also removes expired reservations,
 // which Looked does otherwise.
 func (b *Book) Due(now time.Time) []client.Service {
 	if len(b.watches) == 0 {
@@ -239,7 +239,8 @@ func (b *Book) Due(now time.Time) []client.Service {
 	return services
 }
 
-// NextLook returns the time until the next look if that is shorter than period, and period otherwise.
+// NextLook returns the time until the limits of a service must be read next if that is shorter than period, and period
+// otherwise.
 func (b *Book) NextLook(now time.Time, period time.Duration) time.Duration {
 	services, next := b.due(now)
 	switch {
@@ -251,7 +252,8 @@ func (b *Book) NextLook(now time.Time, period time.Duration) time.Duration {
 	return min(period, next.Sub(now))
 }
 
-// due returns the services whose limits must be looked at now, and the time of the next look; zero when there is none.
+// due returns the services whose limits must be read now, and the time at which those of another service must be read next; the
+// time is zero when no other service is watched.
 func (b *Book) due(now time.Time) (services []client.Service, next time.Time) {
 	for s, w := range b.watches {
 		if !w.due.After(now) {

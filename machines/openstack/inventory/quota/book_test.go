@@ -34,7 +34,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("refuses all Machines alike after a refusal, without a call (CAPI-22)", func(t *testing.T) {
+	t.Run("refuses all Machines after one refusal by the cloud, without another call (CAPI-22)", func(t *testing.T) {
 		refused(t, hit().Reserve("a", one, noon))
 	})
 	t.Run("reserves free quota once (CAPI-22)", func(t *testing.T) {
@@ -49,7 +49,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 		}
 		refused(t, b.Reserve("c", one, noon))
 	})
-	t.Run("keeps for a smaller Machine the quota that is too little for a larger one", func(t *testing.T) {
+	t.Run("reserves the free quota for a small Machine when it is too little for a large Machine", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{9, 1, 1 << 20}, noon)
 		refused(t, b.Reserve("a", one, noon))
@@ -57,7 +57,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("does not count a used reservation twice", func(t *testing.T) {
+	t.Run("counts a reservation only once when the cloud's limits already include its server", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -67,7 +67,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("ends an unused reservation", func(t *testing.T) {
+	t.Run("ends a reservation that is not used for three periods", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{1, 100, 1 << 20}, noon)
 		_ = b.Reserve("a", one, noon)
@@ -78,7 +78,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("ends the watch when the quota refused no Machine for a period", func(t *testing.T) {
+	t.Run("ends the watch of a quota that refused no Machine for a period", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -86,7 +86,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("ignores a few refusals that contradict the limits, but not more", func(t *testing.T) {
+	t.Run("ignores a few refusals that contradict the cloud's limits, and then refuses Machines", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
@@ -98,7 +98,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 		b.Refused("odd", refusal, one, noon)
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("lets one create per period go ahead when the limits cannot be read", func(t *testing.T) {
+	t.Run("permits one create per period when the cloud's limits cannot be read", func(t *testing.T) {
 		b := hit()
 		if !b.Unreadable(client.Compute, noon) {
 			t.Fatal("Unreadable() = false, want true")
@@ -117,7 +117,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 	})
 }
 
-func TestOwnerOfAQuota(t *testing.T) {
+func TestAQuotaErrorNamesTheServiceThatOwnsTheQuota(t *testing.T) {
 	for code, want := range map[fault.Code]client.Service{
 		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
 		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
@@ -129,7 +129,7 @@ func TestOwnerOfAQuota(t *testing.T) {
 }
 
 func TestReservationsExpire(t *testing.T) {
-	t.Run("reservations expire when no quota is being watched (F-12)", func(t *testing.T) {
+	t.Run("reservations expire even while no quota is being watched (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 		one := Amounts{Instances: 1}
 		b := New(2 * time.Second)

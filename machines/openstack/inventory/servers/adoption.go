@@ -31,8 +31,9 @@ type Untagged struct {
 	Machine, Was types.UID
 }
 
-// Untagged returns up to limit servers to tag now, and reports whether there are more. It records the attempt. A server that no
-// Machine adopts is included only if its Machine is registered.
+// Untagged returns up to limit servers to tag now, and reports whether there are more. It records that these servers are now
+// tagged, so that it returns them again only after TagAgain. A server that no Machine adopts is included only if its Machine is
+// registered.
 func (c *Cache) Untagged(limit int, now time.Time, isRegistered func(types.UID) bool) (found []Untagged, more bool) {
 	for id, k := range c.byID {
 		if len(found) == limit {

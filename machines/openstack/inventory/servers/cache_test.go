@@ -34,14 +34,14 @@ func TestApplyMergesAList(t *testing.T) {
 	}{
 		"reports a new server as changed":                                          {nil, []List{full(at("a", StatusBuild, 0))}, []string{"a"}, nil, nil},
 		"does not report an unchanged row":                                         {[]Row{at("a", StatusActive, 0)}, []List{changes(at("a", StatusActive, 0))}, nil, nil, nil},
-		"reports another status":                                                   {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
-		"ignores an older row":                                                     {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
+		"reports a server as changed when its status changes":                      {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
+		"ignores a row that is older than the known row":                           {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
 		"marks a server as gone when its row is DELETED":                           {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
 		"keeps a deleted server gone when a list lags":                             {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
 		"marks a server as missing, not gone, when a full list lacks it (CAPI-36)": {[]Row{at("a", StatusActive, 0)}, []List{full()}, []string{"a"}, nil, []string{"a"}},
-		"reports a missing server once":                                            {[]Row{at("a", StatusActive, 0)}, []List{full(), full()}, nil, nil, []string{"a"}},
+		"reports a missing server as changed only once":                            {[]Row{at("a", StatusActive, 0)}, []List{full(), full()}, nil, nil, []string{"a"}},
 		"ignores that a list of changes lacks a server":                            {[]Row{at("a", StatusActive, 0)}, []List{changes()}, nil, nil, nil},
-		"reports a missing server that appears again":                              {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
+		"reports a missing server as changed when a full list has it again":        {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
 		"does not mark a server as missing that was created after the list began": {[]Row{at("a", StatusActive, 0)},
 			[]List{{Full: true, Started: noon.Add(-time.Minute), Now: noon.Add(time.Minute)}}, nil, nil, nil},
 		"takes new addresses even from a row with an old time (CAPI-34)": {[]Row{at("a", StatusActive, 0)},
@@ -76,7 +76,7 @@ func TestApplyMergesAList(t *testing.T) {
 	}
 }
 
-func TestTombstoneIsUndone(t *testing.T) {
+func TestOnlyALaterFullListRemovesATombstone(t *testing.T) {
 	began := func(after time.Duration, full bool, rows ...Row) List {
 		return List{Rows: rows, Full: full, Started: noon.Add(after), Now: noon.Add(after + time.Second)}
 	}
@@ -134,12 +134,12 @@ func TestServersOfAMachine(t *testing.T) {
 		uid          types.UID
 		living, gone int
 	}{
-		"includes a server with the Machine's UID":                             {"uid-a", 1, 0},
-		"includes a gone server with the Machine's UID":                        {"uid-z", 0, 1},
-		"does not include a server that the Machine only names (F-1)":          {"uid-l", 0, 0},
-		"does not include a server of another cluster with the same UID (F-1)": {"uid-b", 0, 0},
-		"does not include a named server that no list has shown (F-1)":         {"uid-u", 0, 0},
-		"includes a named server that never existed as gone (MC-66)":           {"uid-n", 0, 1},
+		"includes a server with the Machine's UID":                                          {"uid-a", 1, 0},
+		"includes a gone server with the Machine's UID":                                     {"uid-z", 0, 1},
+		"does not include a server that only spec.providerID assigns to the Machine (F-1)":  {"uid-l", 0, 0},
+		"does not include a server of another cluster with the same UID (F-1)":              {"uid-b", 0, 0},
+		"does not include a server in spec.providerID that no list has shown (F-1)":         {"uid-u", 0, 0},
+		"includes a server in spec.providerID that never existed, as a gone server (MC-66)": {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			living, gone := cache.OfMachine(tc.uid)
@@ -150,7 +150,7 @@ func TestServersOfAMachine(t *testing.T) {
 	}
 }
 
-func TestChooseReturnsTheServerThatCounts(t *testing.T) {
+func TestChoosePrefersTheNamedServerThenTheOldestWorkingServer(t *testing.T) {
 	server := func(id string, minute int) *Known {
 		return &Known{Row: Row{ID: id, Created: noon.Add(time.Duration(minute) * time.Minute)}}
 	}

@@ -42,7 +42,7 @@ func (k *Known) changing() time.Time {
 	return k.fluxSince
 }
 
-// period returns the time until the next look at a server that has been changing for the time flux.
+// period returns the time until the next list of servers, for a server that has been changing for the time flux.
 func (k *Known) period(flux time.Duration) time.Duration {
 	switch {
 	case flux >= longFlux:

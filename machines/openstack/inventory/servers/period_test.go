@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPeriodDependsOnTheServers(t *testing.T) {
+func TestPeriodOfListsDependsOnTheServers(t *testing.T) {
 	flux := func(since time.Duration) *Known {
 		return &Known{Row: Row{ID: "x"}, fluxSince: noon.Add(-since)}
 	}
@@ -23,16 +23,16 @@ func TestPeriodDependsOnTheServers(t *testing.T) {
 		mine      bool
 		want      time.Duration
 	}{
-		"RestPeriod when nothing changes (CAPI-32)":                           {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
-		"FastPeriod while a server changes":                                   {flux(time.Second), false, true, FastPeriod},
-		"BuildPeriod while a server is built (F-56)":                          {building(nil), false, true, BuildPeriod},
-		"FastPeriod while a server is built and its deletion was requested":   {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
-		"FastPeriod while a server is built and Nova deletes it":              {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
-		"RestPeriod when a server has changed for so long that it is stuck":   {flux(20 * time.Minute), false, true, RestPeriod},
-		"RestPeriod for another owner's server":                               {flux(time.Second), false, false, RestPeriod},
-		"FastPeriod when a deletion was requested":                            {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
-		"RestPeriod when the server is gone after its deletion was requested": {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
-		"FastPeriod while a create is in doubt":                               {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
+		"is RestPeriod when no server changes (CAPI-32)":                                {&Known{Row: Row{ID: "x"}}, false, true, RestPeriod},
+		"is FastPeriod while a server changes":                                          {flux(time.Second), false, true, FastPeriod},
+		"is BuildPeriod while a server is built (F-56)":                                 {building(nil), false, true, BuildPeriod},
+		"is FastPeriod when the deletion of a server that is being built was requested": {building(func(k *Known) { k.asked = noon.Add(-time.Second) }), false, true, FastPeriod},
+		"is FastPeriod while Nova deletes a server that is being built":                 {building(func(k *Known) { k.TaskState = taskDeleting }), false, true, FastPeriod},
+		"is RestPeriod when a server has changed for so long that it counts as stuck":   {flux(20 * time.Minute), false, true, RestPeriod},
+		"is RestPeriod while only a server of another owner changes":                    {flux(time.Second), false, false, RestPeriod},
+		"is FastPeriod when a deletion was requested":                                   {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second)}, false, true, FastPeriod},
+		"is RestPeriod when the server is gone after its deletion was requested":        {&Known{Row: Row{ID: "x"}, asked: noon.Add(-time.Second), Gone: true}, false, true, RestPeriod},
+		"is FastPeriod while a create is in doubt":                                      {&Known{Row: Row{ID: "x"}}, true, true, FastPeriod},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cache := newCache()

@@ -6,7 +6,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestOnlyTheBootVolumeEndsWithTheServer(t *testing.T) {
+func TestOnlyTheBootVolumeIsDeletedWithTheServer(t *testing.T) {
 	r := &Row{Volumes: []Volume{{ID: "data"}, {ID: "boot", EndsWithServer: true}}}
 	if got := r.endingVolumes(); len(got) != 1 || got[0] != "boot" {
 		t.Fatalf("got %v: a volume that Kubernetes attached is never drover's", got)
@@ -35,8 +35,8 @@ func TestStateFromStatusTaskAndPower(t *testing.T) {
 		"a shelved server is Other":                                                   {"SHELVED_OFFLOADED", "", 4, cloud.ServerOther, ""},
 		"a server whose cell does not answer is Other":                                {"UNKNOWN", "", 0, cloud.ServerOther, ""},
 		"a server that is being resized is busy with its status":                      {"RESIZE", "resize_prep", 1, cloud.ServerOther, "RESIZE"},
-		"a server whose resize waits for a confirmation has no task":                  {"VERIFY_RESIZE", "", 1, cloud.ServerOther, "VERIFY_RESIZE"},
-		"a rescued server has no task":                                                {"RESCUE", "", 1, cloud.ServerOther, "RESCUE"},
+		"a server whose resize waits for a confirmation is busy with its status":      {"VERIFY_RESIZE", "", 1, cloud.ServerOther, "VERIFY_RESIZE"},
+		"a rescued server is busy with its status":                                    {"RESCUE", "", 1, cloud.ServerOther, "RESCUE"},
 		"a server that is migrating is busy":                                          {"MIGRATING", "migrating", 1, cloud.ServerOther, "MIGRATING"},
 		"a server that is being rebuilt is busy":                                      {"REBUILD", "rebuild_spawning", 1, cloud.ServerOther, "REBUILD"},
 		"a server that reboots is busy":                                               {"HARD_REBOOT", "rebooting_hard", 1, cloud.ServerOther, "HARD_REBOOT"},

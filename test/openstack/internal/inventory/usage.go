@@ -10,8 +10,8 @@ import (
 // usage is how much a project uses of the resources that Nova counts.
 type usage struct{ instances, cores, ram int }
 
-// OverComputeQuota returns Nova's error text when count servers of the flavor would exceed the quota of instances, cores or
-// RAM; empty when they would not.
+// OverComputeQuota returns Nova's error text when the given number of servers of the flavor would exceed the quota of
+// instances, cores or RAM; empty when they would not.
 func (svc *Service) OverComputeQuota(project string, f *Flavor, count int) string {
 	quota, used := svc.quotas.Of(project), svc.usage[project]
 	if used == nil {

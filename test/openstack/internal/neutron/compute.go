@@ -70,7 +70,7 @@ func (svc *Service) GroupsNamed(project, nameOrID string) []*SecurityGroup {
 	return found
 }
 
-// HasRoom reports whether the quota allows a project more additional ports.
+// HasRoom reports whether the quota allows a project the given number of additional ports.
 func (svc *Service) HasRoom(project string, more int) bool {
 	return !quotas.Beyond(svc.quotas.Of(project).Ports, svc.portCount[project]+more)
 }

@@ -30,7 +30,7 @@ func Shown(quota int) int {
 	}
 }
 
-// Beyond reports whether wanted exceeds the quota.
+// Beyond reports whether the wanted amount exceeds the quota.
 func Beyond(quota, wanted int) bool { return Shown(quota) >= 0 && wanted > Shown(quota) }
 
 // Quotas holds the quota of each project.
@@ -61,5 +61,5 @@ func (q *Quotas) Of(project string) Quota {
 	return q.all
 }
 
-// New returns quotas with all as the quota of each project.
+// New returns Quotas in which each project has the given quota.
 func New(all Quota) *Quotas { return &Quotas{all: all} }
