@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -15,9 +16,12 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/version"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
@@ -163,14 +167,18 @@ func (p *patches) patch(ctx context.Context, c client.WithWatch, o client.Object
 	return nil
 }
 
+// allKinds returns a scheme with the kinds of Kubernetes and of drover, and its decoder. All benches share them, because it takes long to
+// make them. The fake client's default store would also keep managed fields, which nothing here reads, and would compute the names of
+// all kinds again for each write.
+var allKinds = sync.OnceValues(func() (*runtime.Scheme, runtime.Decoder) {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha1.AddToScheme(scheme))
+	return scheme, serializer.NewCodecFactory(scheme).UniversalDecoder()
+})
+
 func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	t.Helper()
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			t.Fatal(err)
-		}
-	}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_ = json.NewEncoder(w).Encode(version.Info{Major: "1", Minor: "37", GitVersion: "v1.37.1"})
 	}))
@@ -185,7 +193,8 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	bare := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "set", UID: "s"}}
 	pool := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool", UID: "p"}}
 	ofPool := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pool-1", UID: "p1", OwnerReferences: []metav1.OwnerReference{ownedBy("MachineDeployment", pool)}}}
-	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjects(m, bare, pool, ofPool).
+	scheme, decoder := allKinds()
+	builder := fake.NewClientBuilder().WithScheme(scheme).WithObjectTracker(clienttesting.NewObjectTracker(scheme, decoder)).WithObjects(m, bare, pool, ofPool).
 		WithStatusSubresource(&v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{})
 	for _, i := range indexes.All(newFakeCloud()) {
 		builder.WithIndex(i.Object, i.Field, i.Keys)

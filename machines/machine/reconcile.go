@@ -146,7 +146,7 @@ func (r *Reconciler) requeue(s *scope.Scope) {
 		s.Detail = r.reach.State().Message
 		s.RequeueWithin(retryReach)
 	case lifecycle.ReasonForeign:
-		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; remove this Machine, and that server is left alone", seen.Foreign)
+		s.Failure = fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s; delete this Machine: drover does not change that server", seen.Foreign)
 		// An operator may allow the adoption meanwhile, or the policies that protect the adoption may come into force.
 		s.RequeueWithin(scope.PollCloud)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAQuotaErrorBacksOff(t *testing.T) {
+func TestAQuotaErrorStartsABackOff(t *testing.T) {
 	b := newBench(t, nil)
 	b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for cores: Requested 4, but already used 20 of 20 cores")
 
@@ -29,7 +29,7 @@ func TestAQuotaErrorBacksOff(t *testing.T) {
 			t.Errorf("condition %+v", c)
 		}
 	})
-	inOrder(t, "makes one attempt per back-off step and no write, however often it is reconciled", func(t *testing.T) {
+	inOrder(t, "makes one attempt per back-off step and no write, however often the Machine is reconciled", func(t *testing.T) {
 		before := b.read().ResourceVersion
 		for range 100 {
 			b.pass()
@@ -50,7 +50,7 @@ func TestAQuotaErrorBacksOff(t *testing.T) {
 			t.Errorf("%d attempts in an hour", n)
 		}
 	})
-	inOrder(t, "does not try earlier after a restart", func(t *testing.T) {
+	inOrder(t, "makes at most one more attempt after a restart", func(t *testing.T) {
 		n := b.cloud.count("EnsureServer")
 		b.restart()
 		b.pass()
@@ -63,7 +63,7 @@ func TestAQuotaErrorBacksOff(t *testing.T) {
 			t.Errorf("%d events", n)
 		}
 	})
-	inOrder(t, "creates the server once there is room (CAPI-22)", func(t *testing.T) {
+	inOrder(t, "creates the server once the quota has room (CAPI-22)", func(t *testing.T) {
 		b.cloud.full = nil
 		b.clock.SetTime(b.clock.Now().Add(5 * time.Minute))
 		b.pass()
@@ -108,7 +108,7 @@ func TestAServerInErrorIsReplaced(t *testing.T) {
 }
 
 func TestExistingServersAreFound(t *testing.T) {
-	t.Run("records the server of a process that died before it wrote anything (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
+	t.Run("records the server that a process created before it died without a record (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		instance, err := b.cloud.Instance(t.Context(), b.read())
 		if err != nil {
@@ -123,7 +123,7 @@ func TestExistingServersAreFound(t *testing.T) {
 			t.Errorf("provider ID %v, %d calls", m.Spec.ProviderID, b.cloud.count("EnsureServer"))
 		}
 	})
-	t.Run("records the other server in one reconcile when the named server is gone (MCM-40)", func(t *testing.T) {
+	t.Run("records the Machine's existing server in one reconcile when its provider ID names a server that is gone (MCM-40)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		made := *b.read().Spec.ProviderID
@@ -144,13 +144,13 @@ func TestExistingServersAreFound(t *testing.T) {
 	})
 }
 
-func TestALostServerGivesItsMachineUp(t *testing.T) {
+func TestAMachineWhoseServerIsGoneIsGivenUp(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*v1alpha1.Machine)
 		gone   bool
 	}{
-		{"deletes the Machine of a set, and the set replaces the Machine (MC-66, CAPI-33)", owned, true},
+		{"deletes a Machine of a set, so that the set replaces the Machine (MC-66, CAPI-33)", owned, true},
 		{"keeps a Machine without an owner as Failed", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -172,19 +172,19 @@ func TestALostServerGivesItsMachineUp(t *testing.T) {
 	}
 }
 
-func TestJoinTimeoutGivesTheMachineUp(t *testing.T) {
+func TestAMachineIsGivenUpAtTheJoinTimeout(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		change  func(*v1alpha1.Machine)
 		deleted bool
 	}{
-		{"replaces the Machine of a deployment, counted from its server's creation (MC-57, CAPI-25, MCM-29, MCM-39)", deployed, true},
+		{"replaces the Machine of a deployment when the timeout since its server's creation is over (MC-57, CAPI-25, MCM-29, MCM-39)", deployed, true},
 		{"replaces the Machine of a bare set (MC-57, F-52)", owned, true},
 		{"keeps a Machine without an owner as Failed (MC-57)", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
-			b.clock.SetTime(b.clock.Now().Add(time.Hour)) // the Machine's age does not count
+			b.clock.SetTime(b.clock.Now().Add(time.Hour)) // the timeout does not count from the Machine's creation
 			b.pass()
 			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 			b.clock.SetTime(b.clock.Now().Add(9*time.Minute + 59*time.Second))

@@ -68,7 +68,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("events %q", events)
 		}
 	})
-	t.Run("stops a running drain, and continues it when the deletion is allowed (F-42)", func(t *testing.T) {
+	t.Run("stops a running drain, and continues the drain when the deletion is allowed again (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
@@ -88,7 +88,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("the deletion does not continue: %+v", b.deleting())
 		}
 	})
-	t.Run("begins a deletion only after a fresh answer (F-42)", func(t *testing.T) {
+	t.Run("begins a deletion only after fresh reads show that nothing blocks the deletion (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		b.end()
@@ -99,7 +99,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("does not take a restored condition for the beginning of a deletion (F-42)", func(t *testing.T) {
+	t.Run("does not treat a deletion as begun because a client restored the condition Deleting (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		m := b.read()
@@ -113,7 +113,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("makes no check for a Machine that is not being deleted (F-42)", func(t *testing.T) {
+	t.Run("does not ask whether a deletion is blocked for a Machine that is not being deleted (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		b.pass()
 		if len(g.asked) != 0 {

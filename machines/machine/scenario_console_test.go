@@ -85,7 +85,7 @@ func TestAFailedSetupShowsItsCause(t *testing.T) {
 }
 
 func TestTerminalOutputIsLeftOutOfTheConsole(t *testing.T) {
-	t.Run("keeps the lines of the setup from before systemd began to wait (F-53)", func(t *testing.T) {
+	t.Run("the condition shows the lines of the setup, and not systemd's progress lines after them (F-53)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		const cause = "drover-setup[513]: curl: (22) The requested URL returned error: 404"
 		b.cloud.console = "[\x1b[0;32m  OK  \x1b[0m] Started \x1b[0;1;39mcontainerd.service\x1b[0m.\r\n" + cause + "\r\n"
@@ -109,7 +109,7 @@ func TestTerminalOutputIsLeftOutOfTheConsole(t *testing.T) {
 }
 
 func TestTheConsoleIsReadWhileANodeIsAwaited(t *testing.T) {
-	t.Run("reads the console twice before the deadline and once at it, also across restarts (F-53)", func(t *testing.T) {
+	t.Run("reads the console twice before the deadline and once at the deadline, even when drover restarts (F-53)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		b.cloud.console = "[   12.3] ACPI Error: harmless\ncloud-init: all is well\n"
 		b.pass()
@@ -138,7 +138,7 @@ func TestTheConsoleIsReadWhileANodeIsAwaited(t *testing.T) {
 			t.Errorf("the next reconcile is after %v", result.RequeueAfter)
 		}
 	})
-	t.Run("clears the condition when the Node registers after all (F-53)", func(t *testing.T) {
+	t.Run("clears condition Console when the Node registers after all (F-53)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		b.cloud.console = "kubelet: failed to do something\n"
 		b.pass()
@@ -166,7 +166,7 @@ func TestTheMessageOfAWaitForANodeIsComplete(t *testing.T) {
 			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 			b.shown()
 			c := find(b.read(), v1alpha1.ConditionReady)
-			want := fmt.Sprintf("waiting for node m to register since its server %s was made at 2026-01-02T03:04:05Z, %s; "+
+			want := fmt.Sprintf("waiting for node m to register; its server %s was made at 2026-01-02T03:04:05Z, and drover waits %s; "+
 				"look at the console of the server and at the CertificateSigningRequests of system:node:m",
 				strings.TrimPrefix(ptr.Deref(b.read().Spec.ProviderID, ""), "openstack:///"), tc.until)
 			if c.Reason != "WaitingForNode" || c.Message != want {

@@ -30,15 +30,42 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestLifeOnARealControlPlane(t *testing.T) {
+// The tests share one control plane and one manager.
+func TestMachinesOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	t.Run("life", func(t *testing.T) { w.on(t).testLife(t) })
+	t.Run("replaced", func(t *testing.T) {
+		t.Parallel()
+		w.on(t).testReplaced(t)
+	})
+	for name, test := range map[string]func(*world, *testing.T){
+		"the server stays while a volume is attached to its empty Node (MC-61)":                                                       (*world).testVolumes,
+		"the control plane detaches the volume of an evicted pod before the server is deleted (MC-61)":                                (*world).testAttachController,
+		"a pod with two disruption budgets blocks the drain, the condition shows why, and forcing the deletion ends the drain (F-22)": (*world).testTwoBudgets,
+		"a Node from machine-controller is taken over unchanged":                                                                      (*world).testTakenOver,
+		"a join timeout applies at once when it is shortened on the deployment":                                                       (*world).testShortened,
+		"a Node of another Machine is not joined (MC-52, MCM-41)":                                                                     (*world).testForeignNode,
+		"a server in ERROR is shown and deleted, and its Machine can be deleted (MC-49, CAPI-21)":                                     (*world).testServerInError,
+		"a kubelet version outside the allowed skew is shown as an error, and no server is created":                                   (*world).testSkew,
+		"a Machine with an invalid spec and without a server can be deleted (MC-65)":                                                  (*world).testInvalidSpec,
+		"a Machine without an owner whose server was deleted becomes Failed":                                                          (*world).testLostServer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(w.on(t), t)
+		})
+	}
+}
+
+// testLife follows one Machine. Until its deletion begins, the other tests wait, so that all writes, tokens and servers are this Machine's.
+func (w *world) testLife(t *testing.T) {
 	m := w.create("alone", nil)
 	w.until(m, "it has a server", hasServer)
 	w.boot(m)
 	w.until(m, "it is Ready", isReady)
 
-	inOrder(t, "finalizers, provider ID, addresses with types, version and node are recorded (MC-39, MC-53)", func(t *testing.T) {
+	inOrder(t, "the Machine has its finalizers, provider ID, addresses, kubelet version and Node (MC-39, MC-53)", func(t *testing.T) {
 		if len(m.Finalizers) != 2 || m.Status.NodeRef == nil || m.Status.NodeRef.Name != "alone" || m.Status.Versions.Kubelet != "v1.37.1" ||
 			len(m.Status.Addresses) != 2 || m.Status.Addresses[1].Type != corev1.NodeInternalIP || *m.Status.Phase != v1alpha1.PhaseRunning {
 			t.Errorf("machine: %+v", m)
@@ -60,16 +87,17 @@ func TestLifeOnARealControlPlane(t *testing.T) {
 			t.Errorf("%d tokens", len(tokens.Items))
 		}
 	})
-	inOrder(t, "one server was created with one call", func(t *testing.T) {
+	inOrder(t, "drover creates the server with a single call", func(t *testing.T) {
 		if n := w.cloud.count("EnsureServer"); n != 1 {
 			t.Errorf("%d calls of EnsureServer", n)
 		}
 	})
-	inOrder(t, "the number of writes stays within its bounds", w.testWrites)
+	inOrder(t, "drover makes at most 5 writes of the Machine, 2 of the Node and 2 of the join token", w.testWrites)
 	inOrder(t, "the serving certificate is approved (MC-58)", w.testServing)
 	inOrder(t, "a certificate request without a waiting Machine is not approved (MC-58)", w.testUnawaited)
-	inOrder(t, "condition Ready follows the Node's (MC-59)", func(t *testing.T) { w.testTakenBack(t, m) })
-	inOrder(t, "deletion waits for the disruption budget, names it, and leaves nothing behind (MC-60, CAPI-38)", func(t *testing.T) { w.testDrain(t, m) })
+	inOrder(t, "condition Ready of the Machine follows condition Ready of its Node (MC-59)", func(t *testing.T) { w.testTakenBack(t, m) })
+	t.Parallel()
+	inOrder(t, "the deletion waits for the disruption budget, names the budget, and leaves nothing behind (MC-60, CAPI-38)", func(t *testing.T) { w.testDrain(t, m) })
 }
 
 func (w *world) testWrites(t *testing.T) {
@@ -196,8 +224,8 @@ func (w *world) testDrain(t *testing.T, m *v1alpha1.Machine) {
 		return c.Reason == "DrainingNode" && strings.Contains(c.Message, "evictions are refused: default/guarded: ") && strings.Contains(c.Message, "disruption budget guard ")
 	})
 	n := w.node("alone")
-	if !n.Spec.Unschedulable || w.cloud.count("DeleteServer") != 0 {
-		t.Errorf("unschedulable %v, %d calls of DeleteServer", n.Spec.Unschedulable, w.cloud.count("DeleteServer"))
+	if deletions := w.cloud.count("DeleteServer alone"); !n.Spec.Unschedulable || deletions != 0 {
+		t.Errorf("unschedulable %v, %d calls of DeleteServer", n.Spec.Unschedulable, deletions)
 	}
 	w.must(w.client.Delete(w.ctx, budget))
 	// Any change of the Machine requeues it, so the test need not wait for the next retry.
@@ -212,69 +240,68 @@ func (w *world) testDrain(t *testing.T, m *v1alpha1.Machine) {
 		t.Errorf("the pod still exists: %v", err)
 	}
 	// A reconcile whose write conflicts is repeated from the start, so Release may be called twice.
-	if n := w.cloud.count("Release"); n == 0 {
+	if n := w.cloud.count("Release alone"); n == 0 {
 		t.Error("ports and floating IP were not released")
 	}
 }
 
-func TestFailuresOnARealControlPlane(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	t.Run("a Node of another Machine is not joined (MC-52, MCM-41)", func(t *testing.T) {
-		w.must(w.client.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + nobodysServer}}))
-		m := w.create("taken", nil)
-		w.until(m, "it has a server", hasServer)
-		w.boot(m)
-		w.until(m, "it shows the owner of the Node", func(m *v1alpha1.Machine) bool {
-			return find(m, v1alpha1.ConditionReady).Reason == "NodeBelongsToAnother"
-		})
-		if n := w.node("taken"); n.Labels[v1alpha1.LabelOwnedBy] != "" {
-			t.Errorf("labels: %v", n.Labels)
-		}
+func (w *world) testForeignNode(t *testing.T) {
+	w.must(w.client.Create(w.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "taken"}, Spec: corev1.NodeSpec{ProviderID: "openstack:///" + nobodysServer}}))
+	m := w.create("taken", nil)
+	w.until(m, "it has a server", hasServer)
+	w.boot(m)
+	w.until(m, "it shows the owner of the Node", func(m *v1alpha1.Machine) bool {
+		return find(m, v1alpha1.ConditionReady).Reason == "NodeBelongsToAnother"
 	})
-	t.Run("a server in ERROR is shown and deleted, and its Machine can be deleted (MC-49, CAPI-21)", func(*testing.T) {
-		m := w.create("error", nil)
-		w.until(m, "it has a server", hasServer)
-		w.cloud.change(m.UID, func(s *fakeServer) {
-			s.State, s.Fault = cloud.ServerError, fault.New(fault.NoCapacity, fault.CodeNoValidHost, "No valid host was found.")
-		})
-		w.until(m, "the fault is shown and the server is gone", func(m *v1alpha1.Machine) bool {
-			return ptr.Deref(m.Status.ErrorReason, "") == string(fault.CodeNoValidHost) && !hasServer(m) && *m.Status.Phase == v1alpha1.PhasePending && w.cloud.count("DeleteServer") > 0
-		})
-		w.must(w.client.Delete(w.ctx, m))
-		w.until(m, "it is gone", func(m *v1alpha1.Machine) bool { return m.Name == "" })
+	if n := w.node("taken"); n.Labels[v1alpha1.LabelOwnedBy] != "" {
+		t.Errorf("labels: %v", n.Labels)
+	}
+}
+
+func (w *world) testServerInError(*testing.T) {
+	m := w.create("error", nil)
+	w.until(m, "it has a server", hasServer)
+	w.cloud.change(m.UID, func(s *fakeServer) {
+		s.State, s.Fault = cloud.ServerError, fault.New(fault.NoCapacity, fault.CodeNoValidHost, "No valid host was found.")
 	})
-	t.Run("a kubelet version outside the skew is an error, and no server is created", func(t *testing.T) {
-		before := w.cloud.count("EnsureServer")
-		m := w.create("skewed", func(m *v1alpha1.Machine) { m.Spec.Versions.Kubelet = "1.30.3" })
-		w.until(m, "it shows the error", func(m *v1alpha1.Machine) bool {
-			c := find(m, v1alpha1.ConditionSpecValid)
-			return c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "allowed are 1.34 to 1.37") && *m.Status.Phase == v1alpha1.PhaseFailed
-		})
-		if n := w.cloud.count("EnsureServer"); n != before {
-			t.Errorf("%d servers were asked for", n-before)
-		}
+	w.until(m, "the fault is shown and the server is gone", func(m *v1alpha1.Machine) bool {
+		return ptr.Deref(m.Status.ErrorReason, "") == string(fault.CodeNoValidHost) && !hasServer(m) && *m.Status.Phase == v1alpha1.PhasePending && w.cloud.count("DeleteServer error") > 0
 	})
-	t.Run("a Machine with an invalid spec and without a server can be deleted (MC-65)", func(*testing.T) {
-		w.cloud.mu.Lock()
-		w.cloud.refuse["unreadable"] = fault.New(fault.Invalid, fault.CodeInvalidSpec, "providerSpec.value.cloudProviderSpec.flavour: unknown field; did you mean flavor?")
-		w.cloud.mu.Unlock()
-		m := w.create("unreadable", nil)
-		w.until(m, "it shows the error", func(m *v1alpha1.Machine) bool {
-			return ptr.Deref(m.Status.ErrorReason, "") == string(fault.CodeInvalidSpec)
-		})
-		w.must(w.client.Delete(w.ctx, m))
-		w.until(m, "it is gone", func(m *v1alpha1.Machine) bool { return m.Name == "" })
+	w.must(w.client.Delete(w.ctx, m))
+	w.until(m, "it is gone", gone)
+}
+
+func (w *world) testSkew(t *testing.T) {
+	m := w.create("skewed", func(m *v1alpha1.Machine) { m.Spec.Versions.Kubelet = "1.30.3" })
+	w.until(m, "it shows the error", func(m *v1alpha1.Machine) bool {
+		c := find(m, v1alpha1.ConditionSpecValid)
+		return c.Status == corev1.ConditionFalse && strings.Contains(c.Message, "allowed are 1.34 to 1.37") && *m.Status.Phase == v1alpha1.PhaseFailed
 	})
-	t.Run("a Machine without an owner whose server was deleted becomes Failed", func(t *testing.T) {
-		m := w.create("lost", nil)
-		w.until(m, "it has a server", hasServer)
-		w.cloud.change(m.UID, func(s *fakeServer) { s.exists = false })
-		w.until(m, "it is Failed", func(m *v1alpha1.Machine) bool {
-			return *m.Status.Phase == v1alpha1.PhaseFailed && find(m, v1alpha1.ConditionServerReady).Reason == "ServerGone"
-		})
-		if m.DeletionTimestamp != nil {
-			t.Error("it was deleted")
-		}
+	if n := w.cloud.count("EnsureServer skewed"); n != 0 {
+		t.Errorf("%d servers were asked for", n)
+	}
+}
+
+func (w *world) testInvalidSpec(*testing.T) {
+	w.cloud.mu.Lock()
+	w.cloud.refuse["unreadable"] = fault.New(fault.Invalid, fault.CodeInvalidSpec, "providerSpec.value.cloudProviderSpec.flavour: unknown field; did you mean flavor?")
+	w.cloud.mu.Unlock()
+	m := w.create("unreadable", nil)
+	w.until(m, "it shows the error", func(m *v1alpha1.Machine) bool {
+		return ptr.Deref(m.Status.ErrorReason, "") == string(fault.CodeInvalidSpec)
 	})
+	w.must(w.client.Delete(w.ctx, m))
+	w.until(m, "it is gone", gone)
+}
+
+func (w *world) testLostServer(t *testing.T) {
+	m := w.create("lost", nil)
+	w.until(m, "it has a server", hasServer)
+	w.cloud.change(m.UID, func(s *fakeServer) { s.exists = false })
+	w.until(m, "it is Failed", func(m *v1alpha1.Machine) bool {
+		return *m.Status.Phase == v1alpha1.PhaseFailed && find(m, v1alpha1.ConditionServerReady).Reason == "ServerGone"
+	})
+	if m.DeletionTimestamp != nil {
+		t.Error("it was deleted")
+	}
 }

@@ -105,7 +105,7 @@ func (b *bench) events() string {
 }
 
 func TestDrainTimeoutEndsADrain(t *testing.T) {
-	t.Run("the timeout counts from the deletion, and an Event reports its end (MCM-58, MCM-66)", func(t *testing.T) {
+	t.Run("the timeout counts from the deletion, and an Event reports that the drain was cut off (MCM-58, MCM-66)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -134,7 +134,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("no pod is evicted when the timeout is 0", func(t *testing.T) {
+	t.Run("no pod is evicted when the drain timeout is 0", func(t *testing.T) {
 		b := joined(t, func(m *v1alpha1.Machine) {
 			m.Annotations = map[string]string{v1alpha1.AnnotationDrainTimeout: "0s"}
 		})
@@ -145,7 +145,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("an annotation that is not a duration is ignored, with a warning", func(t *testing.T) {
+	t.Run("an annotation that is not a duration is ignored, and a condition warns about the annotation", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) {
 			m.Annotations = map[string]string{v1alpha1.AnnotationJoinTimeout: "soon"}
 		})
@@ -221,7 +221,7 @@ func TestDeletionWaitsForVolumes(t *testing.T) {
 }
 
 func TestPodsOfADeadNodeAreNotWaitedFor(t *testing.T) {
-	t.Run("the Node is put out of service once its server is gone (CAPI-39, MCM-56)", func(t *testing.T) {
+	t.Run("the Node is put out of service once its server is gone, without waiting for its pods (CAPI-39, MCM-56)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		a := b.attach("pv-1")
@@ -260,7 +260,7 @@ func outOfService(n *corev1.Node) bool {
 }
 
 func TestOtherServersAreNotDeleted(t *testing.T) {
-	t.Run("a copy of a Machine neither uses nor deletes its server", func(t *testing.T) {
+	t.Run("a copy of a Machine neither uses nor deletes the server of the original", func(t *testing.T) {
 		b := joined(t, nil)
 		original := b.read()
 		twin := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "twin", UID: "twin"}, Spec: *original.Spec.DeepCopy()}
@@ -295,7 +295,7 @@ func TestOtherServersAreNotDeleted(t *testing.T) {
 	})
 }
 
-func TestForcedDeletionInAWorkingCloudAndARefusingOne(t *testing.T) {
+func TestForcedDeletionInAWorkingCloudAndInARefusingCloud(t *testing.T) {
 	t.Run("nothing is left behind in a cloud that works (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
@@ -306,7 +306,7 @@ func TestForcedDeletionInAWorkingCloudAndARefusingOne(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("server and volumes are named when the cloud refuses (MC-65)", func(t *testing.T) {
+	t.Run("an Event names the server and its volumes when the cloud refuses (MC-65)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.refusal = fault.New(fault.Auth, fault.CodeForbidden, "you may not")
 		b.annotate(v1alpha1.AnnotationForceDelete, "true")
@@ -319,7 +319,7 @@ func TestForcedDeletionInAWorkingCloudAndARefusingOne(t *testing.T) {
 }
 
 func TestPortsOfAMissingServerAreDeleted(t *testing.T) {
-	t.Run("deletes a Machine without a server once its ports are gone (MCM-102, MCM-106)", func(t *testing.T) {
+	t.Run("a Machine without a server is kept until its ports are deleted (MCM-102, MCM-106)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.full = fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
 		b.cloud.unreleased = true
@@ -335,7 +335,7 @@ func TestPortsOfAMissingServerAreDeleted(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("a deleted image is an error for new Machines only (CAPI-30)", func(t *testing.T) {
+	t.Run("an existing Machine stays Ready when its image is deleted (CAPI-30)", func(t *testing.T) {
 		b := joined(t, owned)
 		before := b.read().ResourceVersion
 		b.cloud.refuse["m"] = fault.New(fault.Invalid, fault.CodeImageNotFound, "no such image")
@@ -371,7 +371,7 @@ func TestWritesOfAMachineStayFew(t *testing.T) {
 			t.Errorf("%v; without change: %v", b.patches.count, b.patches.idle)
 		}
 	})
-	inOrder(t, "writes a blocked drain once, however often it is checked", func(t *testing.T) {
+	inOrder(t, "writes the message of a blocked drain once, however often the drain is retried", func(t *testing.T) {
 		b.create(stubborn("p"))
 		b.end()
 		b.shown()
@@ -384,7 +384,7 @@ func TestWritesOfAMachineStayFew(t *testing.T) {
 			t.Errorf("%d writes; without change: %v", n, b.patches.idle)
 		}
 	})
-	inOrder(t, "makes few writes from there to the end", func(t *testing.T) {
+	inOrder(t, "makes at most two writes from the end of the blocked drain to the end of the Machine", func(t *testing.T) {
 		before := b.patches.count["*v1alpha1.Machine"]
 		b.annotate(v1alpha1.AnnotationDrainTimeout, "1s")
 		b.pass()
@@ -395,8 +395,8 @@ func TestWritesOfAMachineStayFew(t *testing.T) {
 	})
 }
 
-// refusedByBudget returns the API server's answer to an eviction that a disruption budget forbids, with words as the cause;
-// nil when words is empty.
+// refusedByBudget returns the API server's answer to an eviction that a disruption budget forbids. words are the text of
+// the cause; without words it returns nil.
 func refusedByBudget(words string) error {
 	if words == "" {
 		return nil
@@ -420,19 +420,19 @@ func TestABlockedDrainRecordsEvents(t *testing.T) {
 		}
 		return b.events()
 	}
-	inOrder(t, "records one Event when it is first blocked, and none per retry (F-46)", func(t *testing.T) {
+	inOrder(t, "records one Event when the drain is first blocked, and none per retry (F-46)", func(t *testing.T) {
 		got := looks(20)
 		if strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "node m: evictions are refused: ns/p: The disruption budget guard") {
 			t.Errorf("got %q", got)
 		}
 	})
-	inOrder(t, "records none in a new process while nothing changes (F-46)", func(t *testing.T) {
+	inOrder(t, "records no Event in a new process while nothing changes (F-46)", func(t *testing.T) {
 		b.restart()
 		if got := looks(5); strings.Contains(got, "DrainBlocked") {
 			t.Errorf("got %q", got)
 		}
 	})
-	inOrder(t, "records another one when another pod is refused (F-46)", func(t *testing.T) {
+	inOrder(t, "records another Event when the eviction of another pod is refused (F-46)", func(t *testing.T) {
 		b.create(stubborn("r"))
 		guarded["r"] = "The disruption budget other needs 1 healthy pods and has 1 currently"
 		if got := looks(20); strings.Count(got, "DrainBlocked") != 1 || !strings.Contains(got, "ns/r: The disruption budget other") {

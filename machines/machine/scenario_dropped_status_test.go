@@ -30,24 +30,24 @@ var phases = []struct {
 	name    string
 	reached func(t *testing.T) *bench
 }{
-	{"while its server is being built", func(t *testing.T) *bench {
+	{"while the Machine's server is being built", func(t *testing.T) *bench {
 		b := born(t)
 		b.shown()
 		return b
 	}},
-	{"while its node is awaited", func(t *testing.T) *bench {
+	{"while the Machine's Node is awaited", func(t *testing.T) *bench {
 		b := born(t)
 		b.pass()
 		b.cloud.change("u", b.cloud.active)
 		b.shown()
 		return b
 	}},
-	{"while it runs", func(t *testing.T) *bench {
+	{"while the Machine is Running", func(t *testing.T) *bench {
 		b := born(t)
 		b.reachesReady()
 		return b
 	}},
-	{"while its node is drained", func(t *testing.T) *bench {
+	{"while the Machine's Node is drained", func(t *testing.T) *bench {
 		b := born(t)
 		b.reachesReady()
 		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
@@ -56,7 +56,7 @@ var phases = []struct {
 		b.shown()
 		return b
 	}},
-	{"while its server is being deleted", func(t *testing.T) *bench {
+	{"while the Machine's server is being deleted", func(t *testing.T) *bench {
 		b := born(t)
 		b.reachesReady()
 		b.cloud.slow = true
@@ -104,7 +104,7 @@ func (b *bench) endsCleanly(t *testing.T) {
 
 func TestADroppedStatusIsRestored(t *testing.T) {
 	for _, phase := range phases {
-		t.Run("drover restores the status "+phase.name+", and the deletion leaves nothing behind (F-5)", func(t *testing.T) {
+		t.Run("drover restores the status that a client dropped "+phase.name+", and deleting the Machine then leaves nothing behind (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
 			b.pass()
@@ -114,7 +114,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			b.isWhole(t, before, node)
 			b.endsCleanly(t)
 		})
-		t.Run("drover derives the status again as far as possible "+phase.name+" when drover restarts meanwhile (F-5)", func(t *testing.T) {
+		t.Run("a restarted drover finds the server again after a client dropped the status "+phase.name+", and deleting the Machine then leaves nothing behind (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
 			o := b.options
@@ -127,7 +127,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			b.endsCleanly(t)
 		})
 	}
-	t.Run("restoring the status costs one write, and none when nothing changes again (F-5)", func(t *testing.T) {
+	t.Run("restoring the status costs one write, and no further write while nothing changes (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.reachesReady()
 		b.replaced()
@@ -154,7 +154,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			t.Errorf("the status is\n%+v\nand was\n%+v", m.Status, before.Status)
 		}
 	})
-	t.Run("a status that drover itself removed is not restored (F-5)", func(t *testing.T) {
+	t.Run("an error that drover itself removed from the status is not restored (F-5)", func(t *testing.T) {
 		b := born(t)
 		b.cloud.full = fault.New(fault.Transient, fault.CodeUnknown, "no answer")
 		b.shown()
@@ -171,8 +171,8 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 	})
 }
 
-func TestADroppedStatusKeepsItsDeadlines(t *testing.T) {
-	t.Run("keeps the drain deadline (F-5)", func(t *testing.T) {
+func TestDeadlinesDoNotChangeWhenAClientDropsTheStatus(t *testing.T) {
+	t.Run("the drain ends at the deadline from before the status was dropped (F-5)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.create(stubborn("p"))
 		b.end()
@@ -192,7 +192,7 @@ func TestADroppedStatusKeepsItsDeadlines(t *testing.T) {
 			t.Error("the drain was not cut off at its deadline")
 		}
 	})
-	t.Run("keeps the deadline for volumes (F-5)", func(t *testing.T) {
+	t.Run("the wait for volumes ends at the deadline from before the status was dropped (F-5)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.attach("pv-1")
 		b.end()
@@ -237,7 +237,7 @@ func TestAStatusDroppedDuringAReconcileIsRestored(t *testing.T) {
 	b.pass()
 	b.patches.before = nil
 	b.shown()
-	t.Run("restores the data that no list of the cloud shows (F-5)", func(t *testing.T) {
+	t.Run("restores the volume IDs and times that no list of the cloud shows (F-5)", func(t *testing.T) {
 		after := b.read()
 		if !dropped || !strings.Contains(string(after.Status.ProviderStatus.Raw), "11111111-1111-4111-8111-111111111111") {
 			t.Errorf("dropped %v; the record is %s, and was %s", dropped, after.Status.ProviderStatus.Raw, before.Status.ProviderStatus.Raw)

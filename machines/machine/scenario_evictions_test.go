@@ -25,13 +25,13 @@ var failedEvictions = []struct {
 	answer error
 	shown  string
 }{
-	{"two budgets select the pod (F-22)", &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: twoBudgets}}, "evictions are refused: ns/p: " + twoBudgets},
+	{"two disruption budgets select the pod (F-22)", &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: twoBudgets}}, "evictions are refused: ns/p: " + twoBudgets},
 	{"the API server does not answer (F-22)", errors.New("read tcp 127.0.0.1:40123: connection reset by peer"), "evictions are refused: ns/p: the API server did not answer"},
 }
 
 func TestFailedEvictionsAreShownAndRepeated(t *testing.T) {
 	for _, tt := range failedEvictions {
-		t.Run("shows the reason and repeats the eviction every ten seconds when "+tt.name, func(t *testing.T) {
+		t.Run("shows the reason in condition Deleting and repeats the eviction every ten seconds when "+tt.name, func(t *testing.T) {
 			b, asked := joined(t, nil), 0
 			b.create(stubborn("p"))
 			b.evicting = func(string) error { asked++; return tt.answer }

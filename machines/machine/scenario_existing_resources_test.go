@@ -71,7 +71,7 @@ func TestCloudResourcesAreRecorded(t *testing.T) {
 }
 
 func TestTheMachinesNodeIsFound(t *testing.T) {
-	t.Run("prefers a recorded Node with the Machine's label to one with its server's name (MC-52, MC-63)", func(t *testing.T) {
+	t.Run("prefers a recorded Node with the Machine's label to a Node with its server's name (MC-52, MC-63)", func(t *testing.T) {
 		nodes := []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "by-label", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},

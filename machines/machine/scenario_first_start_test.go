@@ -107,12 +107,12 @@ func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
 		{"waits for the taint not-ready", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/not-ready"},
 		{"waits for the taint unreachable", corev1.ConditionTrue, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/unreachable"},
 		{"waits for the taint network-unavailable", corev1.ConditionTrue, taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/network-unavailable"},
-		{"waits for a taint that the operator named", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
+		{"waits for a taint of --other-startup-taints", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
 		{"does not wait for a taint that every pod tolerates", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
 		{"does not wait for a taint with the effect PreferNoSchedule", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectPreferNoSchedule), ""},
-		{"does not wait for a taint that the operator did not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
+		{"does not wait for a taint that --other-startup-taints does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
 	} {
-		for name, key := range map[string]string{"": startup, ", without a startup taint": ""} {
+		for name, key := range map[string]string{"": startup, ", when no startup taint is configured": ""} {
 			t.Run(tt.name+name+" (F-47)", func(t *testing.T) {
 				b := starting(t, key, cilium)
 				var taints []corev1.Taint
@@ -139,7 +139,7 @@ func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
 func TestALongFirstStartIsNotAFailure(t *testing.T) {
 	b := starting(t, startup)
 	b.registers(corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule))
-	inOrder(t, "does not count as a failed join, and does not replace the Machine (F-47)", func(t *testing.T) {
+	inOrder(t, "a long first start does not count as a failed join, and the Machine is kept (F-47)", func(t *testing.T) {
 		for range 24 {
 			b.wait(time.Hour)
 			b.restart()
@@ -173,13 +173,13 @@ func TestTheMessageOfAYoungNodeIsWrittenRarely(t *testing.T) {
 	b.create(n)
 	b.pass()
 	before := b.patches.count["*v1alpha1.Machine"]
-	inOrder(t, "is not written again for each removed taint (F-47)", func(t *testing.T) {
+	inOrder(t, "the message is not written again for each removed taint (F-47)", func(t *testing.T) {
 		b.changes(func(n *corev1.Node) { n.Spec.Taints = n.Spec.Taints[1:] })
 		if now := b.patches.count["*v1alpha1.Machine"]; now != before {
 			t.Errorf("%d writes, then %d", before, now)
 		}
 	})
-	inOrder(t, "is updated when the Node is not young any more (F-47)", func(t *testing.T) {
+	inOrder(t, "the message is updated when the Node is not young any more (F-47)", func(t *testing.T) {
 		b.changes(func(n *corev1.Node) {
 			n.Spec.Taints = slices.DeleteFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == v1alpha1.TaintUninitialized })
 		})
@@ -194,9 +194,9 @@ func TestTheMessageOfAYoungNodeIsWrittenRarely(t *testing.T) {
 	})
 }
 
-func TestANodeStartsOnce(t *testing.T) {
-	for name, key := range map[string]string{"": startup, ", without a startup taint": ""} {
-		t.Run("a Node that becomes unreachable is not started again"+name+" (F-47)", func(t *testing.T) {
+func TestTheFirstStartIsRepeatedOnlyForANewNode(t *testing.T) {
+	for name, key := range map[string]string{"": startup, ", when no startup taint is configured": ""} {
+		t.Run("the first start of a Node that becomes unreachable is not repeated"+name+" (F-47)", func(t *testing.T) {
 			b := starting(t, key)
 			b.registers(corev1.ConditionTrue)
 			b.pass()
@@ -211,7 +211,7 @@ func TestANodeStartsOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a Node that was deleted and has registered again is started again (F-47)", func(t *testing.T) {
+	t.Run("the first start is repeated when the Node was deleted and has registered again (F-47)", func(t *testing.T) {
 		b := starting(t, "")
 		b.registers(corev1.ConditionTrue)
 		b.pass()
@@ -226,7 +226,7 @@ func TestANodeStartsOnce(t *testing.T) {
 	})
 }
 
-func TestANodeStartedByAnotherVersionIsNotStarting(t *testing.T) {
+func TestANodeThatAnotherVersionStartedIsNotShownAsStarting(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		status func(*v1alpha1.MachineStatus)
@@ -240,7 +240,7 @@ func TestANodeStartedByAnotherVersionIsNotStarting(t *testing.T) {
 			s.Conditions = []v1alpha1.MachineCondition{{Type: v1alpha1.ConditionReady, Status: corev1.ConditionUnknown, Reason: "NodeNotReady"}}
 		}},
 	} {
-		t.Run("an adopted Node is not starting when it is unreachable and was started by "+tt.name+" is adopted (F-47)", func(t *testing.T) {
+		t.Run("an unreachable Node is not shown as starting when it was started by "+tt.name+" (F-47)", func(t *testing.T) {
 			b := starting(t, "")
 			b.registers(corev1.ConditionUnknown, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule))
 			m := b.read()

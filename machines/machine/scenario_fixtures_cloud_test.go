@@ -78,6 +78,8 @@ type fakeServer struct {
 	key       types.NamespacedName
 	exists    bool
 	leftovers bool
+	// slow reports whether its deletion does not finish.
+	slow bool
 }
 
 func newFakeCloud() *fakeCloud {
@@ -155,6 +157,7 @@ func (c *fakeCloud) active(s *fakeServer) {
 	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: s.Name}}
 }
 
+// count returns the number of calls. A call is its name, or its name, a space and the name of one Machine.
 func (c *fakeCloud) count(call string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -174,7 +177,10 @@ func (i *fakeInstance) fails(call string) error {
 	return i.cloud.failing(call)
 }
 
-func (i *fakeInstance) called(name string) { i.cloud.calls[name]++ }
+func (i *fakeInstance) called(name string) {
+	i.cloud.calls[name]++
+	i.cloud.calls[name+" "+i.machine.Name]++
+}
 
 // makes calls the hook during for a call that creates something.
 func (i *fakeInstance) makes(name string) {
@@ -304,7 +310,7 @@ func (i *fakeInstance) DeleteServer(context.Context) error {
 	if i.cloud.refusal != nil {
 		return i.cloud.refusal
 	}
-	if s := i.cloud.servers[i.machine.UID]; s != nil && s.exists && !i.cloud.slow {
+	if s := i.cloud.servers[i.machine.UID]; s != nil && s.exists && !i.cloud.slow && !s.slow {
 		s.exists = false
 		i.cloud.onGone(s.ID)
 		i.cloud.changes <- s.key

@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -39,8 +41,14 @@ import (
 // world is a real control plane with the Machine controller, the certificate approver, and a cloud in memory. The cloud has a
 // stand-in for its cloud-controller-manager, and a simulated kubelet in each of its servers.
 type world struct {
-	t        testing.TB
+	*shared
+	t testing.TB
+}
+
+// shared is what all tests of a world have in common.
+type shared struct {
 	ctx      context.Context
+	log      io.Writer
 	kube     *kube.Cluster
 	client   client.Client
 	cloud    *fakeCloud
@@ -57,7 +65,7 @@ type world struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	w := &world{t: t, ctx: ctx, cloud: newFakeCloud(), userData: map[string][]byte{}, names: map[string]string{}, stop: map[string]context.CancelFunc{}}
+	w := &world{t: t, shared: &shared{ctx: ctx, log: t.Output(), cloud: newFakeCloud(), userData: map[string][]byte{}, names: map[string]string{}, stop: map[string]context.CancelFunc{}}}
 	w.kube = kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -96,6 +104,9 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
+// on returns the same world for a subtest.
+func (w *world) on(t testing.TB) *world { return &world{t: t, shared: w.shared} }
+
 func (w *world) must(err error) {
 	w.t.Helper()
 	if err != nil {
@@ -129,7 +140,7 @@ func (w *world) boot(m *v1alpha1.Machine) {
 	w.stop[id] = cancel
 	w.mu.Unlock()
 	w.kubelets.Go(func() {
-		_ = kubelet.Run(ctx, kubelet.Options{MetadataURL: w.metadata.URL, InstanceID: id, Journal: func(line string) { w.t.Log(line) },
+		_ = kubelet.Run(ctx, kubelet.Options{MetadataURL: w.metadata.URL, InstanceID: id, Journal: func(line string) { _, _ = fmt.Fprintln(w.log, line) },
 			Capacity: corev1.ResourceList{"cpu": resource.MustParse("2"), "memory": resource.MustParse("4Gi"), "ephemeral-storage": resource.MustParse("20Gi")}})
 	})
 }

@@ -108,7 +108,7 @@ var cloudFailures = map[string]func(b *bench) error{
 		err.RetryAfter = 5 * time.Minute
 		return err
 	},
-	"a wait for other calls of drover": func(*bench) error {
+	"a wait behind other calls of drover": func(*bench) error {
 		err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the call failed: it waits for its turn")
 		err.RetryAfter = 5 * time.Minute
 		return err
@@ -117,13 +117,13 @@ var cloudFailures = map[string]func(b *bench) error{
 
 // both holds the suffixes of the test names for the two kinds of Machine: a Node that works, and a Node whose kubelet does
 // not answer.
-var both = map[string]bool{"": false, " of a dead node": true}
+var both = map[string]bool{"": false, " (the Node is dead)": true}
 
 func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 	for _, call := range []string{"Instance", "Observe", "DeleteServer", "Release"} {
 		for name, failure := range cloudFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes and lists what may be left when "+call+node+" gets "+name+" (F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes and lists what may be left when the cloud's call "+call+node+" gets "+name+" (F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.cloud.failing = func(made string) error {
@@ -159,7 +159,7 @@ var neverDone = map[string]struct {
 	"too many servers that are gone":    {func(c *fakeCloud) { c.held = "5 of 9 servers are gone"; c.servers["u"].exists = false }, ""},
 }
 
-func TestForcedDeletionEndsWhateverTheCloudNeverDoes(t *testing.T) {
+func TestForcedDeletionEndsAlthoughTheCloudNeverFinishes(t *testing.T) {
 	for name, tt := range neverDone {
 		for node, dead := range both {
 			t.Run("ends within five minutes and lists what may be left with "+name+node+" (F-25, F-28)", func(t *testing.T) {
@@ -196,7 +196,7 @@ func TestForcedDeletionEndsWhateverTheClusterAnswers(t *testing.T) {
 	for _, call := range []string{"eviction", "LIST *v1.PodList", "LIST *v1.VolumeAttachmentList", "PATCH *v1.Node", "DELETE *v1.Node"} {
 		for name, failure := range clusterFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes when "+call+node+" gets "+name+" (F-22, F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes when the call "+call+node+" gets "+name+" (F-22, F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.failing = func(made string) error {
@@ -231,7 +231,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("%+v, %s", b.node().ObjectMeta, events)
 		}
 	})
-	t.Run("lists the servers first in a new process (F-28)", func(t *testing.T) {
+	t.Run("waits for the first list of servers in a new process, and then deletes the server (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.force()
 		b.cloud.unsynced = true
@@ -243,7 +243,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("the cloud works, and the server was left: %s", events)
 		}
 	})
-	t.Run("names a join token that cannot be deleted (F-28)", func(t *testing.T) {
+	t.Run("ends although the join token cannot be deleted, and an Event names the cause (F-28)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.force()
@@ -272,7 +272,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 	})
-	t.Run("starts the time with the annotation, however long the deletion has waited before (F-28)", func(t *testing.T) {
+	t.Run("counts the time from the annotation that forces the deletion, however long the deletion has waited before (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.end()
 		b.wait(time.Hour)
@@ -283,7 +283,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("the cloud works, and the server was left: %s", events)
 		}
 	})
-	t.Run("keeps the Event when the last write is refused (F-28)", func(t *testing.T) {
+	t.Run("records the Event about what may be left although the last write was refused once (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.force()
 		b.cloud.failing = func(string) error { return fault.New(fault.Auth, fault.CodeForbidden, "you may not") }
@@ -299,7 +299,7 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 			t.Errorf("refused %v: %s", refused, events)
 		}
 	})
-	t.Run("requeues the Machine when the API server temporarily does not serve Machines (F-28)", func(t *testing.T) {
+	t.Run("ends although the API server answers 404 to the last write once (F-28)", func(t *testing.T) {
 		b := toForce(t, false)
 		b.force()
 		found := false
@@ -327,7 +327,7 @@ func TestTheNodeOfAGoneServerIsDeleted(t *testing.T) {
 		},
 	} {
 		for node, dead := range both {
-			t.Run("deletes the Node without waiting for "+name+node+", for which the Machine waits (F-25)", func(t *testing.T) {
+			t.Run("deletes the Node without waiting for "+name+node+", although the Machine itself waits (F-25)", func(t *testing.T) {
 				b := joined(t, nil)
 				if dead {
 					b = toForce(t, dead)

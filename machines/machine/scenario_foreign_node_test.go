@@ -66,17 +66,17 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 		// why is a part of the Ready condition's message.
 		why string
 	}{
-		{"leaves a Node of the control plane alone, although a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node of the control plane, although the cloud lists a server with its ID and name (F-4)", func(n *corev1.Node) {
 			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}, "control plane"},
-		{"leaves a Node from before the Machine alone, although a cloud lists its server's ID and name (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node from before the Machine, although the cloud lists a server with its ID and name (F-4)", func(n *corev1.Node) {
 			n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 		}, "existed before the Machine"},
-		{"leaves a Node of another Machine alone, although a cloud lists its server's ID and name", func(n *corev1.Node) {
+		{"does not touch a Node of another Machine, although the cloud lists a server with its ID and name", func(n *corev1.Node) {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "victim"}
 		}, "UID victim"},
-		{"leaves a Node without an owner label alone that matches an older Machine (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
-		{"leaves a Node without owner label and provider ID alone that matches an older Machine (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node without an owner label that matches an older Machine (F-4)", func(*corev1.Node) {}, "older Machine ns/victim"},
+		{"does not touch a Node without owner label and provider ID that matches an older Machine (F-4)", func(n *corev1.Node) {
 			n.Spec.ProviderID = ""
 		}, "older Machine ns/victim"},
 	} {
@@ -94,7 +94,7 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 			b.neverTouches(n)
 		})
 	}
-	t.Run("a Node that a forged status records is left alone (F-4)", func(t *testing.T) {
+	t.Run("does not touch a Node that only a forged status records (F-4)", func(t *testing.T) {
 		b := aiming(t)
 		n := b.nodeOf()
 		n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
@@ -127,7 +127,7 @@ func TestANodeThatTwoMachinesMatch(t *testing.T) {
 		change func(*bench)
 		taken  bool
 	}{
-		{"the Node belongs to the younger Machine when the older one only names the server", func(b *bench) { delete(b.cloud.servers, "victim") }, false},
+		{"the Node belongs to the younger Machine when the cloud has no server of the older Machine", func(b *bench) { delete(b.cloud.servers, "victim") }, false},
 		{"the Node belongs to no Machine while the older Machine's cloud cannot be asked (F-4)", func(b *bench) {
 			b.cloud.refuse["victim"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
 		}, true},
@@ -201,7 +201,7 @@ func TestAForgedNodeDoesNotReplaceTheMachinesNode(t *testing.T) {
 	b.create(forged)
 	before := b.nodeNamed("attacker").ResourceVersion
 	b.shown()
-	inOrder(t, "keeps the Machine's Node in the status (F-4)", func(t *testing.T) {
+	inOrder(t, "keeps the Machine's own Node in the status, although a forged Node has the Machine's label (F-4)", func(t *testing.T) {
 		if ref := b.read().Status.NodeRef; ref == nil || ref.UID != "real" {
 			t.Errorf("the Machine's Node is %+v", ref)
 		}
@@ -209,7 +209,7 @@ func TestAForgedNodeDoesNotReplaceTheMachinesNode(t *testing.T) {
 			t.Error("the forged Node was written")
 		}
 	})
-	inOrder(t, "deletes the Machine's Node with the Machine (F-4)", func(t *testing.T) {
+	inOrder(t, "deletes the Machine's own Node when the Machine is deleted (F-4)", func(t *testing.T) {
 		b.end()
 		for range 4 {
 			b.pass()
@@ -230,21 +230,21 @@ func TestAForgedProviderIDDoesNotHideTheMachinesNode(t *testing.T) {
 	forged.Labels = map[string]string{v1alpha1.LabelOwnedBy: "u"}
 	b.create(forged)
 	b.shown()
-	inOrder(t, "is not joined before the Machine's Node registers (F-4)", func(t *testing.T) {
+	inOrder(t, "a Node with a forged provider ID is not joined before the Machine's Node registers (F-4)", func(t *testing.T) {
 		if ref := b.read().Status.NodeRef; ref != nil {
 			t.Errorf("the Machine's Node is %+v", ref)
 		}
 	})
 	b.create(n)
 	b.shown()
-	inOrder(t, "does not hide the Machine's Node once it registers (F-4)", func(t *testing.T) {
+	inOrder(t, "the Machine's Node is joined once it registers, although a Node with a forged provider ID exists (F-4)", func(t *testing.T) {
 		if m := b.read(); m.Status.NodeRef == nil || m.Status.NodeRef.UID != "real" || !isReady(m) {
 			t.Errorf("the Machine's Node is %+v; %+v", m.Status.NodeRef, find(m, v1alpha1.ConditionReady))
 		}
 	})
 }
 
-func TestAJoinedNodeKeepsItsMachineWithAControlPlaneRole(t *testing.T) {
+func TestAMachineStaysReadyAlthoughItsNodeHasAControlPlaneRole(t *testing.T) {
 	joins := func(t *testing.T) *bench {
 		t.Helper()
 		b := aiming(t)

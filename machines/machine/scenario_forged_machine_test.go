@@ -33,11 +33,11 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 		}
 	}
 	for name, prepare := range map[string]func(*bench){
-		"leaves the Node of the named server alone when the cloud cannot be asked (F-1)": func(b *bench) {
+		"does not touch the Node of the server in the forged provider ID when the cloud cannot be asked (F-1)": func(b *bench) {
 			b.cloud.refuse["m"] = fault.New(fault.Auth, fault.CodeUnauthorized, "no")
 		},
-		"leaves the Node of the named server alone while the cloud's inventory is not complete (F-1)": func(b *bench) { b.cloud.unsynced = true },
-		"leaves the Node of the named server alone when the cloud has no such server (F-1)":           func(*bench) {},
+		"does not touch the Node of the server in the forged provider ID while the inventory is not complete (F-1)": func(b *bench) { b.cloud.unsynced = true },
+		"does not touch the Node of the server in the forged provider ID when the cloud has no such server (F-1)":   func(*bench) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, forged)
@@ -61,7 +61,7 @@ func TestAForgedMachineTouchesNoOtherServer(t *testing.T) {
 			untouched("after the Machine's deletion")
 		})
 	}
-	t.Run("shows the owner of another Machine's server, and leaves the server alone (F-1)", func(t *testing.T) {
+	t.Run("shows that the server belongs to another Machine, and does not delete the server (F-1)", func(t *testing.T) {
 		b := newBench(t, forged)
 		b.create(node())
 		b.cloud.servers["u"] = &fakeServer{exists: true, Server: cloud.Server{ID: victim, Owner: "another"}}
@@ -130,7 +130,7 @@ func TestResourcesOfAServerAreRecordedBeforeItsDeletion(t *testing.T) {
 			t.Errorf("when the server was deleted the record was %s", recorded)
 		}
 	})
-	t.Run("names the resources that were left alone in one Event (F-3)", func(t *testing.T) {
+	t.Run("one Event names the resources that were not deleted (F-3)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.left = []string{"floating IP x exists and was left alone", "volume y exists and was left alone"}
 		b.end()

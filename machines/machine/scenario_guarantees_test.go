@@ -29,14 +29,14 @@ func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
 	label := func(value string) func(*v1alpha1.Machine) {
 		return func(m *v1alpha1.Machine) { m.Labels = map[string]string{v1alpha1.LabelController: value} }
 	}
-	t.Run("neither writes nor creates for a Machine of another controller (MC-79)", func(t *testing.T) {
+	t.Run("writes nothing and creates nothing for a Machine of another controller (MC-79)", func(t *testing.T) {
 		b := newBench(t, label("theirs"))
 		before := b.read().ResourceVersion
 		if result := b.pass(); !result.IsZero() || b.read().ResourceVersion != before || b.asked() != 0 {
 			t.Errorf("result %v, %d calls, %+v", result, b.asked(), b.read())
 		}
 	})
-	t.Run("reconciles only Machines with its own controller name (MC-79)", func(t *testing.T) {
+	t.Run("reconciles only Machines whose label has drover's controller name (MC-79)", func(t *testing.T) {
 		for value, ours := range map[string]bool{"mine": true, "": false, "theirs": false} {
 			b := newBench(t, label(value))
 			o := b.options
@@ -60,7 +60,7 @@ func TestMachinesOfOtherControllersAreIgnored(t *testing.T) {
 			t.Errorf("%+v", b.read())
 		}
 	})
-	t.Run("initializers delay the server and do not delay a deletion (MC-79)", func(t *testing.T) {
+	t.Run("initializers delay the creation of the server and do not delay a deletion (MC-79)", func(t *testing.T) {
 		for _, end := range []func(*bench){
 			func(b *bench) { b.annotate(v1alpha1.AnnotationInitializers, ""); b.pass() },
 			func(b *bench) { b.end(); b.pass() },
@@ -102,8 +102,8 @@ func TestAFailedDeleteOfAMachineIsRepeated(t *testing.T) {
 	})
 }
 
-func TestKeysRemovedFromTheTemplateLeaveTheNode(t *testing.T) {
-	t.Run("removes labels, annotations and taints of the template, and keeps those of others with their times (MCM-4, MC-55)", func(t *testing.T) {
+func TestKeysRemovedFromTheTemplateAreRemovedFromTheNode(t *testing.T) {
+	t.Run("removes labels, annotations and taints that left the template, and keeps those that others set, and the times of taints (MCM-4, MC-55)", func(t *testing.T) {
 		since := metav1.NewTime(time.Unix(1700000000, 0))
 		b := joined(t, func(m *v1alpha1.Machine) {
 			m.Labels = map[string]string{"team": "blue", "tier": "web"}
@@ -159,7 +159,7 @@ func TestADeletionWaitsForItsCredentials(t *testing.T) {
 		fault.New(fault.Auth, fault.CodeCredentialsMissing, "Secret kube-system/openstack is not there"),
 		fault.New(fault.Invalid, fault.CodeInvalidSpec, "MachineClass workers is not there"),
 	} {
-		t.Run("names what it waits for, keeps the Machine, and continues when it is solved: "+missing.Message+" (MCM-6, CAPI-45)", func(t *testing.T) {
+		t.Run("keeps the Machine, shows the obstacle, and continues when the obstacle is gone: "+missing.Message+" (MCM-6, CAPI-45)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.pass()
 			b.cloud.refuse["m"] = missing
@@ -186,7 +186,7 @@ func TestADeletionWaitsForItsCredentials(t *testing.T) {
 
 func TestADeleteDuringACreateLeavesNothing(t *testing.T) {
 	for _, call := range []string{"Prepare", "EnsureServer"} {
-		t.Run("a Delete during "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
+		t.Run("a Machine that is deleted during the call "+call+" leaves nothing behind (MCM-55)", func(t *testing.T) {
 			b := newBench(t, nil)
 			b.cloud.during = func(now string) {
 				if now == call {
@@ -218,7 +218,7 @@ func (b *bench) noTokens() {
 }
 
 func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
-	t.Run("a new process continues after each of drain, volumes, server, Node, ports and finalizers, in that order (MCM-52)", func(t *testing.T) {
+	t.Run("a new process continues after each step: drain, volumes, server, Node and ports, finalizers (MCM-52)", func(t *testing.T) {
 		b := joined(t, nil)
 		pod, volume := stubborn("p"), b.attach("pv-1")
 		b.create(pod)
@@ -270,7 +270,7 @@ func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
 			t.Errorf("error %v, %+v", err, b.read())
 		}
 	})
-	t.Run("deletes ports and Node of a server that is gone already (MCM-53)", func(t *testing.T) {
+	t.Run("deletes the ports and the Node of a server that is already gone (MCM-53)", func(t *testing.T) {
 		b := joined(t, nil)
 		b.cloud.change("u", func(s *fakeServer) { s.exists = false })
 		b.end()
@@ -279,7 +279,7 @@ func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
 			t.Errorf("%+v, %v", b.read(), b.cloud.calls)
 		}
 	})
-	t.Run("deletes a server that never became a Node without a drain (MCM-54)", func(t *testing.T) {
+	t.Run("drains nothing before it deletes a server that never became a Node (MCM-54)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
@@ -310,7 +310,7 @@ func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
 			t.Errorf("%+v", b.deleting())
 		}
 	})
-	t.Run("shortens a running drain by the deployment's annotation (CAPI-42)", func(t *testing.T) {
+	t.Run("ends a running drain when the deployment's annotation shortens the drain timeout (CAPI-42)", func(t *testing.T) {
 		b := joined(t, deployed)
 		b.create(stubborn("p"))
 		b.end()

@@ -16,7 +16,7 @@ import (
 )
 
 func TestJoinOutcomesAreWritten(t *testing.T) {
-	t.Run("writes the outcome in both fields (CAPI-26)", func(t *testing.T) {
+	t.Run("writes a failed join to status.joinOutcomes and to status.recentJoins (CAPI-26)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		b.late()
 		st := b.pool().Status
@@ -24,7 +24,7 @@ func TestJoinOutcomesAreWritten(t *testing.T) {
 			t.Errorf("got %v and %q, want %v and %q", st.JoinOutcomes, st.RecentJoins, want, "f")
 		}
 	})
-	t.Run("writes the outcome as letters when the CRD is of a release without the typed field (CAPI-26)", func(t *testing.T) {
+	t.Run("writes a failed join only to status.recentJoins when an older CRD lacks status.joinOutcomes (CAPI-26)", func(t *testing.T) {
 		b := newBench(t, deployed)
 		b.memory.client = interceptor.NewClient(b.memory.client.(client.WithWatch), interceptor.Funcs{SubResourceApply: withoutTypedOutcomes})
 		b.restart()

@@ -87,7 +87,7 @@ func TestFailedJoinsSlowABareSetDown(t *testing.T) {
 	if set.Status.RecentJoins != "f" {
 		t.Errorf("the status of the set holds %q (F-52)", set.Status.RecentJoins)
 	}
-	t.Run("drover tries one Machine at a time, even after it restarts (F-52)", func(t *testing.T) {
+	t.Run("drover creates a server for one Machine at a time, even after drover restarts (F-52)", func(t *testing.T) {
 		made := b.cloud.made
 		for _, m := range []*v1alpha1.Machine{second, third} {
 			b.restart()
@@ -115,7 +115,7 @@ func TestFailedJoinsSlowADeploymentDown(t *testing.T) {
 			t.Errorf("%+v, joins %q", b.read(), b.pool().Status.RecentJoins)
 		}
 	})
-	inOrder(t, "only one of the next Machines is tried, also by a new process (CAPI-26)", func(t *testing.T) {
+	inOrder(t, "a server is created for only one of the next Machines, even after drover restarts (CAPI-26)", func(t *testing.T) {
 		made := b.cloud.made
 		for _, m := range []*v1alpha1.Machine{second, third} {
 			b.key = client.ObjectKeyFromObject(m)
@@ -127,7 +127,7 @@ func TestFailedJoinsSlowADeploymentDown(t *testing.T) {
 			t.Errorf("%d servers, %+v", b.cloud.made-made, c)
 		}
 	})
-	inOrder(t, "the next Machine follows when that one has joined (CAPI-26)", func(t *testing.T) {
+	inOrder(t, "a server is created for the next Machine when the tried Machine has joined (CAPI-26)", func(t *testing.T) {
 		b.key = client.ObjectKeyFromObject(second)
 		n := b.nodeOf()
 		n.Name = "n"
@@ -161,18 +161,18 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 			t.Errorf("taints %v, phase %s, %+v", b.node().Spec.Taints, *m.Status.Phase, c)
 		}
 	}
-	inOrder(t, "a Ready Node waits for the conditions that the operator named (MCM-43)", func(t *testing.T) { starting(t, "condition NetworkReady is not True") })
+	inOrder(t, "a Ready Node keeps the startup taint until the conditions that the operator requires are True (MCM-43)", func(t *testing.T) { starting(t, "condition NetworkReady is not True") })
 	n = b.node()
 	n.Status.Conditions = append(n.Status.Conditions, corev1.NodeCondition{Type: "NetworkReady", Status: corev1.ConditionTrue})
 	if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
-	inOrder(t, "a Ready Node waits for the DaemonSets that the operator named (MCM-43)", func(t *testing.T) { starting(t, "DaemonSet kube-system/cni has no Ready pod") })
+	inOrder(t, "a Ready Node keeps the startup taint until the DaemonSets that the operator requires have a Ready pod (MCM-43)", func(t *testing.T) { starting(t, "DaemonSet kube-system/cni has no Ready pod") })
 	b.create(&corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cni-1", OwnerReferences: []metav1.OwnerReference{{Kind: "DaemonSet", Name: "cni", Controller: ptr.To(true)}}},
 		Spec:       corev1.PodSpec{NodeName: "m"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	})
-	inOrder(t, "the Node loses the taint once (MC-56)", func(t *testing.T) {
+	inOrder(t, "drover removes the startup taint once, and keeps a later taint with the same key (MC-56)", func(t *testing.T) {
 		b.pass()
 		if m := b.read(); len(b.node().Spec.Taints) != 0 || *m.Status.Phase != v1alpha1.PhaseRunning || !isReady(m) {
 			t.Fatalf("taints %v, %+v", b.node().Spec.Taints, m.Status)
@@ -185,15 +185,15 @@ func TestStartupTaintIsRemovedWhenTheNodeIsComplete(t *testing.T) {
 			t.Errorf("taints %v", b.node().Spec.Taints)
 		}
 	})
-	inOrder(t, "the Node has the label of its physical host", func(t *testing.T) {
+	inOrder(t, "drover sets the Node's label of the physical host", func(t *testing.T) {
 		if got := b.node().Labels[v1alpha1.LabelPhysicalHost]; got != "host-1" {
 			t.Errorf("%q", got)
 		}
 	})
 }
 
-func TestAFullServerGroupBacksOff(t *testing.T) {
-	t.Run("shows the code in the status, and tries to create a server once per back-off step (CAPI-28)", func(t *testing.T) {
+func TestAFullServerGroupStartsABackOff(t *testing.T) {
+	t.Run("shows ServerGroupFull in the status, and tries to create a server once per back-off step (CAPI-28)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.cloud.full = fault.New(fault.NoCapacity, fault.CodeServerGroupFull, "Quota exceeded, too many servers in group")
 		for range 50 {

@@ -110,7 +110,7 @@ func TestALeaseLostDuringACreateLeavesOneServer(t *testing.T) {
 		{"while the port is created (MCM-109)", "Prepare"},
 		{"while the server is created (MCM-109)", "EnsureServer"},
 	} {
-		t.Run("the successor finds the resources "+tt.name, func(t *testing.T) {
+		t.Run("the successor finds the resources if the lease is lost "+tt.name, func(t *testing.T) {
 			b := newBench(t, nil)
 			b.under(&term{})
 			old := b.machine

@@ -39,7 +39,7 @@ func (b *bench) relabel(labels map[string]string) {
 
 func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 	forged := `{"labels":{"` + restricted + `":"secret"},"annotations":{"theirs":"1"},"taints":{"quarantine:NoExecute":""},"started":true}`
-	t.Run("the record removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
+	t.Run("a forged record removes no label, annotation or taint of an administrator (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Labels[restricted] = "secret"
@@ -53,7 +53,7 @@ func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 			t.Errorf("labels %v, annotations %v, taints %v", n.Labels, n.Annotations, n.Spec.Taints)
 		}
 	})
-	t.Run("the record does not complete the first start (F-6)", func(t *testing.T) {
+	t.Run("a forged record does not complete the first start (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		n := b.nodeOf()
 		n.Annotations = map[string]string{v1alpha1.AnnotationNodeSynced: forged}
@@ -63,7 +63,7 @@ func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 		b.pass()
 		b.isStarting("the Node is not Ready")
 	})
-	t.Run("the next patch removes a record that an older version wrote (F-6)", func(t *testing.T) {
+	t.Run("the next patch of the Node removes a record that an older version wrote (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		n := b.node()
 		n.Annotations[v1alpha1.AnnotationNodeSynced] = forged
@@ -94,13 +94,13 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("%d writes of the Machine, want 2: finalizers and provider ID", machines)
 		}
 	})
-	t.Run("the record names the first start, and no key that drover always sets (F-6)", func(t *testing.T) {
+	t.Run("the record shows that the first start is complete, and lists no key that drover always sets (F-6)", func(t *testing.T) {
 		r := joined(t, templated).read().Status.NodeMarks
 		if !r.Started || r.Labels[v1alpha1.LabelOwnedBy] != "" || r.Annotations[v1alpha1.AnnotationNodeMachine] != "" {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("the record has a new key before the Node, so that the key is removed later even after a crash (F-6)", func(t *testing.T) {
+	t.Run("a new key is recorded before the Node gets the key, so that the key is removed later even after a crash (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		b.relabel(map[string]string{"team": "blue", "new": "1"})
 		recorded := ""
@@ -153,7 +153,7 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("labels %v, %+v; %d writes of the Machine and %d of the Node", n.Labels, b.read().Status, m-machines, nn-nodes)
 		}
 	})
-	t.Run("the record does not mark a Node that registers again as started (F-6)", func(t *testing.T) {
+	t.Run("after the Node has registered again, the record does not count its first start as complete (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		b.registers(corev1.ConditionTrue)
 		b.pass()
@@ -167,7 +167,7 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Error("the first start counts as complete")
 		}
 	})
-	t.Run("the record of a Machine of an older version is made without a write of its Node (F-6)", func(t *testing.T) {
+	t.Run("the record of a Machine from an older version of drover is made without a write of its Node (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		m := b.read()
 		m.Status.NodeMarks, m.Status.Phase = nil, ptr.To(v1alpha1.PhaseRunning)

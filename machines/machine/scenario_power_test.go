@@ -128,7 +128,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		b.shutDown()
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
-		if text := b.serverReady().Message; !strings.Contains(text, "the cloud calls it SHUTOFF") || strings.Count(b.events(), "ServerWontStart") != 1 {
+		if text := b.serverReady().Message; !strings.Contains(text, "its state in the cloud was SHUTOFF") || strings.Count(b.events(), "ServerWontStart") != 1 {
 			t.Errorf("message %q", text)
 		}
 		b.restart()
@@ -139,7 +139,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			t.Errorf("the Machine is being deleted, which only the health controller may do: %+v", m)
 		}
 	})
-	t.Run("gives up when the previous process was killed between the record and the start request", func(t *testing.T) {
+	t.Run("gives up the start when the previous process was killed between the record and the start request", func(t *testing.T) {
 		b := joined(t, owned)
 		m := b.read()
 		m.Status.ServerStart = &v1alpha1.ServerStart{Server: b.cloud.servers["u"].ID, Time: metav1.NewTime(b.clock.Now())}
@@ -236,21 +236,21 @@ func TestAServerShutDownOnPurposeIsNotStarted(t *testing.T) {
 		}
 	}
 	for name, mark := range map[string]func(*bench){
-		"an annotation with a value in capitals forbids the start":            onPool(v1alpha1.AnnotationSkipHealth, "True"),
-		"Cluster API's annotation of the deployment forbids the start":        onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
-		"a paused deployment forbids the start":                               onPool(v1alpha1.AnnotationPaused, ""),
-		"a deployment with Cluster API's paused annotation forbids the start": onPool(v1alpha1.AnnotationPausedCAPI, ""),
-		"the flag forbids the start": func(b *bench) {
+		"the annotation skip-health with the value True forbids the start":              onPool(v1alpha1.AnnotationSkipHealth, "True"),
+		"Cluster API's annotation skip-remediation of the deployment forbids the start": onPool(v1alpha1.AnnotationSkipHealthCAPI, ""),
+		"a paused deployment forbids the start":                                         onPool(v1alpha1.AnnotationPaused, ""),
+		"a deployment with Cluster API's paused annotation forbids the start":           onPool(v1alpha1.AnnotationPausedCAPI, ""),
+		"the flag --start-servers=false forbids the start": func(b *bench) {
 			b.options.LeaveStopped = true
 			b.start(b.options)
 		},
-		"an annotation that the cache does not show yet forbids the start": func(b *bench) {
+		"the annotation skip-health forbids the start although the cache does not show it yet": func(b *bench) {
 			onPool(v1alpha1.AnnotationSkipHealth, "true")(b)
 			b.options.Control = late{b.memory}
 			b.start(b.options)
 		},
-		"an annotation of the Machine forbids the start":    func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
-		"an annotation of the deployment forbids the start": onPool(v1alpha1.AnnotationSkipHealth, "true"),
+		"the annotation skip-health of the Machine forbids the start":    func(b *bench) { b.annotate(v1alpha1.AnnotationSkipHealth, "true") },
+		"the annotation skip-health of the deployment forbids the start": onPool(v1alpha1.AnnotationSkipHealth, "true"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, deployed)
@@ -268,7 +268,7 @@ func TestAServerShutDownOnPurposeIsNotStarted(t *testing.T) {
 	}
 }
 
-func TestAFailedStartIsNotRepeated(t *testing.T) {
+func TestAStartThatTheCloudProcessedIsNotRepeated(t *testing.T) {
 	t.Run("shows the cloud's refusal at once, and does not repeat the start", func(t *testing.T) {
 		b := wontStart(t)
 		if c := b.serverReady(); !strings.Contains(c.Message, "Instance is locked") || strings.Count(b.events(), "ServerWontStart") != 1 {
@@ -295,7 +295,7 @@ func TestAFailedStartIsNotRepeated(t *testing.T) {
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
 	})
-	t.Run("does not fail a start when only an old list shows the server shut down", func(t *testing.T) {
+	t.Run("does not treat a start as failed when only an old list shows the server shut down", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
 		b.shutDown()
@@ -310,7 +310,7 @@ func TestAFailedStartIsNotRepeated(t *testing.T) {
 		b.shown()
 		b.shows(corev1.ConditionTrue, "ServerActive", 1)
 	})
-	t.Run("does not fail a start while the cloud does not answer", func(t *testing.T) {
+	t.Run("does not treat a start as failed while the cloud does not answer", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = silent
 		b.shutDown()
@@ -330,7 +330,7 @@ func TestAFailedStartIsNotRepeated(t *testing.T) {
 		b.pass()
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
 	})
-	t.Run("does not repeat a request without an answer", func(t *testing.T) {
+	t.Run("does not repeat a start request that got no answer", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.starting = func(*fakeServer) error { return fault.New(fault.Transient, fault.CodeServerError, "timeout") }
 		b.shutDown()
@@ -343,9 +343,9 @@ func TestAFailedStartIsNotRepeated(t *testing.T) {
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
 	})
 	for name, refusal := range map[string]*fault.Error{
-		"a request that waits behind other calls of drover is repeated":    inLine(),
-		"a request that the cloud's rate limit refused is repeated (F-26)": fault.New(fault.RateLimited, fault.CodeRateLimited, "429"),
-		"a request with refused credentials is repeated (F-23)":            fault.New(fault.Auth, fault.CodeUnauthorized, "401"),
+		"repeats a start request that only waited behind other calls of drover": inLine(),
+		"repeats a start request that the cloud's rate limit refused (F-26)":    fault.New(fault.RateLimited, fault.CodeRateLimited, "429"),
+		"repeats a start request whose credentials the cloud refused (F-23)":    fault.New(fault.Auth, fault.CodeUnauthorized, "401"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, owned)
@@ -469,7 +469,7 @@ func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
 			t.Errorf("out of service: %v, and when its server was deleted %v", outOfService(b.node()), tainted)
 		}
 	})
-	t.Run("deletes the Node as usual when somebody has deleted the server meanwhile", func(t *testing.T) {
+	t.Run("does not put the Node out of service when somebody has deleted the server meanwhile", func(t *testing.T) {
 		b := wontStart(t)
 		dies(b)
 		b.cloud.failing = func(call string) error {
@@ -493,7 +493,7 @@ func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
 		}
 	})
 	for _, word := range []string{"ERROR", "PAUSED", "SUSPENDED", "SHELVED_OFFLOADED", "UNKNOWN"} {
-		t.Run("puts the Node out of service only after a server that is "+word+" is proven gone (MCM-56)", func(t *testing.T) {
+		t.Run("puts the Node out of service only after a server in state "+word+" is proven gone (MCM-56)", func(t *testing.T) {
 			b := joined(t, owned)
 			b.becomes(word, "")
 			if word == "ERROR" {
@@ -524,7 +524,7 @@ func TestDeletionOfAServerThatDoesNotStart(t *testing.T) {
 }
 
 func TestAServerWithATaskOfAnotherUserIsLeftAlone(t *testing.T) {
-	t.Run("keeps the reason ServerBusy for half an hour, even when drover restarts", func(t *testing.T) {
+	t.Run("shows the reason ServerBusy for half an hour, even when drover restarts", func(t *testing.T) {
 		b := joined(t, owned)
 		b.becomes("RESIZE", "RESIZE")
 		result := b.pass()
@@ -548,7 +548,7 @@ func TestAServerWithATaskOfAnotherUserIsLeftAlone(t *testing.T) {
 			t.Errorf("since %v, now since %v", since, c.LastTransitionTime)
 		}
 	})
-	t.Run("writes nothing when the server is ACTIVE and its Node Ready", func(t *testing.T) {
+	t.Run("writes nothing when the server is ACTIVE and its Node is Ready", func(t *testing.T) {
 		b := joined(t, owned)
 		b.pass()
 		b.written = tally{}
@@ -565,7 +565,7 @@ func TestAServerWithATaskOfAnotherUserIsLeftAlone(t *testing.T) {
 }
 
 func TestAServerInErrorWithAReadyNodeIsLeftAlone(t *testing.T) {
-	t.Run("makes no call and no write (MCM-42)", func(t *testing.T) {
+	t.Run("neither deletes nor starts a server in ERROR while its Node is Ready (MCM-42)", func(t *testing.T) {
 		b := joined(t, owned)
 		b.cloud.change("u", func(s *fakeServer) { s.State, s.Status = cloud.ServerError, "ERROR" })
 		for range 3 {

@@ -42,7 +42,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 			t.Errorf("before the first create the record is %q", first)
 		}
 	})
-	t.Run("drover waits for the project before it writes the finalizers (F-17)", func(t *testing.T) {
+	t.Run("drover writes no finalizers before the project is known (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.unsynced = true
 		b.pass()
@@ -50,7 +50,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 			t.Errorf("finalizers %v, writes %v", m.Finalizers, b.written.made)
 		}
 	})
-	t.Run("the project costs no write when a set has recorded it with the finalizers (F-17)", func(t *testing.T) {
+	t.Run("the project costs no write when the set has recorded it with the finalizers (F-17)", func(t *testing.T) {
 		b := inProject(t, func(m *v1alpha1.Machine) {
 			owned(m)
 			m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}
@@ -85,7 +85,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 			t.Errorf("the Machine still exists: %+v", m.Status)
 		}
 	})
-	t.Run("a Machine is kept while resources may exist in its project, and a forced deletion names them (F-17)", func(t *testing.T) {
+	t.Run("a Machine is kept while resources may exist in its project, and an Event of a forced deletion names the project (F-17)", func(t *testing.T) {
 		b := inProject(t, nil)
 		b.cloud.full = fault.New(fault.Transient, fault.CodeUnsettled, "no answer")
 		b.pass()

@@ -175,7 +175,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimum(t *testing.T) {
 			t.Errorf("%d Machines created ports", n)
 		}
 	})
-	inOrder(t, "one attempt is made per back-off step of an hour, and no new Machine, whatever the autoscaler calls (CA-C69)", func(t *testing.T) {
+	inOrder(t, "in an hour, one attempt is made per back-off step and no Machine is created, whatever the autoscaler calls (CA-C69)", func(t *testing.T) {
 		for minute := range 60 {
 			p.clock.SetTime(p.clock.Now().Add(time.Minute))
 			p.pass()
@@ -204,7 +204,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimum(t *testing.T) {
 			t.Errorf("%d attempts", n-before)
 		}
 	})
-	inOrder(t, "all servers are created when there is room again, and the back-off is removed (CAPI-22)", func(t *testing.T) {
+	inOrder(t, "all servers are created when the quota has room again, and the back-off is removed (CAPI-22)", func(t *testing.T) {
 		p.cloud.full = nil
 		p.clock.SetTime(p.clock.Now().Add(5 * time.Minute))
 		p.pass()

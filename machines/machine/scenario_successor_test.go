@@ -24,11 +24,11 @@ func (b *bench) waitsForNode() {
 	}
 }
 
-func TestNewLeaderBeforeItsFirstListOfServers(t *testing.T) {
+func TestANewLeaderWritesNoStatusBeforeItsFirstListOfServers(t *testing.T) {
 	for name, until := range map[string]func(*bench){
-		"leaves the status of a Machine whose server boots":          (*bench).waitsForNode,
-		"leaves the status of a Machine whose Node is Ready":         (*bench).reachesReady,
-		"leaves the status of a Machine whose server is being built": func(b *bench) { b.passes(2) },
+		"does not change the status of a Machine whose server boots":          (*bench).waitsForNode,
+		"does not change the status of a Machine whose Node is Ready":         (*bench).reachesReady,
+		"does not change the status of a Machine whose server is being built": func(b *bench) { b.passes(2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := born(t)
@@ -54,7 +54,7 @@ func TestNewLeaderBeforeItsFirstListOfServers(t *testing.T) {
 	}
 }
 
-func TestNewLeaderThatCannotListServers(t *testing.T) {
+func TestANewLeaderShowsThatItCannotListServers(t *testing.T) {
 	b := born(t)
 	b.waitsForNode()
 	b.start(b.options)

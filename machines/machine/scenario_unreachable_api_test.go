@@ -34,7 +34,7 @@ func passTime(b *bench, watch *reach.Watch, d time.Duration, answers bool) {
 func TestNothingIsCreatedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 	b, watch := withReach(t)
 	passTime(b, watch, time.Minute, false)
-	inOrder(t, "creates no server during the outage, and shows why with the next write (MCM-79)", func(t *testing.T) {
+	inOrder(t, "creates no server during the outage, and shows the reason in condition Ready (MCM-79)", func(t *testing.T) {
 		result := b.pass()
 		if result.RequeueAfter == 0 || result.RequeueAfter > 5*time.Second {
 			t.Errorf("the next reconcile is after %v", result.RequeueAfter)
@@ -53,7 +53,7 @@ func TestNothingIsCreatedWhileAnAPIServerDoesNotAnswer(t *testing.T) {
 			t.Error("a server was created")
 		}
 	})
-	inOrder(t, "creates the server after that (MCM-79)", func(t *testing.T) {
+	inOrder(t, "creates the server once the caches have caught up (MCM-79)", func(t *testing.T) {
 		passTime(b, watch, 5*time.Second, true)
 		if b.pass(); len(b.cloud.servers) != 1 {
 			t.Errorf("%d servers", len(b.cloud.servers))
@@ -83,7 +83,7 @@ func TestAnOutageOfTheAPIServerExtendsTheJoinTimeout(t *testing.T) {
 			t.Errorf("the next reconcile is after %v", result.RequeueAfter)
 		}
 	})
-	inOrder(t, "replaces the server's Machine after that (MC-57)", func(t *testing.T) {
+	inOrder(t, "gives up the server once the join timeout after the outage is over (MC-57)", func(t *testing.T) {
 		passTime(b, watch, 5*time.Second, true)
 		if b.pass(); b.read().DeletionTimestamp == nil {
 			t.Error("the server was not given up")

@@ -9,7 +9,7 @@ import (
 )
 
 func TestFieldsWithoutEffectAreNamed(t *testing.T) {
-	t.Run("a condition names the fields, even after the Node has joined (F-55)", func(t *testing.T) {
+	t.Run("a condition names the fields without effect, even after the Node has joined (F-55)", func(t *testing.T) {
 		b := joined(t, func(m *v1alpha1.Machine) {
 			m.Spec.ConfigSource = &corev1.NodeConfigSource{}
 			m.Spec.Versions.ControlPlane = "1.37.1"

@@ -78,7 +78,8 @@ func (b *bench) reachesReady() {
 	b.hasStarted()
 }
 
-// took checks that there was at least one write and no more than most, and that no write was refused or changed nothing.
+// took checks that there was at least one write and no more than the given number, that no write was refused, and that every
+// write changed something.
 func (b *bench) took(most int) {
 	b.t.Helper()
 	if n := b.written.all(); n == 0 || n > most || len(b.written.refused) > 0 || len(b.patches.idle) > 0 {
@@ -91,7 +92,7 @@ func TestAWholeLifeTakesFewWrites(t *testing.T) {
 	b := born(t)
 	b.reachesReady()
 	t.Logf("writes: %v", b.written.made)
-	inOrder(t, "takes at most 7 writes in addition to the set's from creation to Ready, none refused (F-57)", func(t *testing.T) {
+	inOrder(t, "drover makes at most 7 writes from creation to Ready, without those of the set, and none is refused (F-57)", func(t *testing.T) {
 		b.t = t
 		b.took(7)
 		m := b.read()
@@ -103,7 +104,7 @@ func TestAWholeLifeTakesFewWrites(t *testing.T) {
 		}
 		b.noTokens()
 	})
-	inOrder(t, "takes at most 3 writes in addition to the set's for the deletion, none refused (F-57)", func(t *testing.T) {
+	inOrder(t, "drover makes at most 3 writes for the deletion, without those of the set, and none is refused (F-57)", func(t *testing.T) {
 		b.t = t
 		b.create(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere"}})
 		b.cloud.slow, b.cloud.unreleased = true, true
@@ -125,12 +126,12 @@ func TestAChangeThatIsNotUrgentIsWrittenLater(t *testing.T) {
 	b.pass()
 	b.cloud.change("u", b.cloud.active)
 	before := b.read().ResourceVersion
-	inOrder(t, "does not write that the server is ACTIVE at once, and requeues the Machine (F-57)", func(t *testing.T) {
+	inOrder(t, "waits before it writes that the server is ACTIVE, and requeues the Machine (F-57)", func(t *testing.T) {
 		if after := b.pass().RequeueAfter; after <= 0 || after > longestUnwritten || b.read().ResourceVersion != before {
 			t.Errorf("the next reconcile is after %v; version %s, then %s", after, before, b.read().ResourceVersion)
 		}
 	})
-	inOrder(t, "writes it when no other write was due meanwhile (F-57)", func(t *testing.T) {
+	inOrder(t, "writes that the server is ACTIVE when no other write was due meanwhile (F-57)", func(t *testing.T) {
 		b.wait(longestUnwritten)
 		b.pass()
 		if c := find(b.read(), v1alpha1.ConditionServerReady); c.Status != corev1.ConditionTrue || c.Reason != "ServerActive" {
@@ -139,7 +140,7 @@ func TestAChangeThatIsNotUrgentIsWrittenLater(t *testing.T) {
 	})
 }
 
-func TestAReadyNodeBeforeTheListShowsItsServerActive(t *testing.T) {
+func TestServerReadyIsTrueOnceTheNodeIsReadyEvenIfTheListStillSaysBUILD(t *testing.T) {
 	b := born(t)
 	b.passes(2)
 	b.cloud.change("u", func(s *fakeServer) {
@@ -179,7 +180,7 @@ func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
 			t.Errorf("%d writes of the Machine: %+v", n, b.read().Status)
 		}
 	})
-	inOrder(t, "shows a longer wait without a failure (F-57)", func(t *testing.T) {
+	inOrder(t, "shows a longer wait behind other calls of drover, but not as a failure (F-57)", func(t *testing.T) {
 		b.shown()
 		m := b.read()
 		if c := find(m, v1alpha1.ConditionServerReady); !strings.Contains(c.Message, "other calls of drover") || m.Status.ErrorReason != nil {
@@ -189,7 +190,7 @@ func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
 			t.Errorf("last operation %+v", o)
 		}
 	})
-	inOrder(t, "asks the cloud at once when it is the Machine's turn (F-57)", func(t *testing.T) {
+	inOrder(t, "creates the server at once when it is the Machine's turn (F-57)", func(t *testing.T) {
 		b.cloud.queued = nil
 		if b.pass(); b.cloud.made != 1 {
 			t.Errorf("%d servers", b.cloud.made)
@@ -197,7 +198,7 @@ func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
 	})
 	inOrder(t, "does not show the cloud's rate limit as a failed operation (F-57)", func(t *testing.T) {
 		b := born(t)
-		b.cloud.full = fault.New(fault.RateLimited, fault.CodeRateLimited, "the compute service asked to be left alone for 30s")
+		b.cloud.full = fault.New(fault.RateLimited, fault.CodeRateLimited, "the compute service asked drover to send no requests for 30s")
 		b.shown()
 		if m := b.read(); m.Status.ErrorReason != nil || m.Status.LastOperation == nil || *m.Status.LastOperation.State != "Processing" {
 			t.Errorf("%+v", m.Status)
@@ -222,12 +223,12 @@ func TestACacheOlderThanTheLastWrite(t *testing.T) {
 	b.pass()
 	b.cloud.change("u", b.cloud.active)
 	made := b.written.all()
-	inOrder(t, "causes no write and another reconcile (F-57)", func(t *testing.T) {
+	inOrder(t, "a cache that is older than the last write causes no write and another reconcile (F-57)", func(t *testing.T) {
 		if after := b.pass().RequeueAfter; after <= 0 || after > 10*time.Second || b.written.all() != made || len(b.written.refused) > 0 {
 			t.Errorf("the next reconcile is after %v; writes %v, refused %q", after, b.written.made, b.written.refused)
 		}
 	})
-	inOrder(t, "is used after a minute, because a backup of etcd may have been restored (F-57)", func(t *testing.T) {
+	inOrder(t, "the cache is used after a minute, because a backup of etcd may have been restored (F-57)", func(t *testing.T) {
 		b.wait(time.Minute + time.Second)
 		b.pass()
 		if b.written.all() == made {
@@ -237,7 +238,7 @@ func TestACacheOlderThanTheLastWrite(t *testing.T) {
 }
 
 func TestACacheWithADeletedMachine(t *testing.T) {
-	t.Run("a cache with a deleted Machine causes no write (F-57)", func(t *testing.T) {
+	t.Run("a cache that still shows a deleted Machine causes no write (F-57)", func(t *testing.T) {
 		b := born(t)
 		b.pass()
 		b.end()

@@ -48,8 +48,8 @@ type Observed struct {
 	// Mismatched reports whether spec.providerID names a server that is not the Machine's own and that is gone.
 	Mismatched bool
 
-	// Node is the Machine's Node; nil when it has none. Taken explains why a Node with the expected name or server is not the
-	// Machine's.
+	// Node is the Machine's Node; nil when the Machine has no Node. Taken explains why a Node with the expected name or
+	// server is not the Machine's.
 	Node  *corev1.Node
 	Taken string
 	// Reregistered reports whether the Node was created again since it joined.

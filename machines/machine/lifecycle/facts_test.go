@@ -45,7 +45,7 @@ func (p place) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: []byte(p)}
 }
 
-func TestReadMachineComparesTheMachineWithItsServerAndNode(t *testing.T) {
+func TestTheFactsOfAMachineComeFromItsServerAndNode(t *testing.T) {
 	provider := openstack.Provider{}
 	server := cloud.Facts{Server: &cloud.Server{ID: ownServer, Key: provider.ServerID("openstack:///" + ownServer)}}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "m", UID: "now"}}
@@ -57,20 +57,20 @@ func TestReadMachineComparesTheMachineWithItsServerAndNode(t *testing.T) {
 		want    bool
 	}{
 		{"does not set Named without a provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
-		{"sets Named for a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
-		{"records that the Machine had a server when it has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"records that the Machine had a server when its provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"records no server when only the project is recorded", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
-		{"records that the Machine had a server when a server is recorded", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"sets Placed for the cloud's place", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
-		{"does not set Placed for another place", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
-		{"sets Placed without a record in a cloud with a single place", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
-		{"does not set Mismatched for a Machine that names its server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"sets Named when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
+		{"sets HadServer when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"sets HadServer when the Machine's provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"does not set HadServer when only the project is recorded", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
+		{"sets HadServer when a server is recorded", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"sets Placed when the recorded project is the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
+		{"does not set Placed when the recorded project is not the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
+		{"sets Placed without a record when the cloud reports no project", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
+		{"does not set Mismatched for a Machine that names its own server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
 		{"sets Mismatched for a Machine that names another server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
-		{"ends Mismatched once the Machine names its server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"clears Mismatched once the Machine names its own server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
 		{"does not set Reregistered for the Node that joined", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
 		{"sets Reregistered when the Node was deleted and has registered again", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
-		{"does not set Reregistered when the reference has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"does not set Reregistered when the Machine's reference to the Node has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := tt.seen

@@ -58,13 +58,13 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"rests when the label names another controller and the Node has joined (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
 		{"deletes a Machine whose label names another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"adds the finalizers before any other step (MC-39)", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
-		{"waits for the project, which is recorded together with the finalizers (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
+		{"adds no finalizers before the project is known, so that both are recorded together (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
 		{"adds the finalizers at once when there is a server (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
 		{"adds the finalizers at once when the cloud cannot be asked (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{AddFinalizers, ReasonCreating}},
-		{"records a project that became known later before creating anything (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
-		{"fails with the code of an invalid spec (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
+		{"records the project before creating anything when it became known after the finalizers (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
+		{"fails with code InvalidSpec when the spec is invalid (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
 		{"creates nothing before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
 		{"creates nothing while there are initializers (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
 		{"creates neither server nor ports during the Machine's back-off (MC-49)", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
@@ -73,25 +73,25 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"waits for the group's probe while joins keep failing (CAPI-26)", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
 		{"creates nothing while drover's lease is old", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
 		{"creates no server for existing ports while drover's lease is old", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
-		{"awaits the Node of an existing server although drover's lease is old", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
+		{"waits for the Node of an existing server although drover's lease is old", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
 		{"creates nothing while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen = true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"creates no server for existing ports while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"records an existing server while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen, f.Cloud.Server = true, &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
-		{"gives up no late server while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"gives up no server whose Node is late while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"continues a deletion while an API server cannot be reached (MCM-79)", going, func(f *Facts) { f.APIFrozen, f.Drained = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"makes the user data before the server's resources", fresh, func(*Facts) {}, Decision{MakeUserData, ReasonCreating}},
 		{"creates the server's resources before the server", fresh, func(f *Facts) { f.UserData = true }, Decision{Prepare, ReasonCreating}},
 		{"creates the server after its resources", fresh, func(f *Facts) { f.UserData, f.Prepared = true, true }, Decision{EnsureServer, ReasonCreating}},
 		{"records a server that a previous leader created (MCM-36, CAPI-18)", fresh, func(f *Facts) { f.Cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
 		{"replaces a server in ERROR (MC-49, MCM-42)", func() Facts { return booting(cloud.ServerError) }, func(*Facts) {}, Decision{ReplaceServer, ReasonServerError}},
-		{"leaves a server in ERROR with a joined Node to the health controller", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
+		{"rests when a server is in ERROR and its Node has joined, because the health controller decides", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
 		{"joins the Node of a server in ERROR", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"waits when the named server belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
-		{"waits when the Machine names another Machine's server and has a server of its own (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		{"waits when the server that the Machine names belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
+		{"waits when the Machine has a server and names the server of another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
 		{"waits while the server's state is not known (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"creates nothing while the server's state is not known (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
-		{"records the Machine's other server when the named server was gone before it joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
-		{"deletes the Machine for its set when the named server is gone after it joined (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
+		{"records the Machine's existing server when the server in its provider ID is gone and no Node has joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
+		{"deletes a Machine whose Node had joined when the server in its provider ID is gone, so that its set creates another Machine (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
 		{"waits for a server that is being built", func() Facts { return booting(cloud.ServerBuilding) }, func(*Facts) {}, Decision{AwaitNode, ReasonServerBuilding}},
 		{"waits for the Node of an ACTIVE server", func() Facts { return booting(cloud.ServerActive) }, func(*Facts) {}, Decision{AwaitNode, ReasonWaitingForNode}},
 		{"does not join a Node of another Machine (MC-52)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Taken = "so" }, Decision{AwaitNode, ReasonNodeTaken}},
@@ -107,12 +107,12 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"joins a Node that was deleted and has registered again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
 		{"waits while the mass-deletion guard holds the server", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
 		{"waits when the server is only missing from the list", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
-		{"deletes the Machine for its set when its server is proven gone (MC-66, CAPI-33)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
-		{"waits for the end of a server that somebody deletes", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
+		{"deletes a Machine whose server is proven gone, so that its set creates another Machine (MC-66, CAPI-33)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
+		{"waits until a server that somebody else deletes is gone", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
 
 		{"drains first in a deletion (CAPI-37)", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
 		{"records a dropped provider ID again before draining the Node (F-5)", going, func(f *Facts) { f.Named = false }, Decision{RecordServer, ReasonDeletingServer}},
-		{"does not record a server in a deletion without the server's finalizer (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
+		{"does not record the server again in a deletion when the Machine lacks the server's finalizer (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
 		{"drains nothing while the deletion is blocked (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
 		{"deletes no server while the deletion is blocked (F-42)", going, func(f *Facts) { f.Drained, f.Withheld = true, ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
 		{"removes no finalizers while the deletion is blocked (F-42)", going, func(f *Facts) {
@@ -128,17 +128,17 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"releases nothing while the server is not proven gone (MC-68)", going, func(f *Facts) { f.DrainDue, f.Cloud.Server = false, nil }, Decision{Wait, ReasonServerUnknown}},
 		{"releases nothing while the inventory is incomplete", going, func(f *Facts) { f.DrainDue, f.Cloud = false, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
 		{"releases resources of a Machine that never had a server", fresh, func(f *Facts) { f.Deleting = true }, Decision{Release, ReasonReleasing}},
-		{"deletes the Node after the release (MC-62)", going, func(f *Facts) { f.DrainDue, f.Released = false, true }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"deletes the token after the Node", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone = false, true, true }, Decision{DeleteToken, ReasonDeletingNode}},
-		{"removes the finalizers after the token (MCM-52)", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone, f.TokenGone = false, true, true, true }, Decision{RemoveFinalizers, ReasonDone}},
+		{"deletes the Node after ports and floating IP are released (MC-62)", going, func(f *Facts) { f.DrainDue, f.Released = false, true }, Decision{DeleteNode, ReasonDeletingNode}},
+		{"deletes the join token after the Node", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone = false, true, true }, Decision{DeleteToken, ReasonDeletingNode}},
+		{"removes the finalizers after the join token is deleted (MCM-52)", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone, f.TokenGone = false, true, true, true }, Decision{RemoveFinalizers, ReasonDone}},
 		{"does nothing after the finalizers are removed", going, func(f *Facts) { f.AnyFinalizer = false }, Decision{Rest, ReasonDone}},
-		{"ends the deletion of an invalid spec without a server (MC-65)", fresh, func(f *Facts) {
+		{"ends the deletion of a Machine that has an invalid spec and no server (MC-65)", fresh, func(f *Facts) {
 			f.Deleting, f.SpecUnreadable, f.CloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
 		}, Decision{LetGo, ReasonNothingWasMade}},
-		{"does not end the deletion of an invalid spec with a server", going, func(f *Facts) {
+		{"does not end the deletion of a Machine that has an invalid spec and a server", going, func(f *Facts) {
 			f.Drained, f.SpecUnreadable, f.CloudErr = true, true, fault.New(fault.Invalid, fault.CodeInvalidSpec, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"waits for missing credentials (CAPI-45)", fresh, func(f *Facts) {
+		{"does not end a deletion while credentials are missing (CAPI-45)", fresh, func(f *Facts) {
 			f.Deleting, f.CloudErr = true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
 		{"waits for volumes to be detached (MC-61)", going, func(f *Facts) { f.Drained, f.Attached = true, true }, Decision{AwaitDetach, ReasonDetaching}},
@@ -156,13 +156,13 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
 		}, Decision{Wait, ReasonHeld}},
 		{"requests the server's deletion first in a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"does not wait for the server's deletion in a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
+		{"ends a forced deletion while the server is still being deleted (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud.Server.State = true, true, cloud.ServerDeleting }, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion when the cloud refuses (MC-65)", going, func(f *Facts) { f.Drained, f.Force, f.CloudRefused = true, true, true }, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion when the cloud cannot be asked (MC-65)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{LetGo, ReasonForced}},
-		{"waits for the first lists in a forced deletion (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
-		{"ends a forced deletion when the first lists take too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
+		{"waits for the cloud's first lists in a forced deletion (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
+		{"ends a forced deletion when the cloud's first lists take too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
 		{"waits behind other calls of drover in a forced deletion (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
@@ -170,20 +170,20 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion of a server that is not proven gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
-		{"releases the resources of a gone server in a forced deletion (CAPI-43)", going, func(f *Facts) {
+		{"releases ports and floating IP of a server that is gone in a forced deletion (CAPI-43)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{Release, ReasonReleasing}},
 		{"puts a dead Node out of service before deleting it (MCM-56)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.Unreachable = false, true, true
 			f.Cloud.Server, f.Cloud.Gone = nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
-		{"deletes the Node of a gone server before its resources are released (F-25)", going, func(f *Facts) {
+		{"deletes the Node of a server that is gone while the release of its resources still takes time (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
-		{"puts a dead Node out of service before its resources are released (F-25)", going, func(f *Facts) {
+		{"puts a dead Node out of service while the release of its server's resources still takes time (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Unreachable, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
-		{"waits for the release after deleting the Node (F-25)", going, func(f *Facts) {
+		{"waits for the release of ports and floating IP after deleting the Node (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.NodeGone, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
 		}, Decision{Wait, ReasonReleasing}},
 		{"keeps the Node while the server is not proven gone (F-25)", going, func(f *Facts) {
@@ -199,7 +199,7 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 			f.DrainDue, f.Released, f.Unreachable, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
 		{"does not put a dead Node out of service while its server may run (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"leaves the server alone without its finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
+		{"does not delete the server when the Machine lacks the server's finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
 		{"deletes only the Node when the Machine has no cloud finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"continues a deletion while there are initializers (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-func TestJudgeStartStartsAServerOnce(t *testing.T) {
+func TestTheStartOfAServerIsJudgedFromStateAndRecord(t *testing.T) {
 	noon := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	asked := func(ago time.Duration, failure string) *v1alpha1.ServerStart {
 		return &v1alpha1.ServerStart{Server: "s", Time: metav1.NewTime(noon.Add(-ago)), Failure: failure}
@@ -23,28 +23,28 @@ func TestJudgeStartStartsAServerOnce(t *testing.T) {
 		outdated string
 		want     Start
 	}{
-		"not needed when the server runs":                                              {state: cloud.ServerActive, want: StartNotNeeded},
-		"not needed for a server that is paused or resized":                            {state: cloud.ServerOther, want: StartNotNeeded},
-		"not needed for a server in ERROR":                                             {state: cloud.ServerError, want: StartNotNeeded},
-		"not needed for a server that is being deleted":                                {state: cloud.ServerDeleting, want: StartNotNeeded},
-		"due for a server that is shut down (CAPI-33)":                                 {state: cloud.ServerStopped, want: StartDue},
-		"refrained when an operator does not want the server started":                  {state: cloud.ServerStopped, refrain: true, want: StartRefrained},
-		"not needed while the list of servers is old":                                  {state: cloud.ServerStopped, outdated: "since noon", want: StartNotNeeded},
-		"not needed when somebody else is starting the server":                         {state: cloud.ServerStarting, want: StartNotNeeded},
-		"pending right after drover's request":                                         {state: cloud.ServerStopped, record: asked(59*time.Second, ""), want: StartPending},
-		"pending while the cloud starts the server":                                    {state: cloud.ServerStarting, record: asked(time.Second, ""), want: StartPending},
-		"over one minute after drover's request":                                       {state: cloud.ServerStopped, record: asked(time.Minute, ""), want: StartOver},
-		"over when the cloud still starts the server after a minute":                   {state: cloud.ServerStarting, record: asked(time.Minute, ""), want: StartOver},
-		"over when the server had started and is shut down again":                      {state: cloud.ServerStopped, record: asked(40*time.Minute, ""), want: StartOver},
-		"pending when the clock of the recording process is a little ahead":            {state: cloud.ServerStopped, record: asked(-59*time.Second, ""), want: StartPending},
-		"over when the recorded time of the start is far in the future":                {state: cloud.ServerStopped, record: asked(-24*time.Hour, ""), want: StartOver},
-		"due when the start was recorded and not sent":                                 {state: cloud.ServerStopped, record: asked(time.Hour, ""), unsent: true, want: StartDue},
-		"failed when the start was recorded, not sent, and has failed":                 {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), unsent: true, want: StartFailed},
-		"pending when the start was not sent and somebody else is starting the server": {state: cloud.ServerStarting, record: asked(time.Second, ""), unsent: true, want: StartPending},
-		"failed, however long ago the start failed":                                    {state: cloud.ServerStopped, record: asked(1000*time.Hour, "refused"), want: StartFailed},
-		"refrained when an operator does not want a start and an earlier start failed": {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), refrain: true, want: StartRefrained},
-		"not needed when the server runs after a failed start":                         {state: cloud.ServerActive, record: asked(time.Hour, "refused"), want: StartNotNeeded},
-		"due when only another server of the Machine was started":                      {state: cloud.ServerStopped, record: &v1alpha1.ServerStart{Server: "before", Failure: "refused"}, want: StartDue},
+		"the start is not needed when the server runs":                                                     {state: cloud.ServerActive, want: StartNotNeeded},
+		"the start is not needed for a server that is paused or resized":                                   {state: cloud.ServerOther, want: StartNotNeeded},
+		"the start is not needed for a server in ERROR":                                                    {state: cloud.ServerError, want: StartNotNeeded},
+		"the start is not needed for a server that is being deleted":                                       {state: cloud.ServerDeleting, want: StartNotNeeded},
+		"the start is due when the server is shut down (CAPI-33)":                                          {state: cloud.ServerStopped, want: StartDue},
+		"the start is refrained from when an operator does not want it":                                    {state: cloud.ServerStopped, refrain: true, want: StartRefrained},
+		"the start is not needed while the list of servers is old":                                         {state: cloud.ServerStopped, outdated: "since noon", want: StartNotNeeded},
+		"the start is not needed when somebody else is starting the server":                                {state: cloud.ServerStarting, want: StartNotNeeded},
+		"the start is pending right after drover's request":                                                {state: cloud.ServerStopped, record: asked(59*time.Second, ""), want: StartPending},
+		"the start is pending while the cloud starts the server":                                           {state: cloud.ServerStarting, record: asked(time.Second, ""), want: StartPending},
+		"the start is over one minute after drover's request when the server is still shut down":           {state: cloud.ServerStopped, record: asked(time.Minute, ""), want: StartOver},
+		"the start is over when the cloud still starts the server after a minute":                          {state: cloud.ServerStarting, record: asked(time.Minute, ""), want: StartOver},
+		"the start is over when the server is shut down 40 minutes after drover's request":                 {state: cloud.ServerStopped, record: asked(40*time.Minute, ""), want: StartOver},
+		"the start is pending when the clock of the recording process is a little ahead":                   {state: cloud.ServerStopped, record: asked(-59*time.Second, ""), want: StartPending},
+		"the start is over when its recorded time is far in the future":                                    {state: cloud.ServerStopped, record: asked(-24*time.Hour, ""), want: StartOver},
+		"the start is due when it was recorded and its request was not sent":                               {state: cloud.ServerStopped, record: asked(time.Hour, ""), unsent: true, want: StartDue},
+		"the start has failed when the record shows a failure, even if the last request was not sent":      {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), unsent: true, want: StartFailed},
+		"the start is pending when drover's request was not sent and somebody else is starting the server": {state: cloud.ServerStarting, record: asked(time.Second, ""), unsent: true, want: StartPending},
+		"the start has failed when the record shows a failure, however long ago":                           {state: cloud.ServerStopped, record: asked(1000*time.Hour, "refused"), want: StartFailed},
+		"the start is refrained from when an operator does not want it and an earlier start failed":        {state: cloud.ServerStopped, record: asked(time.Hour, "refused"), refrain: true, want: StartRefrained},
+		"the start is not needed when the server runs after a failed start":                                {state: cloud.ServerActive, record: asked(time.Hour, "refused"), want: StartNotNeeded},
+		"the start is due when the record is about a former server of the Machine":                         {state: cloud.ServerStopped, record: &v1alpha1.ServerStart{Server: "before", Failure: "refused"}, want: StartDue},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := &cloud.Facts{Synced: true, Server: &cloud.Server{ID: "s", State: tt.state}, Outdated: tt.outdated}
@@ -67,7 +67,7 @@ func shutDown(start Start) func() Facts {
 	}
 }
 
-func TestNextStartsAServerThatIsShutDown(t *testing.T) {
+func TestTheFactsDetermineWhetherAServerThatIsShutDownIsStarted(t *testing.T) {
 	dying := func() Facts {
 		f := shutDown(StartFailed)()
 		f.Deleting, f.DrainDue = true, true
@@ -86,33 +86,33 @@ func TestNextStartsAServerThatIsShutDown(t *testing.T) {
 		"starts the server (CAPI-33)":                                                               {shutDown(StartDue), func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
 		"starts the server before syncing its Node":                                                 {shutDown(StartDue), func(f *Facts) { f.Synced = false }, Decision{StartServer, ReasonServerStarting}},
 		"starts the server when its Node is missing":                                                {shutDown(StartDue), func(f *Facts) { f.Node = nil }, Decision{StartServer, ReasonServerStarting}},
-		"starts the server once in a reconcile":                                                     {shutDown(StartDue), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
+		"does not start the server twice in a reconcile":                                            {shutDown(StartDue), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
 		"does not start the server while drover's lease is old":                                     {shutDown(StartDue), func(f *Facts) { f.LeaseOld = true }, Decision{Rest, ReasonJoined}},
 		"does not start the server while a start is pending":                                        {shutDown(StartPending), func(*Facts) {}, Decision{Rest, ReasonJoined}},
-		"does not start the server when an operator does not want that":                             {shutDown(StartRefrained), func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		"does not start the server when an operator does not want the start":                        {shutDown(StartRefrained), func(*Facts) {}, Decision{Rest, ReasonJoined}},
 		"does not start the server after a failed start":                                            {shutDown(StartFailed), func(*Facts) {}, Decision{Rest, ReasonJoined}},
 		"does not start the server while the Machine is paused":                                     {shutDown(StartDue), func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
 		"does not start the server when the Machine is being deleted (MCM-55)":                      {shutDown(StartDue), func(f *Facts) { f.Deleting, f.DrainDue = true, true }, Decision{DrainNode, ReasonDraining}},
 		"does not start the server when it belongs to another Machine (F-1)":                        {shutDown(StartDue), func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
-		"checks the server when the start is over":                                                  {shutDown(StartOver), func(*Facts) {}, Decision{EndStart, ReasonServerWontStart}},
-		"checks the server once in a reconcile":                                                     {shutDown(StartOver), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
+		"checks the server when the time for the start is over":                                     {shutDown(StartOver), func(*Facts) {}, Decision{EndStart, ReasonServerWontStart}},
+		"does not check the server twice in a reconcile":                                            {shutDown(StartOver), func(f *Facts) { f.StartHandled = true }, Decision{Rest, ReasonJoined}},
 		"starts a server that has not joined":                                                       {unjoined, func(*Facts) {}, Decision{StartServer, ReasonServerStarting}},
 		"gives up a server that has not joined in time (MC-57)":                                     {unjoined, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
-		"puts the Node out of service first in a deletion":                                          {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
-		"asks the cloud once in a reconcile of a deletion":                                          {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
+		"puts the Node out of service before the drain when the start has failed":                   {dying, func(*Facts) {}, Decision{ShutOffNode, ReasonDraining}},
+		"does not ask the cloud twice in a reconcile of a deletion":                                 {dying, func(f *Facts) { f.ShutDownSeen = true }, Decision{DrainNode, ReasonDraining}},
 		"does not put the Node out of service while the Node is Ready (MCM-56)":                     {dying, func(f *Facts) { f.NodeRuns = true }, Decision{DrainNode, ReasonDraining}},
 		"does not put the Node out of service while another server has the same owner tag (MCM-56)": {dying, func(f *Facts) { f.Cloud.Duplicates = []*cloud.Server{{ID: "twin"}} }, Decision{DrainNode, ReasonDraining}},
 		"puts the Node back in service when the server runs again (MCM-56)": {dying, func(f *Facts) {
 			f.Cloud.Server.State, f.Start, f.StartFailed, f.NodeOutOfService = cloud.ServerActive, StartNotNeeded, true, true
 		}, Decision{ReturnNode, ReasonDraining}},
-		"does not put the Node back in service when somebody else put it out of service": {dying, func(f *Facts) {
+		"does not put the Node back in service when somebody else put the Node out of service": {dying, func(f *Facts) {
 			f.Cloud.Server.State, f.Start, f.NodeOutOfService = cloud.ServerActive, StartNotNeeded, true
 		}, Decision{DrainNode, ReasonDraining}},
 		"does not put the Node out of service without a failed start":                            {dying, func(f *Facts) { f.Start = StartPending }, Decision{DrainNode, ReasonDraining}},
-		"does not put the Node out of service in any other state of the server (MCM-56)":         {dying, func(f *Facts) { f.Cloud.Server.State = cloud.ServerOther }, Decision{DrainNode, ReasonDraining}},
+		"does not put the Node out of service unless the server is shut down (MCM-56)":           {dying, func(f *Facts) { f.Cloud.Server.State = cloud.ServerOther }, Decision{DrainNode, ReasonDraining}},
 		"does not put the Node out of service when an operator does not want the server started": {dying, func(f *Facts) { f.Start = StartRefrained }, Decision{DrainNode, ReasonDraining}},
 		"does not put the Node out of service while the deletion is blocked (F-42)":              {dying, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
-		"deletes the server first when the Node's pods are not evicted":                          {dying, func(f *Facts) { f.DrainDue = false }, Decision{DeleteServer, ReasonDeletingServer}},
+		"deletes the server without putting the Node out of service when no drain is needed":     {dying, func(f *Facts) { f.DrainDue = false }, Decision{DeleteServer, ReasonDeletingServer}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := tt.from()

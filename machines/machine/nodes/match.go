@@ -128,7 +128,7 @@ func (s Matcher) refusesOwned(n *corev1.Node) string {
 	case n.Spec.ProviderID != "" && known != "" && s.Provider.ServerID(n.Spec.ProviderID) != known:
 		return fmt.Sprintf("node %s has the provider ID %s, which is not that of server %s", n.Name, n.Spec.ProviderID, known)
 	case !s.Named(n) && !recorded:
-		return fmt.Sprintf("node %s has the label of this Machine, but neither its server's name nor the Machine's record", n.Name)
+		return fmt.Sprintf("node %s has the label of this Machine, but neither has the name of its server nor is recorded in its status", n.Name)
 	case roleOf(n) != "" && (known == "" || n.Spec.ProviderID == "" || !s.Named(n) || s.older(n) != ""):
 		return fmt.Sprintf("node %s belongs to the control plane: it has %s", n.Name, roleOf(n))
 	}

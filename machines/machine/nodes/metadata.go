@@ -34,7 +34,7 @@ func Wanted(m *v1alpha1.Machine, labels map[string]string, host string) v1alpha1
 	return w
 }
 
-// Recorded returns the part of want that the Machine's status records: everything that comes from the template.
+// Recorded returns the part of the wanted marks that the Machine's status records: everything that comes from the template.
 func Recorded(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	record := want.DeepCopy()
 	for _, key := range ownKeys {
@@ -44,8 +44,9 @@ func Recorded(want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	return record
 }
 
-// RecordAhead returns the record that must be stored before the Node is changed from had to want. The record contains the
-// keys of both, so that no key stays on the Node forever if the process ends in between.
+// RecordAhead returns the record that must be stored before the Node is changed. had holds drover's marks before the
+// change, and want those after it. The record contains the keys of both, so that no key stays on the Node forever if
+// the process ends in between.
 func RecordAhead(had, want v1alpha1.NodeMarks) *v1alpha1.NodeMarks {
 	ahead := Recorded(want)
 	maps.Copy(ahead.Labels, had.Labels)
@@ -81,9 +82,10 @@ func RecordOf(m *v1alpha1.Machine) v1alpha1.NodeMarks {
 // TaintKey returns the key of a taint in [v1alpha1.NodeMarks].
 func TaintKey(t corev1.Taint) string { return t.Key + ":" + string(t.Effect) }
 
-// Apply changes the Node so that it has the labels, annotations and taints in want. It removes those that are in had and not
-// in want. It also removes the startup taint with the key startup, unless startup is empty. It does not change what other
-// clients set, above all the taints of the cluster-autoscaler (CA-C81). It reports whether it changed the Node.
+// Apply changes the Node so that it has the labels, annotations and taints that want lists. had lists those that drover
+// put there before; Apply removes those of them that are no longer wanted. It also removes the startup taint, whose key is
+// startup, unless startup is empty. It does not change what other clients set, above all the taints of the
+// cluster-autoscaler (CA-C81). It reports whether it changed the Node.
 func Apply(node *corev1.Node, want, had v1alpha1.NodeMarks, startup string) bool {
 	before := node.DeepCopy()
 	if node.Labels == nil {
@@ -128,9 +130,9 @@ func onlyAdds(is, becomes map[string]string) bool {
 	return maps.Equal(is, kept)
 }
 
-// merge changes one set of labels, annotations or taints according to want. It removes a key that had records and want lacks,
-// if the key still has the recorded value. It sets a key in want if the key is absent, has the recorded value, or is one of
-// drover's own.
+// merge changes one set of labels, annotations or taints: want is the wanted content, and had the recorded one. It removes a
+// key that is recorded and no longer wanted, if the key still has the recorded value. It sets a wanted key if the key is
+// absent, has the recorded value, or is one of drover's own.
 func merge(on, want, had map[string]string) {
 	for key, value := range had {
 		if _, still := want[key]; !still && on[key] == value {

@@ -45,8 +45,8 @@ func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 	n.record.Started = start
 }
 
-func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
-	t.Run("sets wanted keys once (MC-55)", func(t *testing.T) {
+func TestOnlyRecordedKeysAreRemovedFromANode(t *testing.T) {
+	t.Run("sets the wanted keys, and does not set them again (MC-55)", func(t *testing.T) {
 		n, m := &synced{}, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes"))
 		n.sync(t, m, false, true)
 		n.sync(t, m, false, false)
@@ -65,7 +65,7 @@ func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps keys that others set (CA-C81)", func(t *testing.T) {
+	t.Run("keeps labels and taints that others set (CA-C81)", func(t *testing.T) {
 		autoscaler := taint("ToBeDeletedByClusterAutoscaler", "1700000000")
 		soft := corev1.Taint{Key: "DeletionCandidateOfClusterAutoscaler", Value: "1", Effect: corev1.TaintEffectPreferNoSchedule}
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "theirs", "x": "y"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{autoscaler, soft}}}}
@@ -78,7 +78,7 @@ func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps a value that replaced drover's value", func(t *testing.T) {
+	t.Run("keeps a label value with which a user replaced drover's value", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}), false, true)
 		n.Labels["a"] = "theirs"
@@ -88,7 +88,7 @@ func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
 			t.Errorf("labels: %v", n.Labels)
 		}
 	})
-	t.Run("takes over keys that the kubelet registered with", func(t *testing.T) {
+	t.Run("removes keys with which the kubelet registered the Node when they are no longer wanted", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint("gpu", "yes")}}}}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.sync(t, machineWith(nil), false, true)
@@ -96,7 +96,7 @@ func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("removes the startup taint once, when the Node has started (MC-56)", func(t *testing.T) {
+	t.Run("removes the startup taint once when the Node has started, and not again (MC-56)", func(t *testing.T) {
 		n, m := &synced{Node: corev1.Node{Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint(startup, ""), taint("x", "")}}}}, machineWith(nil)
 		n.sync(t, m, false, true)
 		if len(n.Spec.Taints) != 2 {
@@ -137,7 +137,7 @@ func TestApplySetsAndRemovesOnlyRecordedKeys(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("corrects an owner label of another Machine", func(t *testing.T) {
+	t.Run("replaces the owner label of another Machine", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{v1alpha1.LabelOwnedBy: "other"}, Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: "ns/other"}}}}
 		n.sync(t, machineWith(nil), false, true)
 		if n.Labels[v1alpha1.LabelOwnedBy] != "u" || n.Annotations[v1alpha1.AnnotationNodeMachine] != "ns/m" {

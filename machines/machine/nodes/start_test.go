@@ -19,7 +19,7 @@ func withReady(status corev1.ConditionStatus, since time.Time, taints ...corev1.
 	}
 }
 
-func TestMissingNamesWhatANodeLacks(t *testing.T) {
+func TestWhatANodeLacksForItsFirstStartIsNamed(t *testing.T) {
 	unavailable := corev1.Taint{Key: corev1.TaintNodeNetworkUnavailable, Effect: corev1.TaintEffectNoSchedule}
 	advice := corev1.Taint{Key: corev1.TaintNodeNetworkUnavailable, Effect: corev1.TaintEffectPreferNoSchedule}
 	for name, tt := range map[string]struct {
@@ -27,12 +27,12 @@ func TestMissingNamesWhatANodeLacks(t *testing.T) {
 		node  *corev1.Node
 		want  string
 	}{
-		"names nothing for a Ready Node":               {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
-		"names the condition Ready":                    {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
-		"readiness":                                    {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
-		"names a condition that the operator requires": {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
-		"names a taint that has to be removed":         {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
-		"names no taint that only advises":             {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
+		"names nothing for a Ready Node":                             {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
+		"names the condition Ready when the Node does not report it": {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
+		"names the condition Ready when it is False":                 {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
+		"names a condition that the operator requires":               {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
+		"names a taint that has to be removed first":                 {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
+		"names no taint with the effect PreferNoSchedule":            {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(tt.rules.Missing(tt.node), "; ")
@@ -48,10 +48,10 @@ func TestANodeIsUnreachableAfterFiveMinutes(t *testing.T) {
 		node *corev1.Node
 		want bool
 	}{
-		"is false for a Ready Node":                          {withReady(corev1.ConditionTrue, madeAt.Add(-time.Hour)), false},
-		"is false for a Node that was Ready until recently":  {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter+time.Second)), false},
-		"is true five minutes after the Node was last Ready": {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter)), true},
-		"is false for a Node that never reported":            {&corev1.Node{}, false},
+		"a Ready Node is not unreachable":                            {withReady(corev1.ConditionTrue, madeAt.Add(-time.Hour)), false},
+		"a Node that was Ready until recently is not unreachable":    {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter+time.Second)), false},
+		"a Node is unreachable five minutes after it was last Ready": {withReady(corev1.ConditionUnknown, madeAt.Add(-unreachableAfter)), true},
+		"a Node that never reported is not unreachable":              {&corev1.Node{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := Unreachable(tt.node, madeAt); got != tt.want {

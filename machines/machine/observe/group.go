@@ -50,8 +50,8 @@ func (o *Observer) owner(ctx context.Context, of client.Object, kind string, int
 }
 
 // timeoutsOf returns the timeouts from the annotations of the Machine, otherwise from those of its group's holder, otherwise
-// the defaults. It skips an annotation that cannot be parsed and describes it in wrong. It is called in each reconcile, so
-// that a running drain can be shortened.
+// the defaults. It skips an annotation that cannot be parsed and describes it in the result wrong. It is called in each
+// reconcile, so that a running drain can be shortened.
 func (o *Observer) timeoutsOf(m *v1alpha1.Machine, g scope.Group) (t lifecycle.Timeouts, wrong []string) {
 	t = o.Timeouts
 	for key, into := range map[string]*time.Duration{

@@ -111,7 +111,7 @@ func (b *bench) works() {
 	b.retries.ServerWorks(b.t.Context(), b.scope(&cloud.Server{State: cloud.ServerActive}))
 }
 
-// shows fails the test unless the group's status has want back-offs.
+// shows fails the test unless the number of back-offs in the group's status is want.
 func (b *bench) shows(want int) {
 	b.t.Helper()
 	synctest.Wait()
@@ -175,7 +175,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 			})
 		})
 	}
-	t.Run("stops once the group is gone (F-24)", func(t *testing.T) {
+	t.Run("stops repeating the write once the group is gone (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.answers = []error{errors.New("EOF"), apierrors.NewNotFound(schema.GroupResource{}, "pool")}
@@ -190,8 +190,8 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 	})
 }
 
-func TestANewProcessFindsLostBackoffs(t *testing.T) {
-	t.Run("opens the back-off again at the next attempt of the group (F-24)", func(t *testing.T) {
+func TestANewProcessCorrectsBackoffsWhoseWriteWasLost(t *testing.T) {
+	t.Run("stores the back-off at the next failed attempt of the group (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.answers = []error{errors.New("EOF")}
@@ -202,7 +202,7 @@ func TestANewProcessFindsLostBackoffs(t *testing.T) {
 			b.shows(1)
 		})
 	})
-	t.Run("ends the back-off with the next ACTIVE server (F-24)", func(t *testing.T) {
+	t.Run("removes the stored back-off when the next server is ACTIVE (F-24)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			b := newBench(t)
 			b.full()

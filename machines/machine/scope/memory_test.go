@@ -20,7 +20,7 @@ func TestTheStoreForgetsMachinesThatAreGone(t *testing.T) {
 	machine := func(name, uid string) *v1alpha1.Machine {
 		return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid)}}
 	}
-	t.Run("forgets Machines that disappear without a deletion by drover, and calls Gone (F-12)", func(t *testing.T) {
+	t.Run("forgets Machines that disappear without a deletion by drover, and reports each of them as gone (F-12)", func(t *testing.T) {
 		for n := range many {
 			m := machine(fmt.Sprint(n), fmt.Sprint("uid-", n))
 			h.store.Open(m)
@@ -30,7 +30,7 @@ func TestTheStoreForgetsMachinesThatAreGone(t *testing.T) {
 			t.Errorf("Gone was called for %d, %d are remembered; want all and none", len(gone), len(h.store.memory.machines))
 		}
 	})
-	t.Run("forgets a Machine when another Machine has its name (F-12)", func(t *testing.T) {
+	t.Run("forgets a Machine when a new Machine has the same name (F-12)", func(t *testing.T) {
 		clear(gone)
 		h.store.Open(machine("m", "first"))
 		h.store.Open(machine("m", "second"))

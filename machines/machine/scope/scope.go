@@ -69,7 +69,7 @@ type Group struct {
 	// Holder is the Machine's deployment, otherwise its set, otherwise the Machine itself: a *v1alpha1.MachineDeployment, a
 	// *v1alpha1.MachineSet or the *v1alpha1.Machine.
 	Holder client.Object
-	// Set is the UID of the Machine's set; empty when it has none.
+	// Set is the UID of the Machine's set; empty when the Machine belongs to no set.
 	Set types.UID
 	// Revision is the revision of the Machine's template; 0 when it is not known.
 	Revision int64

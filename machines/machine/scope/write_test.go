@@ -10,8 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestFinishWritesOnlyUrgentChangesAtOnce(t *testing.T) {
-	t.Run("keeps a change that is not urgent for another write (F-57)", func(t *testing.T) {
+func TestOnlyUrgentChangesAreWrittenAtOnce(t *testing.T) {
+	t.Run("writes a change that is not urgent only after 90 seconds (F-57)", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.Finish(t.Context()); err != nil || h.patches != 0 || s.RequeueAfter != 90*time.Second {
@@ -22,7 +22,7 @@ func TestFinishWritesOnlyUrgentChangesAtOnce(t *testing.T) {
 			t.Errorf("error %v, %d writes; want one after 1m30s", err, h.patches)
 		}
 	})
-	t.Run("writes an urgent change at the end, and nothing when nothing differs", func(t *testing.T) {
+	t.Run("writes an urgent change at the end of the reconcile, and does not write the change again", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		s.Machine.Spec.ProviderID = ptr.To("openstack:///0a1b2c3d-0000-4000-8000-00000000abcd")
@@ -32,7 +32,7 @@ func TestFinishWritesOnlyUrgentChangesAtOnce(t *testing.T) {
 			}
 		}
 	})
-	t.Run("writes ahead at once, and writes nothing when nothing differs", func(t *testing.T) {
+	t.Run("makes a write before a creation at once, and makes none when nothing has changed", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 0 {
@@ -43,7 +43,7 @@ func TestFinishWritesOnlyUrgentChangesAtOnce(t *testing.T) {
 			t.Errorf("error %v, %d writes; want one", err, h.patches)
 		}
 	})
-	t.Run("opens no scope for a Machine that the cache shows as it was before the last write", func(t *testing.T) {
+	t.Run("opens no scope when the cache shows the Machine as it was before the last write", func(t *testing.T) {
 		h := newHarness(t)
 		before := h.read()
 		s := h.open()
@@ -57,7 +57,7 @@ func TestFinishWritesOnlyUrgentChangesAtOnce(t *testing.T) {
 	})
 }
 
-func TestWarnOnWriteRecordsTheEventOnce(t *testing.T) {
+func TestAnEventIsRecordedOnceAfterItsWriteSucceeds(t *testing.T) {
 	h := newHarness(t)
 	h.refusal = errors.New("refused")
 	s := h.open()

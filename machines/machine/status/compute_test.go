@@ -7,14 +7,14 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestDeletingWhenTheCloudCannotBeAsked(t *testing.T) {
+func TestConditionDeletingShowsThatTheCloudCannotBeAskedIfTheStepNeedsTheCloud(t *testing.T) {
 	for step, want := range map[lifecycle.Step]string{
 		lifecycle.DrainNode:    "waiting",
 		lifecycle.AwaitDetach:  "waiting",
 		lifecycle.DeleteServer: "waiting; listing servers: refused",
 		lifecycle.Wait:         "waiting; listing servers: refused",
 	} {
-		t.Run(string(step)+" shows why the cloud's data is old only when it waits for the cloud (F-28, F-46)", func(t *testing.T) {
+		t.Run(string(step)+" "+map[bool]string{true: "does not show", false: "shows"}[want == "waiting"]+" why the cloud's data is old (F-28, F-46)", func(t *testing.T) {
 			in := &Input{
 				Facts:  &lifecycle.Facts{Observed: &lifecycle.Observed{Cloud: cloud.Facts{Outdated: "listing servers: refused"}}},
 				Result: Result{Last: lifecycle.Decision{Step: step}, Detail: "waiting"},

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-func TestOperationFollowsTheStep(t *testing.T) {
+func TestTheLastOperationFollowsTheStep(t *testing.T) {
 	failure := fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores")
 	for name, tt := range map[string]struct {
 		observed    lifecycle.Observed

@@ -42,16 +42,16 @@ func TestServerReadyShowsChangesOfTheServer(t *testing.T) {
 		record *v1alpha1.ServerStart
 		want   Verdict
 	}{
-		"shows a server that is shut down and not started yet":                        {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
-		"shows a server that is shut down and that an operator does not want started": {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers forbids it"}},
-		"shows a server that drover started":                                          {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
-		"shows a server that somebody else started":                                   {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
-		"shows a server that was started without success":                             {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
-		"paused":  {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "server s is in state PAUSED in the cloud, which drover does not change"}},
-		"resized": {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
-		"shows an ACTIVE server with a task and a Ready Node":                     {cloud.Server{State: cloud.ServerActive, Busy: "image_snapshot"}, "True", "", nil, Verdict{"True", "ServerActive", ""}},
-		"shows an ACTIVE server with a task and a Node that is not Ready":         {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
-		"shows an ACTIVE server without a task and with a Node that is not Ready": {cloud.Server{State: cloud.ServerActive}, "Unknown", "", nil, Verdict{"True", "ServerActive", ""}},
+		"shows that a server is shut down before drover starts it":                          {stopped, "False", lifecycle.StartDue, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF)"}},
+		"shows why drover does not start a server that an operator wants to stay shut down": {stopped, "False", lifecycle.StartRefrained, nil, Verdict{"Unknown", "ServerNotActive", "server s is shut down (SHUTOFF); drover does not start it, because an annotation (drover-project.github.io/skip-health, cluster.x-k8s.io/skip-remediation, or a paused group) or the flag --start-servers forbids it"}},
+		"shows that drover is starting a server":                                            {stopped, "False", lifecycle.StartPending, asked, Verdict{"False", "ServerStarting", "server s was shut down; drover has been starting it since 2026-11-22T12:00:00Z"}},
+		"shows that somebody else is starting a server":                                     {cloud.Server{State: cloud.ServerStarting}, "False", lifecycle.StartNotNeeded, nil, Verdict{"False", "ServerStarting", "server s was shut down, and somebody is starting it"}},
+		"shows that the start of a server has failed":                                       {stopped, "False", lifecycle.StartFailed, failed, Verdict{"False", "ServerWontStart", "so"}},
+		"shows that a server is paused":                                                     {cloud.Server{State: cloud.ServerOther, Status: "PAUSED"}, "Unknown", "", nil, Verdict{"Unknown", "ServerNotActive", "server s is in state PAUSED in the cloud, which drover does not change"}},
+		"shows that a server is busy with a resize":                                         {cloud.Server{State: cloud.ServerOther, Busy: "RESIZE"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it RESIZE; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"shows an ACTIVE server with a task as ready while its Node is Ready":               {cloud.Server{State: cloud.ServerActive, Busy: "image_snapshot"}, "True", "", nil, Verdict{"True", "ServerActive", ""}},
+		"shows an ACTIVE server with a task as busy while its Node is not Ready":            {cloud.Server{State: cloud.ServerActive, Busy: "shelving"}, "Unknown", "", nil, Verdict{"False", "ServerBusy", "server s has a task that drover did not start: the cloud calls it shelving; its Machine is left alone until 2026-11-22T12:30:00Z"}},
+		"shows an ACTIVE server without a task as ready although its Node is not Ready":     {cloud.Server{State: cloud.ServerActive}, "Unknown", "", nil, Verdict{"True", "ServerActive", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := shown(tt.server, tt.ready, time.Hour, noon)
@@ -74,7 +74,7 @@ func TestABusyServerIsLeftAloneForHalfAnHour(t *testing.T) {
 	}
 }
 
-func TestForgetStartRemovesTheRecord(t *testing.T) {
+func TestTheRecordOfAStartIsKeptUntilTheNodeHasBeenReadyForAnHour(t *testing.T) {
 	active := cloud.Server{State: cloud.ServerActive}
 	record := func(ago time.Duration, server, failure string) *v1alpha1.ServerStart {
 		return &v1alpha1.ServerStart{Server: server, Time: metav1.NewTime(noon.Add(-ago)), Failure: failure}

@@ -18,7 +18,7 @@ func TestServerReadyWhenTheCloudCannotBeAsked(t *testing.T) {
 	}{
 		"shows that the cloud cannot be asked while the server is built (F-28)": {&cloud.Server{State: cloud.ServerBuilding}, Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, "listing servers: refused"}},
 		"does not show that the cloud cannot be asked when the server runs":     {&cloud.Server{State: cloud.ServerActive}, Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}},
-		"shows that the cloud cannot be asked after what is known of the server": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
+		"shows first what is known of the server and then that the cloud cannot be asked": {&cloud.Server{ID: "s1", State: cloud.ServerError, Status: "ERROR"},
 			Verdict{corev1.ConditionFalse, lifecycle.ReasonServerError, "server s1 is in ERROR; listing servers: refused"}},
 	} {
 		t.Run(name, func(t *testing.T) {

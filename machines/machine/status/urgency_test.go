@@ -54,51 +54,51 @@ func operates(kind, state, text string) func(*v1alpha1.Machine) {
 	}
 }
 
-func TestUrgentSelectsTheChangesToWriteAtOnce(t *testing.T) {
+func TestUrgentChangesAreWrittenAtOnceAndOthersCanWait(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// stored changes the stored Machine, unless stored is nil. now is the change that Urgent decides about.
 		stored, now func(*v1alpha1.Machine)
 		urgent      bool
 	}{
-		{"no change is not urgent", nil, func(*v1alpha1.Machine) {}, false},
+		{"a status without a change is not urgent", nil, func(*v1alpha1.Machine) {}, false},
 		{"zone and host can wait", nil, provider(`{"serverID":"s","zone":"z","hostID":"h","volumeIDs":["v"]}`), false},
 		{"ports and floating IP can wait: they have the Machine's owner tag", nil, provider(`{"serverID":"s","portIDs":["p"],"floatingIPID":"f","volumeIDs":["v"]}`), false},
 		{"a volume is urgent: no other record names it once the server is gone", nil, provider(`{"serverID":"s","volumeIDs":["v","w"]}`), true},
-		{"ACTIVE can wait", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionTrue, lifecycle.ReasonServerActive, ""), false},
-		{"a server in ERROR is urgent", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionFalse, lifecycle.ReasonServerError, "no host"), true},
+		{"the server's state ACTIVE can wait", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionTrue, lifecycle.ReasonServerActive, ""), false},
+		{"the server's state ERROR is urgent", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionFalse, lifecycle.ReasonServerError, "no host"), true},
 		{"a server that stopped is urgent", nil, showing(v1alpha1.ConditionServerReady, corev1.ConditionUnknown, lifecycle.ReasonServerStopped, "SHUTOFF"), true},
 		{"addresses can wait while there is no Node", nil, addressed, false},
-		{"addresses of a Node are urgent: its serving certificate is compared with them", registered, addressed, true},
+		{"addresses of a Node are urgent: the Node's serving certificate is compared with the addresses", registered, addressed, true},
 		{"the kubelet's version can wait", nil, func(m *v1alpha1.Machine) { m.Status.Versions = &v1alpha1.MachineVersionInfo{Kubelet: "v1"} }, false},
-		{"the next reason before Ready can wait", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonWaitingForNode, "since"), false},
-		{"a Node of another Machine is urgent", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonNodeTaken, "m"), true},
-		{"Ready is urgent", registered, showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""), true},
-		{"the end of Ready is urgent", showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""),
+		{"a new reason of condition Ready can wait while the Node is awaited", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonWaitingForNode, "since"), false},
+		{"the discovery that the Node belongs to another Machine is urgent", nil, showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonNodeTaken, "m"), true},
+		{"the change of condition Ready to True is urgent", registered, showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""), true},
+		{"the change of condition Ready to False is urgent", showing(v1alpha1.ConditionReady, corev1.ConditionTrue, lifecycle.ReasonNodeReady, ""),
 			showing(v1alpha1.ConditionReady, corev1.ConditionFalse, lifecycle.ReasonNodeNotReady, ""), true},
-		{"Ready of a Machine that is being deleted can wait", leaving, showing(v1alpha1.ConditionReady, corev1.ConditionUnknown, lifecycle.ReasonNodeMissing, ""), false},
+		{"condition Ready of a Machine that is being deleted can wait", leaving, showing(v1alpha1.ConditionReady, corev1.ConditionUnknown, lifecycle.ReasonNodeMissing, ""), false},
 		{"a valid spec can wait", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionTrue, lifecycle.ReasonSpecValid, ""), false},
 		{"an invalid spec is urgent", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionFalse, "InvalidSpec", ""), true},
 		{"warnings can wait", nil, showing(v1alpha1.ConditionWarnings, corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, "w"), false},
-		{"the console is urgent: it is read rarely", nil, showing(v1alpha1.ConditionConsole, corev1.ConditionTrue, lifecycle.ReasonWaitingForNode, "c"), true},
+		{"output of the console is urgent: the console is read rarely", nil, showing(v1alpha1.ConditionConsole, corev1.ConditionTrue, lifecycle.ReasonWaitingForNode, "c"), true},
 		{"the first phases can wait", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhasePending) }, false},
 		{"the phase Failed is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseFailed) }, true},
 		{"the phase Running is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseRunning) }, true},
 		{"the server's identity is urgent", func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///s") }, true},
-		{"finalizers are urgent", nil, func(m *v1alpha1.Machine) { m.Finalizers = nil }, true},
-		{"the Node is urgent: certificates and rollouts wait for it", nil, registered, true},
+		{"a change of finalizers is urgent", nil, func(m *v1alpha1.Machine) { m.Finalizers = nil }, true},
+		{"the reference to the Node is urgent: certificates and rollouts wait for the Node", nil, registered, true},
 		{"an error is urgent", nil, func(m *v1alpha1.Machine) { m.Status.ErrorReason = ptr.To("QuotaExceeded") }, true},
 		{"the end of an error is urgent", func(m *v1alpha1.Machine) { m.Status.ErrorReason = ptr.To("QuotaExceeded") }, func(m *v1alpha1.Machine) { m.Status.ErrorReason = nil }, true},
 		{"back-offs are urgent", nil, func(m *v1alpha1.Machine) { m.Status.Backoffs = []v1alpha1.GroupBackoff{{Class: "Quota"}} }, true},
-		{"an operation can wait", nil, operates("Join", stateSuccessful, ""), false},
-		{"a failed operation is urgent: its time is used after a restart", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
-		{"the start of the wait for volumes is urgent: its time limits the wait", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
+		{"a successful operation can wait", nil, operates("Join", stateSuccessful, ""), false},
+		{"a failed operation is urgent: the time of the failure is used after a restart", nil, operates("Create", v1alpha1.OperationFailed, "no"), true},
+		{"the start of the wait for volumes is urgent: the wait is limited from this time", leaving, operates("Delete", stateProcessing, lifecycle.ReasonDetaching), true},
 		{"the phase Deleting can wait", leaving, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseDeleting) }, false},
-		{"a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are terminating"), false},
+		{"the progress of a drain can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, "pods are terminating"), false},
 		{"refused evictions are urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDraining, BlockedPrefix+"ns/p: no"), true},
-		{"the deletion of the server can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDeletingServer, "s"), false},
+		{"the message that the server is being deleted can wait", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonDeletingServer, "s"), false},
 		{"a blocked deletion is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonKindBeingDeleted, "crd"), true},
-		{"a deletion that the cloud refuses is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonCloudUnusable, "Secret"), true},
+		{"the message that the cloud refuses the deletion is urgent", leaving, showing(v1alpha1.ConditionDeleting, corev1.ConditionTrue, lifecycle.ReasonCloudUnusable, "Secret"), true},
 	} {
 		t.Run(tt.name+" (F-57)", func(t *testing.T) {
 			stored := building()
@@ -112,7 +112,7 @@ func TestUrgentSelectsTheChangesToWriteAtOnce(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is true when one of several changes is urgent (F-57)", func(t *testing.T) {
+	t.Run("several changes are urgent when one of these changes is urgent (F-57)", func(t *testing.T) {
 		stored, now := building(), building()
 		addressed(now)
 		provider(`{"serverID":"s","zone":"z","volumeIDs":["v"]}`)(now)

@@ -62,7 +62,7 @@ func clearConsole(s *scope.Scope) {
 // consoleLooks are the times at which drover reads the console of an ACTIVE server without a Node, as fractions of the join timeout.
 var consoleLooks = []float64{0.5, 0.75}
 
-// nextLook returns when the console is to be read next after the time after. created is when the server was created. It
+// nextLook returns when the console is to be read next after a given time. created is when the server was created. It
 // returns false when no read is left before the deadline.
 func nextLook(created, after time.Time, timeout time.Duration) (time.Time, bool) {
 	for _, part := range consoleLooks {
@@ -163,7 +163,7 @@ func printable(text string) string {
 	}, text))
 }
 
-// tail returns the end of a text: at most most bytes, from the beginning of a line.
+// tail returns the end of a text, from the beginning of a line: at most the given number of bytes.
 func tail(text string, most int) string {
 	if len(text) <= most {
 		return text

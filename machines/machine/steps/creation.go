@@ -95,7 +95,7 @@ func (c *Creation) EnsureServer(ctx context.Context, s *scope.Scope) (bool, erro
 	}
 	c.Retries.Ordered(s)
 	s.Observed.Cloud.Server = server
-	ctrl.LoggerFrom(ctx).Info("Server made", "server", server.ID)
+	ctrl.LoggerFrom(ctx).Info("Created server", "server", server.ID)
 	return true, nil
 }
 

@@ -82,8 +82,9 @@ func (d *Deletion) recordBelongings(ctx context.Context, s *scope.Scope) error {
 	return s.WriteAhead(ctx, scope.BeforeDeletingServer)
 }
 
-// refusedInDeletion records that the cloud refused a call. A forced deletion continues without the call, unless the call only
-// waits behind other calls of drover and has time left.
+// refusedInDeletion records that a call to the cloud failed, and reports whether the deletion continues without it. Only a
+// forced deletion does. When the call merely waits behind other calls of drover, a forced deletion continues only after its
+// time has ended (ForceOver).
 func (d *Deletion) refusedInDeletion(ctx context.Context, s *scope.Scope, err error) (bool, error) {
 	d.Retries.Failed(ctx, s, err)
 	s.Progress.CloudRefused = !s.WaitsForTurn || s.Policy.ForceOver

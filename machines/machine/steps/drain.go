@@ -129,7 +129,7 @@ func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error)
 	}
 	s.WroteNode(node)
 	s.Policy.NodeOutOfService = false
-	// The results of the drain so far assume that nothing runs on the Node.
+	// The drain so far assumed that nothing runs on the Node. The server runs again, so drop the results.
 	d.Drains.Forget(s.Machine.UID)
 	ctrl.LoggerFrom(ctx).Info("The Node is in service again: its server was started meanwhile", "node", klog.KObj(node), "server", s.Observed.Cloud.Server.ID)
 	return true, nil

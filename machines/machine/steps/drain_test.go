@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-func TestRetryDrainDependsOnTheLastResult(t *testing.T) {
+func TestTheWaitBeforeADrainIsRetriedDependsOnTheLastResult(t *testing.T) {
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	for _, tt := range []struct {
 		name    string

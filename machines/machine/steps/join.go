@@ -56,7 +56,7 @@ func awaited(s *scope.Scope) string {
 	if deadline := s.Policy.JoinDeadline; !deadline.IsZero() {
 		until = "until " + deadline.UTC().Format(time.RFC3339)
 	}
-	text := fmt.Sprintf("waiting for node %s to register since its server %s was made at %s, %s; look at the console of the server and at the CertificateSigningRequests of system:node:%s",
+	text := fmt.Sprintf("waiting for node %s to register; its server %s was made at %s, and drover waits %s; look at the console of the server and at the CertificateSigningRequests of system:node:%s",
 		name, server.ID, server.Created.UTC().Format(time.RFC3339), until, name)
 	if c := status.ConditionOf(s.Machine, v1alpha1.ConditionConsole); c.Status == corev1.ConditionTrue && strings.HasPrefix(c.Message, consoleIntro(server)) {
 		if line := failureIn(strings.TrimPrefix(c.Message, consoleIntro(server))); line != "" {
@@ -123,6 +123,6 @@ func (j *Join) abandon(ctx context.Context, s *scope.Scope) error {
 	}
 	s.Gone = true
 	j.Retries.Leave(uid)
-	ctrl.LoggerFrom(ctx).Info("Machine deleted for its set to replace", "reason", s.Last.Reason, "cause", s.Failure.Message)
+	ctrl.LoggerFrom(ctx).Info("Deleted the Machine, so that its set creates another", "reason", s.Last.Reason, "cause", s.Failure.Message)
 	return nil
 }

@@ -112,7 +112,7 @@ func (p *Power) EndStart(ctx context.Context, s *scope.Scope) (bool, error) {
 	record, server := s.Machine.Status.ServerStart, s.Observed.Cloud.Server
 	s.Policy.Start = lifecycle.JudgeStart(lifecycle.StartInput{Cloud: &s.Observed.Cloud, Record: record, Unsent: s.StartUnsent(), Now: s.Now()})
 	if s.Policy.Start == lifecycle.StartOver {
-		p.fail(ctx, s, fmt.Sprintf("drover started server %s at %s, and at %s the cloud calls it %s: drover does not start it again",
+		p.fail(ctx, s, fmt.Sprintf("drover started server %s at %s, and at %s its state in the cloud was %s: drover does not start it again",
 			server.ID, record.Time.UTC().Format(time.RFC3339), s.Now().UTC().Format(time.RFC3339), server.Status))
 	}
 	return true, nil
