@@ -30,17 +30,17 @@ func group(change ...func(*v1alpha1.MachineDeployment, *rollout.SetState)) rollo
 	return rollout.Snapshot{Deployment: d, Sets: []rollout.SetState{state}, Now: time.Unix(1000, 0)}
 }
 
-func TestOfDeploymentPredictsTheOutcome(t *testing.T) {
+func TestReportPredictsWhatDroverDoesToADeployment(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*v1alpha1.MachineDeployment, *rollout.SetState)
 		want   Outcome
 		says   string
 	}{
 		"keeps a deployment whose set has its template and size (MC-19)": {func(*v1alpha1.MachineDeployment, *rollout.SetState) {}, Kept, ""},
-		"keeps a deployment whose JSON keys are in another order (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"keeps a deployment whose provider spec differs from its set's only in the order of JSON keys (MC-19)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProviderSpec":{"flavor":"m1.small","region":""},"cloudProvider":"openstack"}`)
 		}, Kept, ""},
-		"rolls a deployment with another flavor, and names the field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
+		"rolls a deployment whose flavor differs from its set's, and names the field (MC-18)": {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) {
 			d.Spec.Template.Spec.ProviderSpec.Value.Raw = []byte(`{"cloudProvider":"openstack","cloudProviderSpec":{"flavor":"m1.large"}}`)
 		}, Rolled, "flavor: m1.small → m1.large"},
 		"creates Machines when the deployment is larger than its set (MC-32)":  {func(d *v1alpha1.MachineDeployment, _ *rollout.SetState) { d.Spec.Replicas = ptr.To[int32](5) }, Made, "from 2 to 5"},
@@ -67,7 +67,7 @@ func TestOfDeploymentPredictsTheOutcome(t *testing.T) {
 	}
 }
 
-func TestOfSetPredictsTheOutcome(t *testing.T) {
+func TestReportPredictsWhatDroverDoesToASet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		replicas int32
 		want     Outcome

@@ -85,9 +85,9 @@ type Permission struct {
 	RetryAt time.Time
 }
 
-// Allow reports whether a Machine may create a server. Every Machine may while no back-off applies to its attempt and joins
-// do not keep failing. After the wait of a back-off, or while joins keep failing, Allow lets one Machine of the group
-// through. quotaRaised is when the quota was last raised; zero means that it was not.
+// Allow reports whether a Machine may create a server. Every Machine may while no back-off applies to the server that it
+// requests and joins do not keep failing. After the wait of a back-off, or while joins keep failing, Allow lets one Machine
+// of the group through. quotaRaised is when the quota was last raised; zero means that it was not.
 func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()

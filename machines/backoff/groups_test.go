@@ -40,7 +40,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("after another failure: %+v, woken %v", a, woken)
 		}
 	})
-	t.Run("ends the back-off and wakes the other Machines when the probe succeeds", func(t *testing.T) {
+	t.Run("ends the back-off and wakes the other Machines when the probing Machine gets its server", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		s.Allow(deployment, two, time.Time{}, at(30))
@@ -50,7 +50,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("woken %v", woken)
 		}
 	})
-	t.Run("allows the next Machine when the probe is deleted or fails for a reason of its own", func(t *testing.T) {
+	t.Run("allows the next Machine when the probing Machine is deleted or fails for another reason", func(t *testing.T) {
 		for _, end := range []func(*Groups){func(s *Groups) { s.Release("2") }, func(s *Groups) { s.Forget("2") }} {
 			s := fresh()
 			s.Failed(deployment, one, quota, noon)
@@ -62,7 +62,7 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			}
 		}
 	})
-	t.Run("allows another Machine after five minutes of a probe without a result", func(t *testing.T) {
+	t.Run("allows another Machine when the probe has had no result for five minutes", func(t *testing.T) {
 		s := fresh()
 		s.Failed(deployment, one, quota, noon)
 		s.Allow(deployment, two, time.Time{}, at(30))
@@ -81,14 +81,14 @@ func TestGroupsAllowOneProbeAfterABackoff(t *testing.T) {
 			t.Errorf("%+v, woken %v", a, woken)
 		}
 	})
-	t.Run("reads the back-offs of a new process from the group's status", func(t *testing.T) {
+	t.Run("a new process reads the back-offs from the group's status", func(t *testing.T) {
 		known := deployment.DeepCopy()
 		known.Status.Backoffs = withFailure(nil, small, quota, noon)
 		if a := fresh().Allow(known, one, time.Time{}, at(1)); a.Allowed || a.Backoff.Code != "QuotaExceeded" {
 			t.Errorf("%+v", a)
 		}
 	})
-	t.Run("drops groups that are not used any more within an hour (F-12)", func(t *testing.T) {
+	t.Run("forgets an unused group within an hour (F-12)", func(t *testing.T) {
 		s := fresh()
 		for i := range 10_000 {
 			gone := deployment.DeepCopy()

@@ -19,7 +19,7 @@ func TestFailedJoinsSlowAGroupDown(t *testing.T) {
 		after  string
 		fail   bool
 	}{
-		{"a healthy group records nothing", "", ok, 5, "", false},
+		{"a join in a group without failures records nothing", "", ok, 5, "", false},
 		{"a group without Nodes slows down at the first failure (CAPI-26)", "", failed, 0, "f", true},
 		{"counts existing Nodes as joins (CAPI-26)", "", failed, 3, "jjjf", false},
 		{"a group slows down when half of the joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
@@ -122,11 +122,11 @@ func TestJoinOutcomesSurviveChangesBetweenReleases(t *testing.T) {
 	}
 }
 
-func TestOutcomesInReadsBothFields(t *testing.T) {
+func TestJoinOutcomesAreReadFromEitherStatusField(t *testing.T) {
 	typed := []v1alpha1.JoinOutcome{v1alpha1.JoinSucceeded, v1alpha1.JoinFailed}
 	for _, tt := range []struct{ name, letters, want string }{
-		{"reads the typed field when a later release wrote no letters", "", "jf"},
-		{"reads the letters when the fields differ", "ff", "ff"},
+		{"reads joinOutcomes when a later release wrote no recentJoins", "", "jf"},
+		{"reads recentJoins when it differs from joinOutcomes", "ff", "ff"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := lettersOf(outcomesIn(tt.letters, typed)); got != tt.want {

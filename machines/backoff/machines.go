@@ -10,9 +10,10 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Machines holds the failures that concern one Machine alone, and delays the Machine's next attempt. The delay depends on the
-// class of the failure, and doubles with each further failure until a server of the Machine becomes ACTIVE. After a restart
-// the delay is computed from the time of the last failure in the Machine's status. Machines is safe for concurrent use.
+// Machines holds the failures that concern one Machine alone, and delays the Machine's next attempt to get a server. The
+// delay depends on the class of the failure, and doubles with each further failure until a server of the Machine becomes
+// ACTIVE. After a restart the delay is computed from the time of the last failure in the Machine's status. Machines is safe
+// for concurrent use.
 type Machines struct {
 	mu      sync.Mutex
 	entries map[types.UID]entry
@@ -73,7 +74,8 @@ func (s *Machines) Until(m *v1alpha1.Machine, now time.Time) time.Time {
 }
 
 // Unwritten returns the failure that caused the wait of the Machine, if the Machine's status does not show that failure;
-// otherwise nil. The status lacks it when the write met a Conflict, because no attempt writes it again before the wait ends.
+// otherwise nil. The status lacks it when the write met a Conflict, because nothing writes the failure again before the wait
+// ends.
 func (s *Machines) Unwritten(m *v1alpha1.Machine) *fault.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

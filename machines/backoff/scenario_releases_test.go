@@ -122,7 +122,7 @@ func TestTwoReleasesOnOneControlPlane(t *testing.T) {
 	g := newGroup(t)
 	old := func(letters string) map[string]any { return map[string]any{"recentJoins": letters} }
 	now := map[string]any{"joinOutcomes": []any{"Joined", "Failed"}, "recentJoins": "jf"}
-	inOrder(t, "a write of the old release removes the typed field", func(t *testing.T) {
+	inOrder(t, "a write of the old release removes joinOutcomes", func(t *testing.T) {
 		g.T = t
 		g.mustWrite(now)
 		g.expectStatus("jf", v1alpha1.JoinSucceeded, v1alpha1.JoinFailed)
@@ -132,7 +132,7 @@ func TestTwoReleasesOnOneControlPlane(t *testing.T) {
 		g.mustWrite(map[string]any{})
 		g.expectStatus("")
 	})
-	inOrder(t, "the CRD of the old release rejects the typed field with an internal error, and accepts the letters", func(t *testing.T) {
+	inOrder(t, "the CRD of the old release rejects joinOutcomes with an internal error, and accepts recentJoins", func(t *testing.T) {
 		g.T = t
 		g.define(false)
 		if err := g.write(now); !apierrors.IsInternalError(err) {

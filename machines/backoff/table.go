@@ -120,7 +120,7 @@ func covers(old *v1alpha1.GroupBackoff, a Attempt, now time.Time) bool {
 }
 
 // withSuccess returns the list without the entries that an ACTIVE server disproves: failures whose wait is over, and failures
-// from before the time ordered, when that server was requested. A zero ordered means that this time is not known.
+// from before that server was requested. ordered is when it was requested; zero means that this is not known.
 func withSuccess(list []v1alpha1.GroupBackoff, a Attempt, ordered, now time.Time) []v1alpha1.GroupBackoff {
 	return slices.DeleteFunc(slices.Clone(list), func(e v1alpha1.GroupBackoff) bool {
 		return e.Flavor == a.Flavor && e.Zone == a.Zone && a.Revision >= e.Revision &&

@@ -39,7 +39,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			}
 		}
 	})
-	t.Run("failures at the same moment count as one failure", func(t *testing.T) {
+	t.Run("a second failure while the wait runs does not count", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		if again := withFailure(list, small, quota, noon.Add(29*time.Second)); again[0] != list[0] {
 			t.Errorf("%+v", again)
@@ -62,14 +62,14 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Errorf("the message has %d bytes, want %d at most and whole characters", len(got), maxMessage)
 		}
 	})
-	t.Run("the cloud's own Retry-After counts when it is longer", func(t *testing.T) {
+	t.Run("the cloud's Retry-After counts when it is longer than the computed wait", func(t *testing.T) {
 		patient := *quota
 		patient.RetryAfter = time.Hour
 		if list := withFailure(nil, small, &patient, noon); !list[0].Until.Time.Equal(noon.Add(time.Hour)) {
 			t.Errorf("%+v", list)
 		}
 	})
-	t.Run("a Machine with another flavor, zone, newer template or raised quota does not wait (CAPI-22)", func(t *testing.T) {
+	t.Run("a Machine with another flavor or zone, with a newer template or after a raised quota does not wait (CAPI-22)", func(t *testing.T) {
 		list := withFailure(nil, small, quota, noon)
 		for name, a := range map[string]Attempt{
 			"flavor": {Flavor: "large", Zone: "a", Revision: 3}, "zone": {Flavor: "small", Zone: "b", Revision: 3}, "template": {Flavor: "small", Zone: "a", Revision: 4},
@@ -92,7 +92,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Errorf("%+v", old)
 		}
 	})
-	t.Run("an ACTIVE server ends only the failures that it disproves", func(t *testing.T) {
+	t.Run("an ACTIVE server ends the back-off of its own flavor only, and only when it was requested after the failure", func(t *testing.T) {
 		list := withFailure(withFailure(nil, small, quota, noon), Attempt{Flavor: "large", Zone: "a", Revision: 3}, quota, noon)
 		for _, tt := range []struct {
 			name      string
@@ -130,7 +130,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Error("a server that became ACTIVE in between does not end the row (F-50)")
 		}
 	})
-	t.Run("the list has at most 64 entries", func(t *testing.T) {
+	t.Run("the list of back-offs has at most 64 entries", func(t *testing.T) {
 		var list []v1alpha1.GroupBackoff
 		for i := range 2 * maxBackoffs {
 			list = withFailure(list, Attempt{Flavor: fmt.Sprint(i)}, quota, noon.Add(time.Duration(i)*time.Second))
@@ -139,7 +139,7 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			t.Errorf("%d entries", len(list))
 		}
 	})
-	t.Run("an entry is dropped an hour after the end of its wait", func(t *testing.T) {
+	t.Run("a back-off is dropped from the list an hour after the end of its wait", func(t *testing.T) {
 		list := withFailure(withFailure(nil, small, quota, noon), Attempt{Flavor: "large"}, quota, noon.Add(2*time.Hour))
 		if len(list) != 1 {
 			t.Errorf("%+v", list)

@@ -45,7 +45,7 @@ func (in *Input) check() error {
 		}
 	}
 	if faults := validation.IsDNS1123Subdomain(in.ClusterDomain); len(faults) > 0 {
-		return problem("the cluster's domain %q is none (--cluster-domain): %s", in.ClusterDomain, faults[0])
+		return problem("--cluster-domain %q is not a domain: %s", in.ClusterDomain, faults[0])
 	}
 	if size := in.Kubelet.ContainerLogMaxSize; size != "" {
 		if _, err := resource.ParseQuantity(size); err != nil {
@@ -66,7 +66,7 @@ func checkTaint(t corev1.Taint) error {
 	effects := []corev1.TaintEffect{corev1.TaintEffectNoSchedule, corev1.TaintEffectPreferNoSchedule, corev1.TaintEffectNoExecute}
 	faults := slices.Concat(validation.IsQualifiedName(t.Key), validation.IsValidLabelValue(t.Value))
 	if !slices.Contains(effects, t.Effect) {
-		faults = append(faults, "the effect is NoSchedule, PreferNoSchedule or NoExecute")
+		faults = append(faults, "the effect must be NoSchedule, PreferNoSchedule or NoExecute")
 	}
 	if len(faults) > 0 {
 		return problem("spec.taints %q: %s", t.ToString(), faults[0])
@@ -93,7 +93,7 @@ func checkNetwork(n *v1alpha1.NetworkConfig) error {
 	case n == nil:
 		return nil
 	case n.CIDR != "" || n.Gateway != "":
-		return problem("network.cidr and network.gateway: a server takes its address from its port; remove them")
+		return problem("network.cidr and network.gateway: remove both; a server gets its address from its port")
 	case !slices.Contains(ipFamilies, n.IPFamily):
 		return problem("network.ipFamily %q is none of IPv4, IPv6, IPv4+IPv6, IPv6+IPv4", n.IPFamily)
 	}

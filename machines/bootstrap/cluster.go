@@ -41,10 +41,10 @@ func readEndpoint(ctx context.Context, reader client.Reader, o *Options) (endpoi
 		e.server = o.APIServer
 	}
 	if e.server == "" {
-		return e, waiting("no address of the API server is known that a server could reach: ConfigMap kube-public/cluster-info names none; create it, or start drover with --bootstrap-api-server")
+		return e, waiting("ConfigMap kube-public/cluster-info names no address of the API server that a server could reach; create the ConfigMap, or start drover with --bootstrap-api-server")
 	}
 	if len(e.ca) == 0 {
-		return e, waiting("no CA is known for the API server: neither ConfigMap kube-public/cluster-info nor drover's own connection holds one")
+		return e, waiting("no CA is known for the API server: neither ConfigMap kube-public/cluster-info nor drover's own connection to the API server has one")
 	}
 	return e, nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestTheAddressOfTheAPIServer(t *testing.T) {
+func TestUserDataContainsTheAddressAndCAOfTheAPIServer(t *testing.T) {
 	info := clusterInfoMap("clusters: [{name: '', cluster: {server: 'https://public:6443', certificate-authority-data: cHVibGljIENB}}]")
 	for _, tt := range []struct {
 		name   string
@@ -21,12 +21,12 @@ func TestTheAddressOfTheAPIServer(t *testing.T) {
 		server string // the server, or after "waits: " a part of the message
 		ca     string
 	}{
-		{"cluster-info", info, nil, "https://public:6443", "public CA"},
-		{"prefers the operator's URL", info, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "public CA"},
-		{"uses drover's own connection when the operator gives no URL", nil, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "own CA"},
+		{"uses the address and the CA of cluster-info", info, nil, "https://public:6443", "public CA"},
+		{"prefers the operator's URL to the address of cluster-info", info, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "public CA"},
+		{"uses the operator's URL and the CA of drover's own connection when there is no cluster-info", nil, func(o *Options) { o.APIServer = "https://named:6443" }, "https://named:6443", "own CA"},
 		{"ignores a cluster-info without a CA", clusterInfoMap("clusters: [{name: '', cluster: {server: 'https://public:6443'}}]"), func(o *Options) { o.APIServer = "https://named" }, "https://named", "own CA"},
-		{"ignores a pod's own connection", nil, func(o *Options) { o.InPod = true }, "waits: ConfigMap kube-public/cluster-info names none; create it, or start drover with --bootstrap-api-server", ""},
-		{"waits without a CA", nil, func(o *Options) { o.Target.GetConfig().CAData = nil }, "waits: no CA is known for the API server", ""},
+		{"waits in a pod without cluster-info, because servers cannot reach the address that a pod uses", nil, func(o *Options) { o.InPod = true }, "waits: ConfigMap kube-public/cluster-info names no address of the API server that a server could reach; create the ConfigMap, or start drover with --bootstrap-api-server", ""},
+		{"waits while no CA of the API server is known", nil, func(o *Options) { o.Target.GetConfig().CAData = nil }, "waits: no CA is known for the API server", ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, m := family()

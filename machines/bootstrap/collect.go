@@ -37,7 +37,7 @@ func (c *Collector) Start(ctx context.Context) error {
 		c.Source.Tokens.sweep()
 		texts.Clear()
 		if n, err := c.Source.Collect(ctx); ctx.Err() == nil && (err != nil || n > 0) {
-			ctrl.LoggerFrom(ctx).Info("Leftover bootstrap tokens collected", "deleted", n, "error", err)
+			ctrl.LoggerFrom(ctx).Info("Deleted leftover bootstrap tokens", "deleted", n, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -66,7 +66,7 @@ func (s *Source) Collect(ctx context.Context) (int, error) {
 			deleted++
 		}
 		if err != nil {
-			errs = append(errs, fmt.Errorf("collecting bootstrap token %s: %w", token.Name, err))
+			errs = append(errs, fmt.Errorf("deleting leftover bootstrap token %s: %w", token.Name, err))
 		}
 	}
 	return deleted, errors.Join(errs...)

@@ -44,11 +44,11 @@ func (s *Source) managed(ctx context.Context, o Owners) (string, error) {
 	}
 	content := string(secret.Data["cloud-config"])
 	if content == "" {
-		return "", waiting("Secret %s of operating-system-manager holds no cloud-config yet", key)
+		return "", waiting("Secret %s of operating-system-manager has no cloud-config yet", key)
 	}
 	have, want := secret.Annotations[annotationRevisionOSM], o.Set.Annotations[v1alpha1.AnnotationRevision]
 	if have != want {
-		return "", waiting("Secret %s of operating-system-manager is for revision %q; MachineSet %s is revision %q", key, have, o.Set.Name, want)
+		return "", waiting("Secret %s of operating-system-manager is for revision %q, and MachineSet %s has revision %q", key, have, o.Set.Name, want)
 	}
 	return content, nil
 }
@@ -118,7 +118,7 @@ func (s *Source) mayRead(m *v1alpha1.Machine, namespace string) error {
 	if namespace == m.Namespace || slices.Contains(s.options.AllowedNamespaces, namespace) {
 		return nil
 	}
-	return problem("the MachineClass points into namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
+	return problem("the MachineClass refers to an object in namespace %s, which Machines of %s may not use; move the object to %s, or start drover with --secret-namespaces=%s and run: %s",
 		namespace, m.Namespace, m.Namespace, namespace, v1alpha1.BindReferences(s.options.ServiceAccount, namespace))
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestForeignUserDataIsLeftAsItIs(t *testing.T) {
+func TestUserDataThatDroverDidNotWriteIsNotChanged(t *testing.T) {
 	for _, text := range hostile[1:] {
 		in := input("ubuntu", "{}")
 		in.Provider.OverwriteCloudConfig = ptr.To(text)
@@ -23,7 +23,7 @@ func TestForeignUserDataIsLeftAsItIs(t *testing.T) {
 	}
 }
 
-func TestUserDataOfOperatingSystemManager(t *testing.T) {
+func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 	secret := func(revision, content string) *corev1.Secret {
 		return &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{Name: "nodes-ns-bootstrap-config", Namespace: "cloud-init-settings", Annotations: map[string]string{"k8c.io/machine-deployment-revision": revision}},
@@ -41,15 +41,15 @@ func TestUserDataOfOperatingSystemManager(t *testing.T) {
 		want   string // the user data, or after "waits: " a part of the message
 	}{
 		{"uses the Secret of the set's revision, with the Machine's name plain and escaped (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
-		{"uses the Secret of a deployment that only has its finalizer", func(d *v1alpha1.MachineDeployment) {
+		{"uses the Secret of a deployment that has only the finalizer of operating-system-manager", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},
-		{"waits without a Secret (MC-45)", annotated, nil, "", "waits: Secret cloud-init-settings/nodes-ns-bootstrap-config does not exist"},
-		{"waits for the Secret of the current revision (MC-45)", annotated, secret("2", "x"), "", `waits: is for revision "2"; MachineSet nodes-1 is revision "3"`},
-		{"waits for a Secret with a revision (MC-45)", annotated, secret("", "x"), "", `waits: is for revision ""`},
-		{"waits while the Secret is empty", annotated, secret("3", ""), "", "waits: holds no cloud-config yet"},
-		{"waits for a set that does not yet exist", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, is not there"},
-		{"waits for a deployment that does not exist yet", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, is not there"},
+		{"waits while there is no Secret (MC-45)", annotated, nil, "", "waits: Secret cloud-init-settings/nodes-ns-bootstrap-config does not exist"},
+		{"waits while the Secret is for an older revision (MC-45)", annotated, secret("2", "x"), "", `waits: is for revision "2", and MachineSet nodes-1 has revision "3"`},
+		{"waits while the Secret names no revision (MC-45)", annotated, secret("", "x"), "", `waits: is for revision ""`},
+		{"waits while the Secret is empty", annotated, secret("3", ""), "", "waits: has no cloud-config yet"},
+		{"waits for a set that does not yet exist", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, does not exist"},
+		{"waits for a deployment that does not exist yet", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, does not exist"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, set, m := family()
@@ -81,7 +81,7 @@ func TestUserDataOfOperatingSystemManager(t *testing.T) {
 	}
 }
 
-func TestUserDataOfAMachineClass(t *testing.T) {
+func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 	object := func(name, namespace string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Namespace: namespace}
 	}
@@ -107,17 +107,17 @@ func TestUserDataOfAMachineClass(t *testing.T) {
 		want    string // the user data, or after "fails: " a part of the error
 		tokens  int
 	}{
-		{"fills name and token into userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"fills name and token in escaped form, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
-		{"creates no token for a text without a placeholder", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
-		{"prefers the credentials' Secret", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
-		{"prefers the Machine's own text", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
+		{"fills the Machine's name and token into the Secret's userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"fills the Machine's name and token into percent-encoded placeholders, as in an Ignition document (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"cloudConfig": "n=%3C%3CMACHINE_NAME%3E%3E t=%3C%3CBOOTSTRAP_TOKEN%3E%3E"})}, "", "n=nodes-1-abcde t=TOKEN", 1},
+		{"creates no token for user data without a placeholder", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "plain"})}, "", "plain", 0},
+		{"prefers the Secret of credentialsSecretRef to that of secretRef", "ns", []client.Object{class("ns", "a", "b"), secret("a", "ns", map[string]string{"userData": "low"}), secret("b", "ns", map[string]string{"userData": "high"})}, "", "high", 0},
+		{"prefers the Machine's overwriteCloudConfig to the class's user data", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "class"})}, "mine", "mine", 0},
 		{"writes drover's user data for a class with only credentials", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"username": "x"})}, "", "#cloud-config\n", 1},
 		{"fails when the class is missing", "ns", nil, "", "fails: MachineClass ns/small does not exist", 0},
 		{"fails when the Secret is missing", "ns", []client.Object{class("ns", "a")}, "", "fails: Secret ns/a does not exist", 0},
-		{"refuses a class in a namespace that is not allowed (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: points into namespace other", 0},
+		{"refuses a class in a namespace that is not allowed (MC-12)", "other", []client.Object{class("other", "a")}, "", "fails: refers to an object in namespace other", 0},
 		{"reads a class in a namespace that is allowed (MC-12)", "allowed", []client.Object{class("allowed", "a"), secret("a", "allowed", map[string]string{"userData": "x"})}, "", "x", 0},
-		{"refuses a text that is too long", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": strings.Repeat("x", 49150)})}, "", "fails: 65536 bytes in base64 form", 0},
+		{"refuses user data that is too long", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": strings.Repeat("x", 49150)})}, "", "fails: 65536 bytes in base64 form", 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			_, _, m := family()
@@ -140,10 +140,10 @@ func TestUserDataOfAMachineClass(t *testing.T) {
 	}
 }
 
-func TestOverwriteCloudConfig(t *testing.T) {
+func TestOverwriteCloudConfigGetsTheMachinesNameAndToken(t *testing.T) {
 	in := input("ubuntu", "{}")
 	in.Provider.OverwriteCloudConfig = ptr.To("#!/bin/sh\na <<MACHINE_NAME>> <MACHINE_NAME> <<BOOTSTRAP_TOKEN>> %3CMACHINE_NAME%3E")
-	t.Run("placeholders are filled, plain and escaped (MC-46)", func(t *testing.T) {
+	t.Run("the Machine's name and token replace plain and percent-encoded placeholders (MC-46)", func(t *testing.T) {
 		got, err := in.Render()
 		want := "#!/bin/sh\na nodes-abc-12345 nodes-abc-12345 abcdef.0123456789abcdef nodes-abc-12345"
 		if err != nil || string(got) != want {

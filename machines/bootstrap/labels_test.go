@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestMayRegisterFollowsTheNodeRestriction(t *testing.T) {
+func TestAKubeletRegistersOnlyLabelsThatNodeRestrictionAllows(t *testing.T) {
 	tests := map[string]bool{
 		"team":                                true,
 		"example.com/team":                    true,
@@ -29,7 +29,7 @@ func TestMayRegisterFollowsTheNodeRestriction(t *testing.T) {
 		"notkubernetes.io/x":                  true,
 	}
 	for key, want := range tests {
-		t.Run(key, func(t *testing.T) {
+		t.Run(map[bool]string{true: "registers the label ", false: "does not register the label "}[want]+key, func(t *testing.T) {
 			if MayRegister(key) != want {
 				t.Errorf("got %v", !want)
 			}
@@ -37,8 +37,8 @@ func TestMayRegisterFollowsTheNodeRestriction(t *testing.T) {
 	}
 }
 
-func TestNodeLabelsOfAMachine(t *testing.T) {
-	t.Run("the template's spec takes precedence over its Machines' labels, and the selector's labels are left out (MC-55)", func(t *testing.T) {
+func TestNodeLabelsComeFromTheTemplateAndTheMachine(t *testing.T) {
+	t.Run("labels in the template's spec take precedence over labels of its Machines, and the selector's labels are left out (MC-55)", func(t *testing.T) {
 		spec := &v1alpha1.MachineSpec{}
 		spec.Metadata.Labels = map[string]string{"team": "blue", "group": "kept"}
 		got := NodeLabels(
@@ -52,20 +52,20 @@ func TestNodeLabelsOfAMachine(t *testing.T) {
 	})
 }
 
-func TestTheLabelOfTheOperatingSystem(t *testing.T) {
+func TestNodesHaveTheLabelOfTheirOperatingSystem(t *testing.T) {
 	const key = "v1.machine-controller.kubermatic.io/operating-system"
 	for name, tc := range map[string]struct {
 		value  string
 		labels map[string]string
 		want   map[string]string
 	}{
-		"the label is that of the provider spec (F-38)":                                    {`{"operatingSystem": "flatcar"}`, nil, map[string]string{key: "flatcar"}},
-		"the label is read under machine-controller's spelling of keys (F-38)":             {`{"OperatingSystem": "ubuntu"}`, nil, map[string]string{key: "ubuntu"}},
-		"a label of the template overrides the label (F-38)":                               {`{"operatingSystem": "flatcar"}`, map[string]string{key: "mine"}, map[string]string{key: "mine"}},
-		"the label is left out when it is not a valid label value (F-38)":                  {`{"operatingSystem": "a b"}`, nil, map[string]string{}},
-		"the label is missing without an operating system in the provider spec (F-38)":     {`{}`, nil, map[string]string{}},
-		"the label is missing for an unreadable provider spec (F-38)":                      {`[]`, nil, map[string]string{}},
-		"the label is missing without a provider spec, as with only a MachineClass (F-38)": {"", nil, map[string]string{}},
+		"the label names the operating system of the provider spec (F-38)":                          {`{"operatingSystem": "flatcar"}`, nil, map[string]string{key: "flatcar"}},
+		"the label is set when the provider spec uses machine-controller's spelling of keys (F-38)": {`{"OperatingSystem": "ubuntu"}`, nil, map[string]string{key: "ubuntu"}},
+		"a label with the same key in the template takes precedence (F-38)":                         {`{"operatingSystem": "flatcar"}`, map[string]string{key: "mine"}, map[string]string{key: "mine"}},
+		"the label is left out when the operating system is not a valid label value (F-38)":         {`{"operatingSystem": "a b"}`, nil, map[string]string{}},
+		"the label is missing without an operating system in the provider spec (F-38)":              {`{}`, nil, map[string]string{}},
+		"the label is missing for an unreadable provider spec (F-38)":                               {`[]`, nil, map[string]string{}},
+		"the label is missing without a provider spec, as with only a MachineClass (F-38)":          {"", nil, map[string]string{}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec := &v1alpha1.MachineSpec{}

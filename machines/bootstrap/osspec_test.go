@@ -20,7 +20,7 @@ func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 		"ubuntu":  {"distUpgradeOnBoot"},
 		"flatcar": {"disableAutoUpdate", "DisableLocksmithD", "disableUpdateEngine", "provisioningUtility"},
 	} {
-		t.Run("keys are accepted on "+system+" and named as without effect (MC-9, F-35)", func(t *testing.T) {
+		t.Run("accepts the keys of other systems on "+system+" and warns that they have no effect (MC-9, F-35)", func(t *testing.T) {
 			in := input(system, allSystems)
 			if _, err := in.Render(); err != nil {
 				t.Fatal(err)
@@ -40,13 +40,13 @@ func TestKeysOfOtherOperatingSystemsHaveNoEffect(t *testing.T) {
 			}
 		})
 	}
-	t.Run("refuses a key of no operating system, and names the nearest own key (MC-9, F-35)", func(t *testing.T) {
+	t.Run("refuses a key that no operating system has, and names the nearest key of the Machine's system (MC-9, F-35)", func(t *testing.T) {
 		_, err := input("flatcar", `{"distUpgradeOnBoot": true, "disableAutoUpdat": true}`).Render()
 		if err == nil || !strings.Contains(err.Error(), "operatingSystemSpec.disableAutoUpdat: unknown field; did you mean disableAutoUpdate?") {
 			t.Errorf("error: %v", err)
 		}
 	})
-	t.Run("a value of another system is not read (F-35)", func(t *testing.T) {
+	t.Run("the value of another system's key is not checked (F-35)", func(t *testing.T) {
 		if _, err := input("ubuntu", `{"disableAutoUpdate": "maybe"}`).Render(); err != nil {
 			t.Error(err)
 		}

@@ -46,7 +46,7 @@ func owner(ctx context.Context, reader client.Reader, of client.Object, kind str
 		return false, fmt.Errorf("reading %s %s: %w", kind, ref.Name, err)
 	}
 	if err != nil || into.GetUID() != ref.UID {
-		return false, waiting("%s %s, the owner of %s, is not there", kind, ref.Name, of.GetName())
+		return false, waiting("%s %s, the owner of %s, does not exist", kind, ref.Name, of.GetName())
 	}
 	return true, nil
 }

@@ -59,7 +59,7 @@ func pairs(value string, known []string) (map[string]string, error) {
 		}
 		name := strings.TrimSpace(p[:i])
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("%q is none of %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("%q is not one of %s", name, strings.Join(known, ", "))
 		}
 		out[name] = strings.TrimSpace(p[i+1:])
 	}

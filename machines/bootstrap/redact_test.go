@@ -11,7 +11,7 @@ import (
 )
 
 func TestRedactOfAWholeConsole(t *testing.T) {
-	t.Run("removes the secrets and keeps the cause (CAPI-25)", func(t *testing.T) {
+	t.Run("removes the secrets and keeps the kubelet's error message (CAPI-25)", func(t *testing.T) {
 		text := Redact([]byte("secret: tiger-tiger"), "token: abcdef.0123456789abcdef\nAuthorization: Bearer abcdefgh12345678\nmy secret is tiger-tiger\ndb_password=hunter2 x\n"+
 			"-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\nkubelet: failed to start")
 		for _, secret := range []string{"abcdef.0123456789abcdef", "abcdefgh12345678", "tiger-tiger", "hunter2", "MIIB"} {
@@ -36,7 +36,7 @@ func TestRedactRemovesSecrets(t *testing.T) {
 		keeps   string
 	}{
 		{"the bootstrap token", input("ubuntu", "{}"), "kubelet: token abcdef.0123456789abcdef refused", "0123456789abcdef", "kubelet: token"},
-		{"only the secret half of the token", input("ubuntu", "{}"), "got 0123456789abcdef here", "0123456789abcdef", "got "},
+		{"the secret half of the token when it is printed without the ID", input("ubuntu", "{}"), "got 0123456789abcdef here", "0123456789abcdef", "got "},
 		{"the token in an Ignition document", input("flatcar", "{}"), "got 0123456789abcdef here", "0123456789abcdef", " here"},
 		{"the token in base64", input("ubuntu", "{}"), "dump " + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), "dump "},
 		{"a proxy's password", siteInput("flatcar"), "curl: (5) pa55word", "pa55word", "curl: (5)"},
@@ -54,7 +54,7 @@ func TestRedactRemovesSecrets(t *testing.T) {
 		},
 		{"a password in a line of the log", nil, "OS_PASSWORD=swordfish done", "swordfish", " done"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run("removes "+tt.name, func(t *testing.T) {
 			var userData []byte
 			if tt.in != nil {
 				var err error

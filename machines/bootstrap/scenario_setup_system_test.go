@@ -8,15 +8,15 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestSetupSetsKernelKeys(t *testing.T) {
+func TestSetupSetsTheSysctlKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		missing string
 		want    string // a key that is set even so; empty when the setup fails
 	}{
-		"sets the keys with IPv6":                           {"", "net/ipv6/conf/all/forwarding"},
-		"accepts an image with IPv6 off (F-41)":             {"net/ipv6", "net/ipv4/ip_forward"},
-		"fails when another key is missing (F-41)":          {"net/bridge/bridge-nf-call-iptables", ""},
-		"fails when a single key of IPv6 is missing (F-41)": {"net/ipv6/conf/all/forwarding", ""},
+		"sets the keys of IPv6 on an image with IPv6":                     {"", "net/ipv6/conf/all/forwarding"},
+		"succeeds on an image whose IPv6 is off (F-41)":                   {"net/ipv6", "net/ipv4/ip_forward"},
+		"fails when a key that does not belong to IPv6 is missing (F-41)": {"net/bridge/bridge-nf-call-iptables", ""},
+		"fails when only one key of IPv6 is missing (F-41)":               {"net/ipv6/conf/all/forwarding", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -64,7 +64,7 @@ func TestDownloadsAreLimitedInTime(t *testing.T) {
 	})
 }
 
-func TestSetupInstallsCurl_F41(t *testing.T) {
+func TestSetupInstallsCurlBeforeTheDownloads_F41(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.publishAll()
 	// The stub of apt-get installs curl.
@@ -83,9 +83,9 @@ func TestPackagesOfTheOperatorAreInstalled(t *testing.T) {
 		apt       string
 		want      string
 	}{
-		"installs missing packages (F-41)":                           {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
-		"requests nothing when all packages exist (F-41)":            {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
-		"continues without packages that cannot be installed (F-41)": {nil, "exit 100\n", ""},
+		"installs missing packages (F-41)":                                {[]string{"nfs-common"}, "exit 0\n", install + "cifs-utils\n"},
+		"requests nothing when all packages are already installed (F-41)": {[]string{"nfs-common", "cifs-utils"}, "exit 0\n", ""},
+		"continues without packages that cannot be installed (F-41)":      {nil, "exit 100\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input("ubuntu", "{}")
@@ -116,11 +116,11 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 		healthy     string // which of twelve checks the kubelet answers
 		restarts    int
 	}{
-		"leaves a kubelet alone that answers (F-41)":                   {true, "yyyyyyyyyyyy", 0},
-		"restarts a kubelet that hangs after six checks (F-41)":        {true, "yynnnnnnyyyy", 1},
-		"restarts a kubelet again when it still hangs (F-41)":          {true, "nnnnnnnnnnnn", 2},
-		"does not add up single failures (F-41)":                       {true, "nnnnnynnnnny", 0},
-		"leaves a kubelet alone that waits for its certificate (F-41)": {false, "nnnnnnnnnnnn", 0},
+		"does not restart a kubelet that answers (F-41)":                          {true, "yyyyyyyyyyyy", 0},
+		"restarts a kubelet after six failed checks in a row (F-41)":              {true, "yynnnnnnyyyy", 1},
+		"restarts a kubelet again when it still hangs (F-41)":                     {true, "nnnnnnnnnnnn", 2},
+		"counts failed checks from 0 again after an answer of the kubelet (F-41)": {true, "nnnnnynnnnny", 0},
+		"does not restart a kubelet that waits for its certificate (F-41)":        {false, "nnnnnnnnnnnn", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("flatcar", "{}"))
@@ -148,13 +148,13 @@ func TestUserDataHasTheSettingsOfOperatingSystemManager(t *testing.T) {
 		parts        []string
 		absent       string
 	}{
-		"images are pulled in parallel, with a limit (F-41)": {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
-		"Flatcar's plugins are outside of /usr (F-41)":       {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
-		"a log file may have 100 MiB (F-41)":                 {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
-		"Flatcar's updates come through the proxy (F-41)":    {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
-		"update-engine uses the proxy (F-41)":                {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
-		"packages are installed on Ubuntu (F-41)":            {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
-		"Flatcar has no packages (F-41)":                     {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
+		"images are pulled in parallel, with a limit (F-41)":           {"ubuntu", kubelet.ConfigFile, []string{"serializeImagePulls: false\n", "maxParallelImagePulls: 10\n"}, "volumePluginDir"},
+		"Flatcar's volume plugins are outside of /usr (F-41)":          {"flatcar", kubelet.ConfigFile, []string{"volumePluginDir: /var/lib/kubelet/volumeplugins\n"}, ""},
+		"a container's log file may have 100 MiB (F-41)":               {"ubuntu", kubelet.ConfigFile, []string{"containerLogMaxSize: 100Mi\n"}, ""},
+		"Flatcar's update-engine reads the file with the proxy (F-41)": {"flatcar", dropIn, []string{"EnvironmentFile=/etc/drover/proxy.env\n"}, ""},
+		"the file that update-engine reads contains the proxy (F-41)":  {"flatcar", "/etc/drover/proxy.env", []string{"ALL_PROXY='http://user:pa55word@proxy.example:3128'\n"}, ""},
+		"packages are installed on Ubuntu (F-41)":                      {"ubuntu", pathSettings, []string{"PACKAGES='nfs-common cifs-utils'\n"}, ""},
+		"no packages are installed on Flatcar (F-41)":                  {"flatcar", pathSettings, []string{"PACKAGES=''\n"}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := siteInput(tc.system)

@@ -92,7 +92,7 @@ func TestSetupOfABareImage(t *testing.T) {
 	})
 }
 
-func TestSetupDownloadsOnlyAnotherKubelet(t *testing.T) {
+func TestSetupOfAnImageWithAnotherKubeletDownloadsOnlyTheKubelet(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	h.program("bin/kubelet", strings.ReplaceAll(hostKubelet, "1.36.2", "1.35.0"))
@@ -103,11 +103,11 @@ func TestSetupDownloadsOnlyAnotherKubelet(t *testing.T) {
 	}
 }
 
-func TestSetupRefusesADownloadThatIsNotThePublishers(t *testing.T) {
+func TestSetupRefusesADownloadWhoseChecksumDoesNotMatch(t *testing.T) {
 	for name, sum := range map[string]string{
-		"refuses a download with another checksum":           strings.Repeat("0", 64) + "  kubelet\n",
-		"refuses a download without a checksum":              "Not Found\n",
-		"refuses a download with a checksum of another file": strings.Repeat("0", 64) + "  kubeadm\n",
+		"refuses a download when the published checksum differs":                 strings.Repeat("0", 64) + "  kubelet\n",
+		"refuses a download when no checksum is published":                       "Not Found\n",
+		"refuses a download when the published checksum is that of another file": strings.Repeat("0", 64) + "  kubeadm\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -125,7 +125,7 @@ func TestSetupRefusesADownloadThatIsNotThePublishers(t *testing.T) {
 	}
 }
 
-func TestSetupWithoutTheMetadataService(t *testing.T) {
+func TestSetupWithoutTheMetadataServiceUsesTheServerIDOfAnEarlierBoot(t *testing.T) {
 	h := newHost(t, input("ubuntu", "{}"))
 	h.whole()
 	h.must(os.Remove(h.path("web/meta_data.json")))
@@ -138,7 +138,7 @@ func TestSetupWithoutTheMetadataService(t *testing.T) {
 	}
 }
 
-func TestSetupWithTheOperatorsSettings(t *testing.T) {
+func TestSetupAppliesTheOperatorsSettings(t *testing.T) {
 	in := siteInput("ubuntu")
 	in.ProviderIDPrefix = ""
 	h := newHost(t, in)
@@ -166,21 +166,21 @@ func TestSetupWithTheOperatorsSettings(t *testing.T) {
 	}
 }
 
-func TestAFailedSetupNamesItsCause(t *testing.T) {
+func TestAFailedSetupPrintsWhatFailed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		host func(*host)
 		want string
 	}{
-		"a failed download is named (F-53)": {
+		"prints the URL of a download that failed (F-53)": {
 			func(h *host) { h.must(os.Remove(h.path("web/kubelet"))) },
 			"downloading https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet failed\n",
 		},
-		"a download whose checksum is wrong is named by its URL, with both checksums": {
+		"prints the URL and both checksums of a download whose checksum is wrong": {
 			func(h *host) { h.write("web/kubelet.sha256", strings.Repeat("0", 64)+"\n") },
 			fmt.Sprintf("verifying https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet failed: its SHA-256 is %x, but https://dl.k8s.io/release/v1.36.2/bin/linux/amd64/kubelet.sha256 publishes %064d\n",
 				sha256.Sum256([]byte(hostKubelet)), 0),
 		},
-		"a failed command is named (F-53)": {
+		"prints the command that failed (F-53)": {
 			func(h *host) { h.program("bin/modprobe", "#!/bin/bash\nexit 1\n") },
 			": modprobe -a overlay br_netfilter nf_conntrack\n",
 		},
@@ -239,7 +239,7 @@ func TestContainerdOnFlatcarStartsWithAConfiguration(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the setup installs the configuration once (F-54)", func(t *testing.T) {
+	t.Run("the setup installs the configuration and restarts containerd once (F-54)", func(t *testing.T) {
 		h := newHost(t, in)
 		h.whole()
 		h.must(os.MkdirAll(h.path("/etc/ssl/certs"), 0o755))
@@ -271,7 +271,7 @@ func TestAKubeletThatDoesNotJoinIsReported(t *testing.T) {
 		"prints nothing once the kubelet has a certificate and keeps running (F-53)": {func(h *host) {
 			h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 		}, 0},
-		"leaves the reports to the setup while the setup runs (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
+		"prints nothing while the setup runs, which reports its own failures (F-53)": {func(h *host) { h.must(os.Remove(h.path("/run/drover/provider-id.env"))) }, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
@@ -295,7 +295,7 @@ func TestAKubeletThatDoesNotJoinIsReported(t *testing.T) {
 // messages matches the commands that print why the setup cannot continue.
 var messages = regexp.MustCompile(`echo [^\n]*(\\\n[^\n]*)?>&2`)
 
-func TestEachFailureOfTheSetupIsFoundInTheConsole(t *testing.T) {
+func TestEachFailureMessageOfTheSetupContainsTheWordFailed(t *testing.T) {
 	script, err := static.ReadFile("files/setup.sh")
 	if err != nil {
 		t.Fatal(err)

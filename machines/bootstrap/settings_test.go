@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestKubeletSettingsOfTheOwners(t *testing.T) {
+func TestKubeletSettingsComeFromTheAnnotationsOfTheOwners(t *testing.T) {
 	t.Run("annotations override the defaults", func(t *testing.T) {
 		s, err := Owners{}.KubeletSettings(map[string]string{
 			annotationKubeletConfig + "KubeReserved": "cpu=100m,memory=1Gi", annotationKubeletConfig + "MaxPods": "60",
@@ -28,7 +28,7 @@ func TestKubeletSettingsOfTheOwners(t *testing.T) {
 		"prefers the Machine's annotations to those of its MachineDeployment (F-36)":           {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
 		"uses the annotations of the MachineDeployment, not the copy in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
 		"uses the annotations of a MachineSet without a MachineDeployment (F-36)":              {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
-		"uses operating-system-manager's defaults and the MachineDeployment's annotations for its groups (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
+		"uses the defaults of operating-system-manager and the MachineDeployment's annotations for a group of operating-system-manager (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
 			d := deploymentWith("50")
 			d.Annotations[annotationProfile] = "osp-ubuntu"
 			return d
@@ -41,14 +41,14 @@ func TestKubeletSettingsOfTheOwners(t *testing.T) {
 			}
 		})
 	}
-	t.Run("takes an empty annotation as the default (F-40)", func(t *testing.T) {
+	t.Run("an empty annotation means the default (F-40)", func(t *testing.T) {
 		s, err := Owners{}.KubeletSettings(map[string]string{annotationKubeletConfig + "EvictionHard": "", annotationKubeletConfig + "MaxPods": ""})
 		if diff := cmp.Diff(DefaultKubeletSettings(), s); err != nil || diff != "" {
 			t.Errorf("error %v, settings:\n%s", err, diff)
 		}
 	})
 	for name, value := range map[string]string{"KubeReserved": "cpu", "SystemReserved": "cpu=lots", "MaxPods": "many", "ContainerLogMaxFiles": "-1", "ImageMinimumGCAge": "5"} {
-		t.Run("a bad "+name+" is an error that names it", func(t *testing.T) {
+		t.Run("an invalid "+name+" annotation is an error", func(t *testing.T) {
 			if _, err := (Owners{}).KubeletSettings(map[string]string{annotationKubeletConfig + name: value}); err == nil {
 				t.Error("no error")
 			}

@@ -54,7 +54,7 @@ func (s *Site) Check() error {
 		}
 	}
 	if !plain.MatchString(s.NoProxy) {
-		wrong("the nodes' list without proxy %q: give host names, domains and networks, with commas and no white space", s.NoProxy)
+		wrong("the nodes' list of hosts without proxy %q must have host names, domains and networks, separated by commas, and no white space", s.NoProxy)
 	}
 	if _, err := s.registries(); err != nil {
 		errs = append(errs, err)
@@ -91,12 +91,12 @@ func (s *Site) certificates() ([]string, error) {
 		var block *pem.Block
 		if block, rest = pem.Decode(rest); block == nil {
 			if len(strings.TrimSpace(string(rest))) > 0 {
-				return nil, errors.New("the nodes' CA bundle holds something else than certificates in PEM form")
+				return nil, errors.New("the nodes' CA bundle has something other than certificates in PEM form")
 			}
 			return out, nil
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, fmt.Errorf("the nodes' CA bundle holds a %s: it may hold certificates only", block.Type)
+			return nil, fmt.Errorf("the nodes' CA bundle has a %s: it may have certificates only", block.Type)
 		}
 		out = append(out, string(pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})))
 	}

@@ -34,7 +34,7 @@ func TestSiteSettingsReachEveryServer(t *testing.T) {
 		for path := range want {
 			got[path] = boot.Files[path]
 		}
-		t.Run(system+" has the files", func(t *testing.T) {
+		t.Run(system+" has the files for mirrors, certificates, SSH and DNS", func(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Error(diff)
 			}
@@ -46,7 +46,7 @@ func TestSiteSettingsReachEveryServer(t *testing.T) {
 			kubelet.ConfigFile:      {"A: true", "B: false"},
 			kubelet.ArgsFile:        {"--node-ip=::"},
 		} {
-			t.Run(system+": "+path, func(t *testing.T) {
+			t.Run(system+" has the operator's settings in "+path, func(t *testing.T) {
 				for _, part := range parts {
 					if !strings.Contains(boot.Files[path], part) {
 						t.Errorf("lacks %q:\n%s", part, boot.Files[path])
@@ -63,23 +63,23 @@ func TestSiteSettingsAreChecked(t *testing.T) {
 		site Site
 		want string // part of the message; empty means valid
 	}{
-		{"nothing", Site{}, ""},
-		{"all of it", siteInput("ubuntu").Site, ""},
+		{"empty settings", Site{}, ""},
+		{"all settings together", siteInput("ubuntu").Site, ""},
 		{"a proxy without a scheme", Site{HTTPProxy: "proxy:3128"}, "HTTP proxy is not a URL"},
-		{"a proxy with a quote", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is not a URL"},
-		{"white space", Site{NoProxy: "a, b"}, `"a, b"`},
+		{"a proxy whose URL contains a quote", Site{HTTPProxy: "http://p'; reboot #"}, "HTTP proxy is not a URL"},
+		{"white space in the list of hosts without proxy", Site{NoProxy: "a, b"}, `"a, b"`},
 		{"a mirror without a registry", Site{RegistryMirrors: []string{"quay.io="}}, `"quay.io=" is not of the form`},
-		{"a mirror that ends its string", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
-		{"a mirror's registry that leaves its folder", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
+		{"a mirror whose URL ends the TOML string that contains it", Site{RegistryMirrors: []string{`https://a/"]x`}}, "is not of the form"},
+		{"a mirror whose registry is a path out of the folder for mirrors", Site{RegistryMirrors: []string{"../..=https://a"}}, "is not of the form"},
 		{"an insecure registry with a path", Site{InsecureRegistries: []string{"a/b"}}, `"a/b" is not a host`},
 		{"an invalid pause image", Site{PauseImage: "a b"}, `"a b" is not an image`},
 		{"an invalid containerd version", Site{ContainerdVersion: "two"}, `"two" is not a version`},
-		{"a key among the certificates", Site{CABundle: []byte("-----BEGIN PRIVATE KEY-----\nTUlJQg==\n-----END PRIVATE KEY-----\n")}, "certificates only"},
-		{"no certificates", Site{CABundle: []byte("hello")}, "something else than certificates"},
-		{"a package that is an option (F-41)", Site{Packages: []string{"nfs-common", "--purge"}}, `"--purge" is not the name of a Debian package`},
-		{"two faults are both named", Site{PauseImage: "a b", NoProxy: "a b"}, "list without proxy \"a b\": give host names, domains and networks, with commas and no white space\nthe nodes' pause image"},
+		{"a private key in the CA bundle", Site{CABundle: []byte("-----BEGIN PRIVATE KEY-----\nTUlJQg==\n-----END PRIVATE KEY-----\n")}, "certificates only"},
+		{"a CA bundle without a certificate", Site{CABundle: []byte("hello")}, "something other than certificates"},
+		{"a package whose name is an option of apt-get (F-41)", Site{Packages: []string{"nfs-common", "--purge"}}, `"--purge" is not the name of a Debian package`},
+		{"two invalid settings, and names each of them", Site{PauseImage: "a b", NoProxy: "a b"}, "list of hosts without proxy \"a b\" must have host names, domains and networks, separated by commas, and no white space\nthe nodes' pause image"},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
+		t.Run(map[bool]string{true: "accepts ", false: "refuses "}[tt.want == ""]+tt.name, func(t *testing.T) {
 			err := tt.site.Check()
 			if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)

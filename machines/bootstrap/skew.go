@@ -9,8 +9,8 @@ import (
 // maxSkew is how many minor versions a kubelet may be older than the API server (Kubernetes' version skew policy).
 const maxSkew = 3
 
-// CheckSkew returns an error when the version skew policy does not allow a kubelet of version kubelet to join an API server of version
-// server: the kubelet is newer by a minor version, or more than three minor versions older.
+// CheckSkew returns an error when the version skew policy does not allow a kubelet of one version to join an API server of
+// another version: the kubelet is newer by a minor version, or more than three minor versions older.
 func CheckSkew(kubelet, server string) error {
 	want, err := version.ParseSemantic(kubelet)
 	if err != nil {

@@ -235,7 +235,7 @@ func (s *Source) readCluster(ctx context.Context) (clusterFacts, error) {
 	}
 	var nodes corev1.NodeList
 	if err := o.Target.GetClient().List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
-		return clusterFacts{}, fmt.Errorf("listing nodes for the form of their provider IDs: %w", err)
+		return clusterFacts{}, fmt.Errorf("listing nodes to see the form of their provider IDs: %w", err)
 	}
 	return clusterFacts{endpoint: point, dns: dns, version: version, prefixes: prefixesOf(nodes.Items, o.ProviderIDs), read: now}, nil
 }

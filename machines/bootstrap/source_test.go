@@ -81,7 +81,7 @@ func tokensIn(t *testing.T, c client.Client) int {
 	return len(list.Items)
 }
 
-func TestFailedUserDataCreatesNoToken(t *testing.T) {
+func TestUserDataThatCannotBeRenderedCreatesNoToken(t *testing.T) {
 	_, _, m := family()
 	m.OwnerReferences = nil
 	m.Spec.Metadata.Labels = map[string]string{"a b": ""}
@@ -97,7 +97,7 @@ func clusterInfoMap(kubeconfig string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-public"}, Data: map[string]string{"kubeconfig": kubeconfig}}
 }
 
-func TestCheckOfTheSeedsManifest(t *testing.T) {
+func TestCheckRefusesAKubeletVersionThatDoesNotFit(t *testing.T) {
 	_, _, m := family()
 	m.Spec.Versions.Kubelet = "1.30.3"
 	s, _ := newSource(t, nil)
@@ -107,13 +107,13 @@ func TestCheckOfTheSeedsManifest(t *testing.T) {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("accepts an old kubelet when its annotation allows the skew", func(t *testing.T) {
+	t.Run("accepts an old kubelet when the Machine's annotation allows the version skew", func(t *testing.T) {
 		m.Annotations = map[string]string{v1alpha1.AnnotationAllowSkew: "true"}
 		if err := s.Check(t.Context(), m); err != nil {
 			t.Errorf("error %v", err)
 		}
 	})
-	t.Run("refuses a Machine without a version", func(t *testing.T) {
+	t.Run("refuses a Machine without a kubelet version", func(t *testing.T) {
 		m.Spec.Versions.Kubelet = ""
 		if err := s.Check(t.Context(), m); err == nil || !strings.Contains(err.Error(), "spec.versions.kubelet is empty") {
 			t.Errorf("error %v", err)

@@ -95,7 +95,7 @@ func draw(source io.Reader, length int) (string, error) {
 	buffer := make([]byte, length)
 	for len(out) < length {
 		if _, err := io.ReadFull(source, buffer); err != nil {
-			return "", fmt.Errorf("drawing a bootstrap token: %w", err)
+			return "", fmt.Errorf("making a bootstrap token: %w", err)
 		}
 		for _, b := range buffer {
 			if int(b) < limit && len(out) < length {

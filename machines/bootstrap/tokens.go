@@ -121,7 +121,7 @@ func (t *Tokens) create(ctx context.Context, m *v1alpha1.Machine, drawn Token) (
 			return tokenOf(have), t.prolong(ctx, have)
 		}
 	}
-	return Token{}, fmt.Errorf("creating bootstrap token: %d ids of Machine %s are all taken by tokens of others", ids, m.Name)
+	return Token{}, fmt.Errorf("creating bootstrap token: all %d ids of Machine %s are taken by tokens that drover did not make for this Machine", ids, m.Name)
 }
 
 // Prolong moves the expiry of the Machine's token, if the Machine has one, when less than half of the token's life is left.
@@ -149,7 +149,7 @@ func (t *Tokens) Delete(ctx context.Context, m *v1alpha1.Machine) error {
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: known.name}}
 	err := t.Client.Delete(ctx, s, client.Preconditions{UID: &known.uid})
 	if apierrors.IsConflict(err) {
-		// Another Secret may have this name now. The next attempt searches for the Secret of the Machine's token.
+		// Another Secret may have this name now. The next call searches for the Secret of the Machine's token.
 		t.forget(m.UID)
 	}
 	if client.IgnoreNotFound(err) != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestATokenOfAMachine(t *testing.T) {
+func TestAMachinesTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 	start := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	clock := clocktesting.NewFakePassiveClock(start)
 	c := fake.NewClientBuilder().Build()
@@ -79,7 +79,7 @@ func TestATokenOfAMachine(t *testing.T) {
 			t.Errorf("data %q", s.Data)
 		}
 	})
-	t.Run("HolderOf returns its Machine and expiry, and nothing for an unknown token (MC-58)", func(t *testing.T) {
+	t.Run("HolderOf finds the Machine and the expiry of a token, and nothing for an unknown token (MC-58)", func(t *testing.T) {
 		h, err := HolderOf(t.Context(), c, first.ID)
 		if err != nil || h.UID != "u" || h.Machine.String() != "ns/m" || h.Shared() || !h.Expiry.Equal(clock.Now().Add(TokenLife)) {
 			t.Errorf("got holder %+v, error %v, want Machine ns/m with the UID u and an expiry in %v", h, err, TokenLife)
@@ -134,7 +134,7 @@ func counted(c client.WithWatch, calls map[string]int) client.Client {
 	})
 }
 
-func TestCallsForAToken(t *testing.T) {
+func TestATokenCostsFewAPICalls(t *testing.T) {
 	store := fake.NewClientBuilder().Build()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	calls := map[string]int{}
@@ -200,7 +200,7 @@ func TestCallsForAToken(t *testing.T) {
 	})
 }
 
-func TestTheTokenOfAnotherMachineIsNotUsed(t *testing.T) {
+func TestTheTokenOfAnotherMachineIsNeitherUsedNorDeleted(t *testing.T) {
 	c := fake.NewClientBuilder().Build()
 	tokens := &Tokens{Client: c, Reader: c, Clock: clocktesting.NewFakePassiveClock(time.Now()), Rand: rand.Reader}
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
@@ -226,7 +226,7 @@ func TestTheTokenOfAnotherMachineIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestATokenWithAConflictAtItsDeletion(t *testing.T) {
+func TestATokenWhoseDeletionConflictsIsDeletedLater(t *testing.T) {
 	t.Run("the next attempt deletes the token", func(t *testing.T) {
 		refused := 0
 		c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
@@ -255,8 +255,8 @@ func TestATokenWithAConflictAtItsDeletion(t *testing.T) {
 	})
 }
 
-func TestTokensDeletedByOtherClients(t *testing.T) {
-	t.Run("deleted tokens are forgotten when they have expired (F-12)", func(t *testing.T) {
+func TestTokensDeletedByOtherClientsAreForgotten(t *testing.T) {
+	t.Run("drover forgets a deleted token at the time when the token would have expired (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(time.Now())
 		tokens := &Tokens{Clock: clock, known: map[types.UID]knownToken{}}
 		for n := range 10_000 {

@@ -21,7 +21,7 @@ func (in *Input) Render() ([]byte, error) {
 // fits returns an error for user data that Nova would refuse (MC-44, CAPI-29).
 func fits(name string, userData []byte) error {
 	if n := base64.StdEncoding.EncodedLen(len(userData)); n > maxEncoded {
-		return problem("the user data of %s has %d bytes in base64 form and may have %d: shorten overwriteCloudConfig, sshPublicKeys or what else is of your making", name, n, maxEncoded)
+		return problem("the user data of %s has %d bytes in base64 form and may have at most %d: shorten overwriteCloudConfig, sshPublicKeys or other settings of yours", name, n, maxEncoded)
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func siteInput(operatingSystem string) *Input {
 
 const certificate = "-----BEGIN CERTIFICATE-----\nTUlJQg==\n-----END CERTIFICATE-----\n"
 
-func TestRenderEqualsTheGoldenFiles(t *testing.T) {
+func TestRenderedUserDataEqualsTheGoldenFiles(t *testing.T) {
 	for _, tt := range []struct{ name, system, spec string }{
 		{"ubuntu", "ubuntu", `{}`},
 		{"ubuntu-upgraded", "ubuntu", `{"distUpgradeOnBoot": true}`},
@@ -88,13 +88,13 @@ func TestRenderEqualsTheGoldenFiles(t *testing.T) {
 				t.Errorf("the user data differs from %s; run the test with -update and read the difference", golden)
 			}
 		})
-		t.Run(tt.name+" is the same every time", func(t *testing.T) {
+		t.Run(tt.name+" is the same when it is rendered again", func(t *testing.T) {
 			again, err := input(tt.system, tt.spec).Render()
 			if err != nil || !bytes.Equal(got, again) {
 				t.Errorf("the second rendering differs (error %v)", err)
 			}
 		})
-		t.Run(tt.name+" contains what a kubelet needs", func(t *testing.T) { testFiles(t, got) })
+		t.Run(tt.name+" contains every file and setting that a kubelet needs", func(t *testing.T) { testFiles(t, got) })
 	}
 }
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-func TestTheKernelsShareCanBeSet(t *testing.T) {
+func TestTheShareOfMemoryForTheKernelCanBeSet(t *testing.T) {
 	ten := rules
 	ten.KernelMemory = 10
 	got, err := ten.template(ofDeployment(deployment()), shape(), nil)

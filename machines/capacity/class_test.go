@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestAClassOverridesItsFlavor(t *testing.T) {
+func TestAMachineClassOverridesTheValuesOfTheFlavor(t *testing.T) {
 	class := &v1alpha1.ClassNodeTemplate{
 		Capacity:        corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("8"), corev1.ResourcePods: resource.MustParse("30")},
 		VirtualCapacity: corev1.ResourceList{"example.com/fpga": resource.MustParse("2")},
@@ -33,7 +33,7 @@ func TestAClassOverridesItsFlavor(t *testing.T) {
 			t.Errorf("CA-C101 label %s is %q, want %q", key, got.Labels[key], want)
 		}
 	}
-	t.Run("the override is found by the template's reference", func(t *testing.T) {
+	t.Run("the class that the Machine template refers to is found", func(t *testing.T) {
 		objects := append(pool("a", "", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Template.Spec.ProviderSpec.ValueFrom = &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{ObjectReference: corev1.ObjectReference{Name: "c"}}}
 		}), &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "c"}, NodeTemplate: class})

@@ -165,7 +165,7 @@ func judge(s *subject, template *v1alpha1.NodeTemplate, failure *fault.Error) ve
 		template: template,
 		condition: metav1.Condition{
 			Type: v1alpha1.ConditionTemplateResolved, Status: metav1.ConditionTrue, Reason: reasonResolved,
-			Message: "the cloud has what the template names", ObservedGeneration: s.GetGeneration(),
+			Message: "the cloud has everything that the template names", ObservedGeneration: s.GetGeneration(),
 		},
 		again: resolveAgain,
 	}

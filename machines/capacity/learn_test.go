@@ -74,8 +74,8 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 		objects []client.Object
 		want    string
 	}{
-		{"memory is computed without a node (CA-C99)", pool("a", "", nil), computed},
-		{"memory comes from a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
+		{"memory is computed from the flavor while the group has no node (CA-C99)", pool("a", "", nil), computed},
+		{"memory is that of a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
 		{"memory of a node of an older template is ignored (CA-C99)", func() []client.Object {
 			objects := pool("a", "3500Mi", nil)
 			objects[0].(*v1alpha1.MachineDeployment).Spec.Template.Spec.Versions.Kubelet = "1.36.2"
@@ -96,7 +96,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("memory stays learned when the last node is gone", func(t *testing.T) {
+	t.Run("memory stays learned without a node until the settings change", func(t *testing.T) {
 		learned, err := ask(t, c, "a", pool("a", "3500Mi", nil)...)
 		if err != nil {
 			t.Fatal(err)
@@ -105,13 +105,13 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 		if got := memoryOf(t, c, "a", pool("a", "", remembering)...); got != "3500Mi" {
 			t.Errorf("%s of memory", got)
 		}
-		t.Run("memory is used for another deployment with the same key", func(t *testing.T) {
+		t.Run("the learned memory is used for another deployment with the same settings", func(t *testing.T) {
 			if got := memoryOf(t, c, "b", append(pool("a", "", remembering), pool("b", "", nil)...)...); got != "3500Mi" {
 				t.Errorf("%s of memory", got)
 			}
 		})
 		for name, change := range map[string]func(*v1alpha1.MachineDeployment){
-			"reservations": func(d *v1alpha1.MachineDeployment) {
+			"the kubelet configuration": func(d *v1alpha1.MachineDeployment) {
 				d.Spec.Template.Metadata.Annotations = map[string]string{"v1.kubelet-config.machine-controller.kubermatic.io/MaxPods": "50"}
 			},
 			"the kubelet": func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Versions.Kubelet = "1.36.2" },

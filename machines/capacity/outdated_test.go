@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestNodesWithOtherSettingsAreOutdated(t *testing.T) {
+func TestNodesWhoseSettingsDifferFromTheAnnotationsAreOutdated(t *testing.T) {
 	node := func(pods, cpu, memory, hugePages string) *corev1.Node {
 		n := &corev1.Node{}
 		n.Status.Capacity = corev1.ResourceList{
@@ -24,12 +24,12 @@ func TestNodesWithOtherSettingsAreOutdated(t *testing.T) {
 		node        *corev1.Node
 		want        bool
 	}{
-		"a node is current without annotations (F-36)":                            {nil, node("250", "1", "1000Mi", "0"), false},
-		"a node with other pods than annotated is outdated (F-36)":                {map[string]string{"MaxPods": "50"}, node("110", "1600m", "3100Mi", "0"), true},
-		"a node with the annotated pods is current (F-36)":                        {map[string]string{"MaxPods": "50"}, node("50", "1", "1000Mi", "0"), false},
-		"a node with other reservations than annotated is outdated (F-36)":        {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "1600m", "3100Mi", "0"), true},
-		"a node with the annotated reservations is current (F-36)":                {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2376Mi", "0"), false},
-		"a node with the annotated reservations and huge pages is current (F-36)": {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2176Mi", "200Mi"), false},
+		"any node is up to date when there are no annotations (F-36)":                      {nil, node("250", "1", "1000Mi", "0"), false},
+		"a node whose maximum of pods differs from the annotation is outdated (F-36)":      {map[string]string{"MaxPods": "50"}, node("110", "1600m", "3100Mi", "0"), true},
+		"a node with the annotated maximum of pods is up to date (F-36)":                   {map[string]string{"MaxPods": "50"}, node("50", "1", "1000Mi", "0"), false},
+		"a node whose reserved resources differ from the annotation is outdated (F-36)":    {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "1600m", "3100Mi", "0"), true},
+		"a node with the annotated reserved resources is up to date (F-36)":                {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2376Mi", "0"), false},
+		"a node with the annotated reserved resources and huge pages is up to date (F-36)": {map[string]string{"KubeReserved": "cpu=1,memory=1Gi"}, node("110", "800m", "2176Mi", "200Mi"), false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := deployment()
@@ -46,7 +46,7 @@ func TestNodesWithOtherSettingsAreOutdated(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the group's template shows the annotated pods, not those of its nodes (F-36)", func(t *testing.T) {
+	t.Run("the node template shows the annotated maximum of pods, not that of existing nodes (F-36)", func(t *testing.T) {
 		objects := pool("a", "3500Mi", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{kubeletConfig + "MaxPods": "50"}
 		})

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAnnotationsOverrideTheFlavor(t *testing.T) {
+func TestCapacityAnnotationsOverrideTheFlavor(t *testing.T) {
 	d := deployment()
 	d.Annotations = map[string]string{}
 	for name, value := range map[string]string{
@@ -39,7 +39,7 @@ func TestUnreadableCapacityAnnotationsAreErrors(t *testing.T) {
 		"cpu": "many", "memory": "-1", "ephemeral-disk": "0", "maxPods": "1.5", "gpu-type": "no name", "gpu-count": "1",
 		"labels": "a", "taints": "a=b:Sometimes",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run("an unreadable "+name+" annotation is an error that names the annotation", func(t *testing.T) {
 			d := deployment()
 			d.Annotations = map[string]string{v1alpha1.AnnotationCapacity + name: value}
 			_, err := rules.template(ofDeployment(d), shape(), nil)

@@ -10,21 +10,21 @@ import (
 
 const kubeletConfig = "v1.kubelet-config.machine-controller.kubermatic.io/"
 
-func TestKubeletAnnotationsSetTheTemplate(t *testing.T) {
+func TestKubeletAnnotationsChangeTheNodeTemplate(t *testing.T) {
 	for name, tc := range map[string]struct {
 		deployment, template map[string]string
 		want                 string
 	}{
-		"annotations set the node template (F-36)": {
+		"annotations of the deployment change the node template (F-36)": {
 			map[string]string{kubeletConfig + "MaxPods": "50", kubeletConfig + "KubeReserved": "cpu=500m,memory=1Gi"}, nil,
 			// 4096 MiB - 122.88 - 1024 - 500 - 100.
 			"cpu=1300m ephemeral-storage=44Gi memory=2463230853 pods=50",
 		},
-		"the template's annotations take precedence (F-36)": {
+		"annotations of the Machine template take precedence over those of the deployment (F-36)": {
 			map[string]string{kubeletConfig + "MaxPods": "50"}, map[string]string{kubeletConfig + "MaxPods": "70"},
 			"cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=70",
 		},
-		"groups of operating-system-manager have its defaults (F-36)": {
+		"a group of operating-system-manager has operating-system-manager's defaults (F-36)": {
 			map[string]string{"k8c.io/operating-system-profile": "osp-ubuntu"}, map[string]string{kubeletConfig + "MaxPods": "70"},
 			// 4096 MiB - 122.88 - 200 - 200 - 100.
 			"cpu=1600m ephemeral-storage=43Gi memory=3641830277 pods=110",
@@ -38,7 +38,7 @@ func TestKubeletAnnotationsSetTheTemplate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("annotations of a MachineSet set its node template (F-36)", func(t *testing.T) {
+	t.Run("annotations of a MachineSet change its node template (F-36)", func(t *testing.T) {
 		s := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{kubeletConfig + "MaxPods": "50"}}}
 		s.Spec.Template = deployment().Spec.Template
 		got, err := rules.template(ofSet(s), shape(), nil)

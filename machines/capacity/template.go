@@ -49,7 +49,7 @@ type resolved struct {
 func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNodeTemplate) (resolved, error) {
 	settings, err := s.owners.KubeletSettings(s.template.Metadata.Annotations)
 	if err != nil {
-		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations and spec.template.metadata.annotations: %v", err)
+		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations or spec.template.metadata.annotations: %v", err)
 	}
 	annotated := settings
 	over, err := readOverride(s.GetAnnotations())
@@ -60,7 +60,7 @@ func (r Rules) template(s *subject, shape cloud.Shape, class *v1alpha1.ClassNode
 	over.apply(&shape, &settings)
 	left, err := allocatable(shape, settings, r.KernelMemory)
 	if err != nil {
-		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations and spec.template.metadata.annotations: %v", err)
+		return resolved{}, fault.New(fault.Invalid, fault.CodeInvalidSpec, "metadata.annotations or spec.template.metadata.annotations: %v", err)
 	}
 	given := over.given(class)
 	out := resolved{given: given, settings: annotated, NodeTemplate: &v1alpha1.NodeTemplate{

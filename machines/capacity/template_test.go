@@ -49,7 +49,7 @@ func resolve(t *testing.T, d *v1alpha1.MachineDeployment, s cloud.Shape) *v1alph
 	return template.NodeTemplate
 }
 
-func TestResourcesOfATemplate(t *testing.T) {
+func TestANodeTemplateHasTheResourcesThatPodsMayUse(t *testing.T) {
 	for _, tc := range []struct {
 		name        string
 		annotations map[string]string
@@ -64,7 +64,7 @@ func TestResourcesOfATemplate(t *testing.T) {
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
 		{
-			name: "resources follow the template's kubelet annotations",
+			name: "resources follow the kubelet annotations of the Machine template",
 			annotations: map[string]string{
 				"v1.kubelet-config.machine-controller.kubermatic.io/KubeReserved":   "cpu=500m,memory=1Gi",
 				"v1.kubelet-config.machine-controller.kubermatic.io/SystemReserved": "memory=512Mi",
@@ -114,7 +114,7 @@ func lineOf(list corev1.ResourceList) string {
 	return strings.Join(out, " ")
 }
 
-func TestLabelsOfATemplate(t *testing.T) {
+func TestANodeTemplateHasTheLabelsOfItsFutureNodes(t *testing.T) {
 	want := map[string]string{
 		"team": "nodes", "disk": "ssd",
 		"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "arm64", "beta.kubernetes.io/arch": "arm64",
@@ -122,19 +122,19 @@ func TestLabelsOfATemplate(t *testing.T) {
 		"topology.kubernetes.io/zone": "nova", "failure-domain.beta.kubernetes.io/zone": "nova", "topology.cinder.csi.openstack.org/zone": "nova",
 		"topology.kubernetes.io/region": "RegionOne", "failure-domain.beta.kubernetes.io/region": "RegionOne",
 	}
-	t.Run("labels are those of the template and those of every node (CA-C100, CA-C101)", func(t *testing.T) {
+	t.Run("labels are those of the Machine template and those that every node has (CA-C100, CA-C101)", func(t *testing.T) {
 		if diff := cmp.Diff(want, resolve(t, deployment(), shape()).Labels); diff != "" {
 			t.Errorf("labels (-want +got):\n%s", diff)
 		}
 	})
-	t.Run("labels have the operating system of the provider spec (F-38)", func(t *testing.T) {
+	t.Run("a label names the operating system of the provider spec (F-38)", func(t *testing.T) {
 		d := deployment()
 		d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"operatingSystem": "flatcar"}`)}
 		if got := resolve(t, d, shape()).Labels["v1.machine-controller.kubermatic.io/operating-system"]; got != "flatcar" {
 			t.Errorf("the label is %q", got)
 		}
 	})
-	t.Run("labels have no unknown or invalid value", func(t *testing.T) {
+	t.Run("labels whose value is unknown or invalid are left out", func(t *testing.T) {
 		s := shape()
 		s.Zone, s.Region, s.Architecture, s.Flavor = "", "", "", "a flavor with spaces"
 		got := resolve(t, deployment(), s).Labels
@@ -147,8 +147,8 @@ func TestLabelsOfATemplate(t *testing.T) {
 	})
 }
 
-func TestTaintsOfATemplate(t *testing.T) {
-	t.Run("taints are those that last, without the startup taint (CA-C100)", func(t *testing.T) {
+func TestANodeTemplateHasOnlyLastingTaints(t *testing.T) {
+	t.Run("taints are those of the Machine template without the startup taint (CA-C100)", func(t *testing.T) {
 		got := resolve(t, deployment(), shape()).Taints
 		if diff := cmp.Diff([]corev1.Taint{{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}}, got); diff != "" {
 			t.Errorf("taints (-want +got):\n%s", diff)
@@ -156,7 +156,7 @@ func TestTaintsOfATemplate(t *testing.T) {
 	})
 }
 
-func TestAnUnreadableAnnotationIsAnError(t *testing.T) {
+func TestAnUnreadableKubeletAnnotationIsAnErrorThatNamesIt(t *testing.T) {
 	d := deployment()
 	key := "v1.kubelet-config.machine-controller.kubermatic.io/MaxPods"
 	d.Spec.Template.Metadata.Annotations = map[string]string{key: "many"}
@@ -167,7 +167,7 @@ func TestAnUnreadableAnnotationIsAnError(t *testing.T) {
 }
 
 func TestATemplateHasNoStartupTaints(t *testing.T) {
-	t.Run("the node that the autoscaler is shown has no startup taint (F-47)", func(t *testing.T) {
+	t.Run("the node template for the autoscaler has no startup taint (F-47)", func(t *testing.T) {
 		r := Rules{OtherStartupTaints: []string{"node.cilium.io/agent-not-ready"}}
 		lasting := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}
 		got := r.taints([]corev1.Taint{{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute}, lasting})

@@ -149,7 +149,7 @@ func (r *Reconciler) holdSecrets(ctx context.Context, class *v1alpha1.MachineCla
 		}
 		switch {
 		case apierrors.IsNotFound(err), apierrors.IsForbidden(err):
-			ctrl.LoggerFrom(ctx).V(1).Info("Failed to protect a Secret of a class in use", "secret", key.String(), "error", err.Error())
+			ctrl.LoggerFrom(ctx).V(1).Info("Adding the finalizer to the Secret of a MachineClass in use failed", "secret", key.String(), "error", err.Error())
 			result.RequeueAfter = secretAgain
 		case err != nil:
 			return result, fmt.Errorf("adding the finalizer to Secret %s of class %s: %w", key, class.Name, err)
@@ -207,6 +207,13 @@ func (r *Reconciler) finalize(ctx context.Context, o client.Object, hold bool) e
 	if err := r.writer.Merge(ctx, o.DeepCopyObject().(client.Object), map[string]any{"metadata": metadata}); err != nil {
 		return fmt.Errorf("writing the finalizer %s: %w", v1alpha1.FinalizerInUse, err)
 	}
-	ctrl.LoggerFrom(ctx).Info("Changed the finalizer of a class or its Secret", "object", o.GetName(), "held", hold)
+	kind, message := "MachineClass", "Removed the finalizer "
+	if _, ok := o.(*corev1.Secret); ok {
+		kind = "Secret"
+	}
+	if hold {
+		message = "Added the finalizer "
+	}
+	ctrl.LoggerFrom(ctx).Info(message+v1alpha1.FinalizerInUse, "kind", kind, "object", client.ObjectKeyFromObject(o).String())
 	return nil
 }

@@ -11,21 +11,21 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheSecretsOfAClass(t *testing.T) {
+func TestTheSecretsThatAClassRefersToAreFound(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		data, creds *corev1.SecretReference
 		document    string
 		want        []string
 	}{
-		{name: "none"},
-		{name: "returns the references of a class, each once", data: &corev1.SecretReference{Name: "a"}, creds: &corev1.SecretReference{Namespace: "ns", Name: "a"}, want: []string{"ns/a"}},
-		{name: "returns the references of the provider spec, in any spelling", creds: &corev1.SecretReference{Namespace: "other", Name: "c"},
+		{name: "returns no Secret for a class without references"},
+		{name: "returns each Secret of secretRef and credentialsSecretRef once", data: &corev1.SecretReference{Name: "a"}, creds: &corev1.SecretReference{Namespace: "ns", Name: "a"}, want: []string{"ns/a"}},
+		{name: "returns the Secrets that the provider spec refers to, whatever the case of its keys", creds: &corev1.SecretReference{Namespace: "other", Name: "c"},
 			document: `{"cloudProviderSpec":{"password":{"SecretKeyRef":{"Namespace":"ns","name":"p","key":"k"}},"networks":[{"secretKeyRef":{"namespace":"ns","name":"n","key":"k"}}],"flavor":"m1"}}`,
 			want:     []string{"other/c", "ns/n", "ns/p"}},
-		{name: "leaves out Secrets of other namespaces in the document", document: `{"password":{"secretKeyRef":{"namespace":"kube-system","name":"p","key":"k"}}}`},
-		{name: "leaves out text that is not a reference", document: `{"secretKeyRef":"p","a":{"secretKeyRef":{"namespace":"ns"}}}`},
-		{name: "returns no Secret for a document that is not JSON", document: `{"secretKeyRef":`},
+		{name: "leaves out a Secret of another namespace that the provider spec refers to", document: `{"password":{"secretKeyRef":{"namespace":"kube-system","name":"p","key":"k"}}}`},
+		{name: "leaves out a secretKeyRef that is not a complete reference", document: `{"secretKeyRef":"p","a":{"secretKeyRef":{"namespace":"ns"}}}`},
+		{name: "returns no Secret for a provider spec that is not JSON", document: `{"secretKeyRef":`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			class := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "class"}, SecretRef: c.data, CredentialsSecretRef: c.creds}

@@ -125,8 +125,8 @@ type Facts struct {
 	// or region than that of the server, or no record shows where the server was created. While it is set, an absence proves
 	// nothing and no resource is created.
 	Unknown string
-	// Outdated explains, for users, why the provider's lists have failed for some minutes, so that the facts are older than that.
-	// It is empty while the lists are current.
+	// Outdated explains, for users, why the provider's lists fail, once they have failed for some minutes and the facts are
+	// therefore that old. It is empty while the lists are current.
 	Outdated string
 	// Had is the ID of the Machine's former server, once the cloud has shown that the server belonged to the Machine and is gone.
 	Had ServerID

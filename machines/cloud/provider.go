@@ -20,8 +20,8 @@ type Placement struct {
 	Zone string
 }
 
-// Provider answers questions that the content of Kubernetes objects alone decides. It makes no call and holds no state, and is safe
-// for concurrent use.
+// Provider answers questions whose answers depend only on the content of Kubernetes objects. It makes no call and holds no state,
+// and is safe for concurrent use.
 type Provider interface {
 	// ServerID returns the identity of the server that a provider ID of a Machine or Node names; empty when the ID is not one of
 	// this provider. All spellings of a provider ID return the same ServerID.

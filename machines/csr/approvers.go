@@ -87,17 +87,17 @@ func (g *ApproverCheck) check(ctx context.Context) {
 		return
 	}
 	if err := g.report(ctx, why); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the warning about other approvers everywhere")
+		ctrl.LoggerFrom(ctx).Error(err, "Failed to write the warning about other approvers to some MachineDeployments")
 	}
 	if why == "" {
 		g.metric.Set(0)
 		return
 	}
 	g.metric.Set(1)
-	ctrl.LoggerFrom(ctx).Info("Other programs approve certificate requests of bootstrap tokens: a stolen token could become any node; remove what allows it", "allowedBy", why)
+	ctrl.LoggerFrom(ctx).Info("Other programs approve certificate requests of bootstrap tokens: a stolen token could become any node; remove the rights that allow this", "allowedBy", why)
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "drover:node-bootstrapper"}}
 	g.recorder.Eventf(binding, nil, corev1.EventTypeWarning, reasonOthersApprove, "Check",
-		"other programs approve certificate requests of bootstrap tokens without drover; remove what allows it: %s", why)
+		"other programs approve certificate requests of bootstrap tokens without drover; remove the rights that allow this: %s", why)
 }
 
 // Others returns what allows other programs to approve requests that are made with the tokens of joining servers, in the authorizer's

@@ -15,10 +15,11 @@ type Contenders struct {
 	Squatters []*Machine
 }
 
-// Choose returns which Machine may use a node name. If several Machines want the name, it is the Machine whose server the Node of that name
-// runs on, or else the only Machine with a server. A Machine without a server does not compete. Two Machines that both have a server of
-// that name are equal as long as no Node decides between them. Several Machines may have the server of the Node, for example when a cloud
-// lists the IDs of another cloud's servers. In that case it is the Machine that is older than the Node.
+// Choose returns which Machine may use a node name. If several Machines want the name, it belongs to the Machine on whose server
+// the Node of that name runs, or else to the only Machine with a server. A Machine without a server does not compete. Two
+// Machines that both have a server of that name are equal as long as no Node decides between them. Several Machines may have the
+// server of the Node, for example when a cloud lists the IDs of another cloud's servers. In that case the name belongs to the
+// Machine that is older than the Node.
 func Choose(machines []*Machine, n *Node) Contenders {
 	if len(machines) == 1 {
 		return Contenders{Holder: machines[0]}

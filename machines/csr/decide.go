@@ -81,7 +81,7 @@ func decideFirst(r *Request, f *Facts) Verdict {
 	case m.Paused:
 		return await("Machine %s is paused", m.Key)
 	case m.Joined:
-		return deny("the node of server %s has joined already, and renews its certificate under its own name", m.ServerName)
+		return deny("the node of server %s has already joined, and needs no bootstrap token to renew its certificate", m.ServerName)
 	case f.TokenExpired:
 		return await("the token of Machine %s has expired", m.Key)
 	}
@@ -92,9 +92,9 @@ func decideFirst(r *Request, f *Facts) Verdict {
 		return v
 	}
 	if m.Server.Name != m.ServerName {
-		return await("the cloud's name of server %s is %q and not %q", m.Server.ID, m.Server.Name, m.ServerName)
+		return await("the name of server %s in the cloud is %q and not %q", m.Server.ID, m.Server.Name, m.ServerName)
 	}
-	return approve("server %s is awaited", m.ServerName)
+	return approve("server %s is expected to join", m.ServerName)
 }
 
 // decideRenewal decides about another client certificate for a joined node. The recorded server ID is enough while the inventory is
@@ -130,16 +130,17 @@ func decideServing(r *Request, f *Facts) Verdict {
 		address, ok := addressOf(ip)
 		// The Node can show an address before the cloud lists it, so drover does not deny the request.
 		if !ok || !hasAddress(f.Machine.Server, address) {
-			return await("%s is not an address that the cloud has for server %s", ip, f.Machine.ServerName)
+			return await("the cloud shows no address %s for server %s", ip, f.Machine.ServerName)
 		}
 		if node := f.Taken[address]; node != "" {
-			return await("%s is an address of node %s, which is older", ip, node)
+			return await("%s is already an address of the older node %s", ip, node)
 		}
 	}
 	return approve("serving certificate of node %s", f.Machine.ServerName)
 }
 
-// checkServingForm checks those parts of a request for a serving certificate that are wrong whatever the cloud reports.
+// checkServingForm denies a request for a serving certificate that is wrong whatever the cloud reports. It returns false
+// together with the denial.
 func checkServingForm(r *Request, f *Facts) (Verdict, bool) {
 	own := f.Machine.ServerName
 	if v, ok := checkSubject(r, own); !ok {
@@ -156,12 +157,12 @@ func checkServingForm(r *Request, f *Facts) (Verdict, bool) {
 		case name != own:
 			return deny("%q is not the name of server %s", name, own), false
 		case f.Reserved.hasName(name):
-			return deny("%q is a name of the API server or of Services, and not for a node", name), false
+			return deny("%q is a name of the API server or of Services, which no node may have", name), false
 		}
 	}
 	for _, ip := range r.IPs {
 		if why := f.Reserved.refuses(ip); why != "" {
-			return deny("%s is %s, and not for a node", ip, why), false
+			return deny("%s is %s, which no node may have", ip, why), false
 		}
 	}
 	return Verdict{}, true
@@ -190,7 +191,7 @@ func checkNode(r *Request, m *Machine) (Verdict, bool) {
 func checkMarkedServer(f *Facts) (Verdict, bool) {
 	if m := f.Machine; f.Contested == "" && m.Server == nil {
 		if m.Unknown != "" {
-			return await("the cloud's inventory cannot say whether Machine %s has a server: %s", m.Key, m.Unknown), false
+			return await("it is not known whether Machine %s has a server: %s", m.Key, m.Unknown), false
 		}
 		return await("the cloud has no server with the owner tag of Machine %s", m.Key), false
 	}
@@ -237,7 +238,7 @@ func checkSubject(r *Request, node string) (Verdict, bool) {
 	case r.CommonName != nodeUserPrefix+node:
 		return deny("common name %q: expected %q", r.CommonName, nodeUserPrefix+node), false
 	case len(r.Organizations) != 1 || r.Organizations[0] != nodesGroup:
-		return deny("organizations %q: expected %s alone", r.Organizations, nodesGroup), false
+		return deny("organizations %q: expected only %s", r.Organizations, nodesGroup), false
 	case r.Others > 0:
 		return deny("the request has e-mail addresses, URIs, extensions or parts of a subject that a node does not have"), false
 	}

@@ -18,10 +18,12 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -116,7 +118,10 @@ func (c *fakeCluster) GetEventRecorder(string) recorder.EventRecorder { return c
 func newFakeCluster(t *testing.T, objects ...client.Object) *fakeCluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	// The client needs time for each kind of its scheme, so the scheme has only the groups that the approver reads.
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, certificatesv1.AddToScheme, discoveryv1.AddToScheme, networkingv1.AddToScheme, rbacv1.AddToScheme, v1alpha1.AddToScheme,
+	} {
 		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +259,7 @@ func (a attempt) with(change func(*attempt)) attempt {
 	return a
 }
 
-// The possible results of an attempt.
+// The possible results of a certificate request.
 const (
 	approved = string(certificatesv1.CertificateApproved)
 	denied   = string(certificatesv1.CertificateDenied)

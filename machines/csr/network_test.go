@@ -46,14 +46,14 @@ func TestServiceAddressesAreReadFromTheCluster(t *testing.T) {
 		address string
 		refused bool
 	}{
-		{"a ServiceCIDR object counts (F-2)", Network{}, []client.Object{object.DeepCopy()}, true, "10.96.0.9", true},
-		{"the flag counts beside ServiceCIDR objects (F-2)", flag, []client.Object{object.DeepCopy()}, true, "10.100.0.9", true},
-		{"the Cluster does not count beside ServiceCIDR objects (F-2)", Network{}, []client.Object{object.DeepCopy(), clusterOf("ns", "10.98.0.0/16")}, true, "10.98.0.9", false},
-		{"the Cluster counts where ServiceCIDR objects are not served (F-2)", Network{}, []client.Object{clusterOf("ns", "10.98.0.0/16")}, false, "10.98.0.9", true},
-		{"the Cluster of another namespace does not count (F-2)", Network{}, []client.Object{clusterOf("other", "10.98.0.0/16")}, false, "10.98.0.9", false},
-		{"the flag counts where ServiceCIDR objects are not served (F-2)", flag, nil, false, "10.100.0.9", true},
-		{"a host and port of the API server counts (F-2)", Network{APIServers: []string{"192.0.2.4:6443", ""}}, nil, true, "192.0.2.4", true},
-		{"URLs of the API server count (F-2)", Network{APIServers: []string{"https://192.0.2.4:6443"}}, nil, true, "192.0.2.4", true},
+		{"an address in the range of a ServiceCIDR object is refused (F-2)", Network{}, []client.Object{object.DeepCopy()}, true, "10.96.0.9", true},
+		{"an address in the operator's range is refused in addition to those of ServiceCIDR objects (F-2)", flag, []client.Object{object.DeepCopy()}, true, "10.100.0.9", true},
+		{"the range of a Cluster object is ignored when there are ServiceCIDR objects (F-2)", Network{}, []client.Object{object.DeepCopy(), clusterOf("ns", "10.98.0.0/16")}, true, "10.98.0.9", false},
+		{"an address in the range of a Cluster object is refused where the API server has no ServiceCIDR objects (F-2)", Network{}, []client.Object{clusterOf("ns", "10.98.0.0/16")}, false, "10.98.0.9", true},
+		{"the range of a Cluster object in another namespace is ignored (F-2)", Network{}, []client.Object{clusterOf("other", "10.98.0.0/16")}, false, "10.98.0.9", false},
+		{"an address in the operator's range is refused where the API server has no ServiceCIDR objects (F-2)", flag, nil, false, "10.100.0.9", true},
+		{"an API server's address is refused when it is known as host and port (F-2)", Network{APIServers: []string{"192.0.2.4:6443", ""}}, nil, true, "192.0.2.4", true},
+		{"an API server's address is refused when it is known as a URL (F-2)", Network{APIServers: []string{"https://192.0.2.4:6443"}}, nil, true, "192.0.2.4", true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newFakeCluster(t, tt.objects...)
@@ -67,13 +67,13 @@ func TestServiceAddressesAreReadFromTheCluster(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an unreadable range of a Cluster is an error (F-2)", func(t *testing.T) {
+	t.Run("an unreadable range of a Cluster object is an error (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t, clusterOf("ns", "10.98.0.0/99"))
 		if r, err := c.approver.network.reserved(t.Context(), "ns"); err == nil {
 			t.Errorf("got %+v, want an error", r)
 		}
 	})
-	t.Run("keeps the ranges for a minute (F-2)", func(t *testing.T) {
+	t.Run("the ranges are read again after a minute (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		refused := func() bool {
 			r, err := c.approver.network.reserved(t.Context(), "ns")

@@ -76,7 +76,7 @@ func parse(text []byte) (*x509.CertificateRequest, error) {
 	case block == nil || block.Type != "CERTIFICATE REQUEST":
 		return nil, errors.New("it is not a PEM block of the type CERTIFICATE REQUEST")
 	case strings.TrimSpace(string(rest)) != "":
-		return nil, errors.New("data follows the PEM block")
+		return nil, errors.New("the request has data after the PEM block")
 	}
 	parsed, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {

@@ -74,19 +74,19 @@ func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get a certificate with a service account's name (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.Subject.CommonName = "system:serviceaccount:kube-system:admin"
 		}), denied},
-		{"does not get a certificate for the node's name with a blank (MC-58)", withToken("aaaaaa", "awaited "), denied},
+		{"does not get a certificate for the node's name with a space at its end (MC-58)", withToken("aaaaaa", "awaited "), denied},
 		{"does not get a certificate for the node's name in capitals (MC-58)", withToken("aaaaaa", "AWAITED"), denied},
 		{"does not get a certificate with host names (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.DNSNames = []string{"kubernetes.default.svc"} }), denied},
 		{"does not get a certificate with a URI (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) {
 			a.request.URIs = []*url.URL{{Scheme: "spiffe", Host: "cluster.local", Path: "/admin"}}
 		}), denied},
 		{"does not get a certificate with server auth (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{sign, serving} }), denied},
-		{"does not get a certificate with certificate signing (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageCertSign) }), denied},
+		{"does not get a certificate with the usage cert sign (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageCertSign) }), denied},
 		{"does not get a certificate with key encipherment in place of digital signature (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = []certificatesv1.KeyUsage{encipher, auth} }), denied},
 		{"does not get a certificate with data encipherment (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.usages = append(a.usages, certificatesv1.UsageDataEncipherment) }), denied},
-		{"does not get an authority's certificate (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.ExtraExtensions = []pkix.Extension{authority} }), denied},
+		{"does not get the certificate of a certificate authority (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.request.ExtraExtensions = []pkix.Extension{authority} }), denied},
 		{"does not get a certificate from the signer of serving certificates (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeletServingSignerName }), nothing},
-		{"does not get a certificate from the signer of all clients (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
+		{"does not get a certificate from the signer kube-apiserver-client (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
 		{"does not get a certificate from the signer legacy-unknown (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.signer = "kubernetes.io/legacy-unknown" }), nothing},
 		{"does not get a certificate once its server has joined (MC-58)", withToken("cccccc", "joined"), denied},
 		{"does not get a certificate while its Machine is being deleted (MC-58)", withToken("dddddd", "deleting"), denied},
@@ -97,7 +97,7 @@ func TestAStolenTokenGetsOnlyItsServersCertificate(t *testing.T) {
 		{"does not get a certificate when the token is deleted (MC-58)", withToken("yyyyyy", "awaited"), nothing},
 		{"does not get a certificate when the token has expired (MC-58)", withToken("xxxxxx", "awaited"), nothing},
 		{"does not get a certificate when the token's ID is a path (MC-58)", withToken("../aaaaaa", "awaited"), nothing},
-		{"does not get a certificate when the token is in another group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
+		{"does not get a certificate when the token's user is in another group (MC-58)", withToken("aaaaaa", "awaited").with(func(a *attempt) { a.groups = []string{"system:bootstrappers"} }), nothing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := newTarget(t).try(tt.what); got != tt.want {
@@ -114,29 +114,29 @@ func TestACompromisedKubeletGetsOnlyItsCertificates(t *testing.T) {
 		what attempt
 		want string
 	}{
-		{"gets its own renewal (MC-58)", asNode("joined", "joined"), approved},
-		{"gets its own renewal with key encipherment (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
-		{"gets no renewal of another node (MC-58)", asNode("joined", "victim"), denied},
+		{"gets the renewal of its own certificate (MC-58)", asNode("joined", "joined"), approved},
+		{"gets the renewal of its own certificate with key encipherment (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
+		{"gets no renewal of another node's certificate (MC-58)", asNode("joined", "victim"), denied},
 		{"gets no certificate of an awaited server (MC-58)", asNode("joined", "awaited"), denied},
 		{"gets no certificate of the control plane's node (MC-58)", asNode("joined", "control-plane"), denied},
 		{"gets no certificate of an administrator (MC-58)", asNode("joined", "joined").with(masters), denied},
-		{"gets no client certificate with names (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.request.DNSNames = []string{"joined"} }), denied},
+		{"gets no client certificate with DNS names (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.request.DNSNames = []string{"joined"} }), denied},
 		{"gets no client certificate with server auth (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, serving) }), denied},
-		{"gets nothing from the signer of all clients (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
+		{"gets nothing from the signer kube-apiserver-client (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.signer = certificatesv1.KubeAPIServerClientSignerName }), nothing},
 		{"gets no renewal while its Machine is being deleted (MC-58)", asNode("deleting", "deleting"), nothing},
 		{"gets no renewal without a Machine (MC-58)", asNode("elsewhere", "elsewhere"), nothing},
-		{"gets no renewal for a Node of another provider ID (MC-58)", asNode("stranger", "stranger"), nothing},
-		{"gets nothing under an empty name (MC-58)", asNode("", ""), nothing},
-		{"gets nothing outside the nodes' group (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
+		{"gets no renewal when its Node has another server's provider ID (MC-58)", asNode("stranger", "stranger"), nothing},
+		{"gets nothing as a node with an empty name (MC-58)", asNode("", ""), nothing},
+		{"gets nothing when its user is not in the group system:nodes (MC-58)", asNode("joined", "joined").with(func(a *attempt) { a.groups = []string{"system:authenticated"} }), nothing},
 
 		{"gets its own serving certificate (MC-58)", toServe("joined", "joined", "joined", "10.0.0.5"), approved},
 		{"gets its own serving certificate with key encipherment (MC-58)", toServe("joined", "joined", "10.0.0.5").with(func(a *attempt) { a.usages = append(a.usages, encipher) }), approved},
 		{"gets no serving certificate for the API server's name (MC-58)", toServe("joined", "joined", "joined", "kubernetes.default.svc"), denied},
-		{"gets no serving certificate for any name (MC-58)", toServe("joined", "joined", "*"), denied},
+		{"gets no serving certificate for the wildcard name * (MC-58)", toServe("joined", "joined", "*"), denied},
 		{"gets no serving certificate for another node's name (MC-58)", toServe("joined", "joined", "victim"), denied},
 		{"gets no serving certificate for another node's address (MC-58)", toServe("joined", "joined", "10.0.0.5", "10.0.0.6"), nothing},
 		{"gets no serving certificate for an unknown address (MC-58)", toServe("joined", "joined", "10.0.0.5", "192.0.2.1"), nothing},
-		{"gets no serving certificate in another node's name (MC-58)", toServe("joined", "victim", "10.0.0.5"), denied},
+		{"gets no serving certificate whose subject is another node (MC-58)", toServe("joined", "victim", "10.0.0.5"), denied},
 		{"gets no serving certificate while its Machine is being deleted (MC-58)", toServe("deleting", "deleting", "deleting"), nothing},
 		{"gets no serving certificate for an e-mail address (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.request.EmailAddresses = []string{"a@b"} }), denied},
 		{"gets no serving certificate with client auth (MC-58)", toServe("joined", "joined", "joined").with(func(a *attempt) { a.usages = append(a.usages, auth) }), denied},
@@ -173,18 +173,18 @@ func TestForgedAddressesGetNoCertificate(t *testing.T) {
 		{"does not certify a Service's address that status.addresses has (F-2)", []func(*v1alpha1.Machine){everything}, "10.0.0.5", []string{"10.96.0.1"}, denied},
 		{"certifies nothing for a Machine paused by cluster.k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPaused)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
 		{"certifies nothing for a Machine paused by cluster.x-k8s.io/paused (F-2)", []func(*v1alpha1.Machine){everything, annotated(v1alpha1.AnnotationPausedCAPI)}, "10.0.0.5", []string{"forged", "10.0.0.5"}, nothing},
-		{"does not certify an address in a Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
-		{"does not certify an address in a second Service range that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fd00:1::7"))}, "fd00:1::7", []string{"fd00:1::7"}, denied},
-		{"does not certify the address of the Service kubernetes that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("172.30.0.1"))}, "172.30.0.1", []string{"172.30.0.1"}, denied},
-		{"does not certify an address of the API server that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("192.0.2.10"))}, "192.0.2.10", []string{"192.0.2.10"}, denied},
-		{"does not certify a loopback address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("127.0.0.1"))}, "127.0.0.1", []string{"127.0.0.1"}, denied},
-		{"does not certify a link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("169.254.169.254"))}, "169.254.169.254", []string{"169.254.169.254"}, denied},
-		{"does not certify an IPv6 link-local address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
-		{"does not certify the unspecified address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
-		{"does not certify a multicast address that the cloud lists (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
+		{"does not certify an address in a Service range although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("10.96.7.7"))}, "10.96.7.7", []string{"10.96.7.7"}, denied},
+		{"does not certify an address in a second Service range although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fd00:1::7"))}, "fd00:1::7", []string{"fd00:1::7"}, denied},
+		{"does not certify the address of the Service kubernetes although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("172.30.0.1"))}, "172.30.0.1", []string{"172.30.0.1"}, denied},
+		{"does not certify an address of the API server although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("192.0.2.10"))}, "192.0.2.10", []string{"192.0.2.10"}, denied},
+		{"does not certify a loopback address although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("127.0.0.1"))}, "127.0.0.1", []string{"127.0.0.1"}, denied},
+		{"does not certify a link-local address although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("169.254.169.254"))}, "169.254.169.254", []string{"169.254.169.254"}, denied},
+		{"does not certify an IPv6 link-local address although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("fe80::1"))}, "fe80::1", []string{"fe80::1"}, denied},
+		{"does not certify the address 0.0.0.0 although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("0.0.0.0"))}, "0.0.0.0", []string{"0.0.0.0"}, denied},
+		{"does not certify a multicast address although the cloud lists it (F-2)", []func(*v1alpha1.Machine){statusAddresses(internal("224.0.0.1"))}, "224.0.0.1", []string{"224.0.0.1"}, denied},
 		{"does not certify the API server's name for a server named after it (F-2)", []func(*v1alpha1.Machine){serverNamed("kubernetes.default.svc")}, "10.0.0.5", []string{"kubernetes.default.svc"}, denied},
 		{"does not certify the name localhost for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("localhost")}, "10.0.0.5", []string{"localhost"}, denied},
-		{"does not certify the name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
+		{"does not certify the API server's name in cluster-info for a server of that name (F-2)", []func(*v1alpha1.Machine){serverNamed("api.example.com")}, "10.0.0.5", []string{"api.example.com"}, denied},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newFakeCluster(t,
@@ -218,7 +218,7 @@ func clusterInfo(server string) *corev1.ConfigMap {
 }
 
 // drover approves nothing for a Machine without a server of its own, whatever the Machine's spec and status contain.
-func TestAMachineWithoutAServerGetsNoCertificate(t *testing.T) {
+func TestAMachineGetsCertificatesOnlyForItsOwnServer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*fakeCluster, *v1alpha1.Machine)
@@ -226,13 +226,13 @@ func TestAMachineWithoutAServerGetsNoCertificate(t *testing.T) {
 		want   string
 	}{
 		{"gets a certificate to join with when its own server exists (F-2)", func(*fakeCluster, *v1alpha1.Machine) {}, withToken("aaaaaa", "m"), approved},
-		{"gets no certificate to join with when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { delete(c.servers.marked, m.UID) }, withToken("aaaaaa", "m"), nothing},
-		{"gets no certificate to join with before the cloud's view is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.unknown[m.UID] = true }, withToken("aaaaaa", "m"), nothing},
+		{"gets no certificate to join with when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { delete(c.servers.marked, m.UID) }, withToken("aaaaaa", "m"), nothing},
+		{"gets no certificate to join with before the inventory of servers is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.unknown[m.UID] = true }, withToken("aaaaaa", "m"), nothing},
 		{"gets no certificate to join with under a name that the server does not have (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.servers.marked[m.UID].Name = "other" }, withToken("aaaaaa", "m"), nothing},
-		{"gets no renewal when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, asNode("m", "m"), nothing},
-		{"gets its renewal while the cloud's view is missing (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
-		{"gets no serving certificate when the cloud has no such server (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, toServe("m", "m", "m"), nothing},
-		{"gets no serving certificate before the cloud's view is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, toServe("m", "m", "m"), nothing},
+		{"gets no renewal when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, asNode("m", "m"), nothing},
+		{"gets its renewal even while the inventory of servers is incomplete (MC-58)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, asNode("m", "m"), approved},
+		{"gets no serving certificate when the cloud has no server of the Machine (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); delete(c.servers.marked, m.UID) }, toServe("m", "m", "m"), nothing},
+		{"gets no serving certificate before the inventory of servers is complete (F-2)", func(c *fakeCluster, m *v1alpha1.Machine) { c.join(m); c.servers.unknown[m.UID] = true }, toServe("m", "m", "m"), nothing},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newFakeCluster(t, token("aaaaaa", "m", "uid-m"))

@@ -1,16 +1,19 @@
 package csr
 
 import (
+	"context"
 	"crypto/x509"
 	"net"
 	"net/url"
 	"slices"
+	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/drover-project/drover/machines/api/v1alpha1"
@@ -23,16 +26,16 @@ func testDenied(p *plane) {
 	p.must(err)
 	config := p.kube.ConfigForToken(token.String())
 	for name, change := range map[string]func(*x509.CertificateRequest, *[]certificatesv1.KeyUsage){
-		"another-node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"another-node-name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.CommonName = "system:node:other"
 		},
-		"no-node": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"user-name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.CommonName = "kubernetes-admin"
 		},
 		"second-organization": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.Organization = append(r.Subject.Organization, "system:masters")
 		},
-		"more-of-a-subject": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
+		"organizational-unit": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.Subject.OrganizationalUnit = []string{"x"}
 		},
 		"host-name": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.DNSNames = []string{"denied"} },
@@ -42,10 +45,10 @@ func testDenied(p *plane) {
 		"uri": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) {
 			r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}}
 		},
-		"e-mail": func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.EmailAddresses = []string{"a@b"} },
-		"usage":  func(_ *x509.CertificateRequest, u *[]certificatesv1.KeyUsage) { *u = append(*u, serving) },
+		"e-mail":            func(r *x509.CertificateRequest, _ *[]certificatesv1.KeyUsage) { r.EmailAddresses = []string{"a@b"} },
+		"server-auth-usage": func(_ *x509.CertificateRequest, u *[]certificatesv1.KeyUsage) { *u = append(*u, serving) },
 	} {
-		p.within(name, func(p *plane) {
+		p.within("a request with "+name+" is denied", func(p *plane) {
 			template, usages := nodeRequest("denied"), []certificatesv1.KeyUsage{sign, auth}
 			change(template, &usages)
 			what := withToken("", "denied")
@@ -81,10 +84,13 @@ func testExpiredToken(p *plane) {
 	p.wants(certificatesv1.CertificateApproved, p.ask(config, "expired-before", withToken("", "expired")))
 	refused := func(name string) {
 		p.Helper()
-		p.until("the API server refuses the token", func() bool {
+		err := wait.PollUntilContextTimeout(p.ctx, 250*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 			name += "-again"
-			return apierrors.IsUnauthorized(p.request(config, name, withToken("", "expired")))
+			return apierrors.IsUnauthorized(p.request(config, name, withToken("", "expired"))), nil
 		})
+		if err != nil {
+			p.Fatalf("waiting until the API server refuses the token: %v", err)
+		}
 	}
 	var s corev1.Secret
 	p.must(p.client.Get(p.ctx, types.NamespacedName{Namespace: "kube-system", Name: "bootstrap-token-" + token.ID}, &s))
@@ -101,20 +107,20 @@ func testCompromisedKubelet(p *plane) {
 	p.machine("expected", "0a1b2c3d-0000-4000-8000-000000000052", nil, "")
 	kubelet := p.asKubelet("broken")
 	for name, what := range map[string]attempt{
-		"administrator":  asNode("broken", "broken").with(masters),
-		"server-auth":    asNode("broken", "broken").with(func(a *attempt) { a.usages = append(a.usages, serving) }),
-		"serve-any-name": toServe("broken", "broken", "kubernetes.default.svc"),
+		"administrator-group": asNode("broken", "broken").with(masters),
+		"server-auth":         asNode("broken", "broken").with(func(a *attempt) { a.usages = append(a.usages, serving) }),
+		"api-server-name":     toServe("broken", "broken", "kubernetes.default.svc"),
 	} {
-		p.within(name+" is denied (MC-58)", func(p *plane) {
+		p.within("a request for "+name+" is denied (MC-58)", func(p *plane) {
 			p.wants(certificatesv1.CertificateDenied, p.ask(kubelet, "broken-"+name, what))
 		})
 	}
 	for name, what := range map[string]attempt{
-		"another-node":   asNode("broken", "bystander"),
-		"awaited-server": asNode("broken", "expected"),
-		"serve-as-other": toServe("broken", "bystander", "10.0.0.5"),
+		"another-node":            asNode("broken", "bystander"),
+		"awaited-server":          asNode("broken", "expected"),
+		"serving-as-another-node": toServe("broken", "bystander", "10.0.0.5"),
 	} {
-		p.within(name+" is refused by the API server's NodeRestriction (MC-58)", func(p *plane) {
+		p.within("a request for "+name+" is refused by the API server's NodeRestriction (MC-58)", func(p *plane) {
 			if err := p.request(kubelet, "broken-"+name, what); !apierrors.IsForbidden(err) {
 				p.Errorf("got error %v, want Forbidden", err)
 			}

@@ -11,7 +11,7 @@ import (
 )
 
 // The attacker writes Machines in another namespace. The servers of these Machines have the name of the victim's server.
-func TestAMachineWithAnotherNodesName(t *testing.T) {
+func TestAMachineThatTakesANodesNameDoesNotHarmTheVictim(t *testing.T) {
 	squatter := func(c *fakeCluster, changes ...func(*v1alpha1.Machine)) *v1alpha1.Machine {
 		m := machineNamed("elsewhere", "squatter", append([]func(*v1alpha1.Machine){serverNamed("victim"), func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }}, changes...)...)
 		c.create(m)
@@ -32,18 +32,18 @@ func TestAMachineWithAnotherNodesName(t *testing.T) {
 		want     string
 		events   []string
 	}{
-		{"stops no victim from joining when it has no server (F-7)", false, paused, withToken("aaaaaa", "victim"), approved, []string{taken}},
-		{"stops no renewal when it has no server (F-7)", true, paused, asNode("victim", "victim"), approved, []string{taken}},
-		{"stops no serving certificate when it has no server (F-7)", true, paused, toServe("victim", "victim", "victim", "10.0.0.5"), approved, []string{taken}},
-		{"stops no victim from joining with the victim's provider ID in its spec (F-7)", false, forged, withToken("aaaaaa", "victim"), approved, []string{taken}},
-		{"stops no serving certificate with the victim's provider ID in its spec (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
-		{"stops no renewal of a joined node with a server of its own (F-7)", true, withServer, asNode("victim", "victim"), approved, []string{taken}},
-		{"stops no serving certificate of a joined node with a server of its own (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"does not stop the victim from joining when only the victim has a server (F-7)", false, paused, withToken("aaaaaa", "victim"), approved, []string{taken}},
+		{"does not stop the victim's renewal when only the victim has a server (F-7)", true, paused, asNode("victim", "victim"), approved, []string{taken}},
+		{"does not stop the victim's serving certificate when only the victim has a server (F-7)", true, paused, toServe("victim", "victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"does not stop the victim from joining by copying the victim's provider ID (F-7)", false, forged, withToken("aaaaaa", "victim"), approved, []string{taken}},
+		{"does not stop the victim's serving certificate by copying the victim's provider ID (F-7)", true, forged, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
+		{"does not stop a joined victim's renewal even with a server of its own (F-7)", true, withServer, asNode("victim", "victim"), approved, []string{taken}},
+		{"does not stop a joined victim's serving certificate even with a server of its own (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.5"), approved, []string{taken}},
 		{"does not get the victim's certificate without a server (F-7)", false, paused, withToken("ssssss", "victim"), nothing, []string{taken}},
-		{"does not get the joined victim's certificate with a server (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
-		{"does not get a serving certificate for its own server's address (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
-		{"gets nothing while it and the victim have a server and no Node decides (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
-		{"blocks the victim while it and the victim have a server and no Node decides (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"does not get a joined victim's certificate even with a server of its own (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
+		{"does not get a serving certificate in the victim's name for the address of its own server (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
+		{"gets nothing while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"the victim gets nothing either while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stolen := token("ssssss", "squatter", "uid-squatter")
@@ -61,7 +61,7 @@ func TestAMachineWithAnotherNodesName(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the Machine is warned at most every 10 minutes (F-7)", func(t *testing.T) {
+	t.Run("gets a warning Event at most every 10 minutes (F-7)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		paused(c)
 		c.join(c.machine("victim", "10.0.0.5"))

@@ -21,10 +21,10 @@ func TestTheAddressOfAnOlderNodeIsRefused(t *testing.T) {
 		{"gets no certificate for the address of an older node of a Machine (F-2)", time.Hour, "10.0.0.6", "10.0.0.6", nothing},
 		{"gets no certificate for the address of an older node without a Machine (F-2)", time.Hour, "10.0.0.6", "", nothing},
 		{"gets a certificate for an address that a later node reports (F-2)", -time.Hour, "10.0.0.6", "10.0.0.6", approved},
-		{"gets a certificate for an address that an older node reports although its cloud does not have it (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
+		{"gets a certificate for an address that an older node reports, but that the older node's cloud does not list (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
 		{"gets a certificate for an address that no other node has (F-2)", time.Hour, "10.0.0.7", "10.0.0.7", approved},
 	} {
-		t.Run("a server that its cloud lists with any address "+tt.name, func(t *testing.T) {
+		t.Run("a Machine whose author runs its cloud "+tt.name, func(t *testing.T) {
 			c := newFakeCluster(t)
 			now := time.Unix(1700000000, 0)
 			c.machine("own", "10.0.0.6", joined)
@@ -46,7 +46,7 @@ func TestTheAddressOfAnOlderNodeIsRefused(t *testing.T) {
 }
 
 func TestAnAddressOfTheConfiguredCloudIsAccepted(t *testing.T) {
-	t.Run("the address is certified, whatever an older node of another cloud reports (F-2)", func(t *testing.T) {
+	t.Run("an address that the configured cloud lists is certified although an older node of another cloud reports it too (F-2)", func(t *testing.T) {
 		c := newFakeCluster(t)
 		now := time.Unix(1700000000, 0)
 		own := c.machine("own", "10.0.0.6", joined)

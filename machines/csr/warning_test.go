@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestAWarningIsGivenOnce(t *testing.T) {
+func TestAWarningIsNotRepeatedWithinTenMinutes(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	w := &warned{last: map[types.UID]time.Time{}}
 	for n := range 10_000 {
@@ -16,12 +16,12 @@ func TestAWarningIsGivenOnce(t *testing.T) {
 			t.Fatal("the first warning is not due")
 		}
 	}
-	t.Run("a warning is due once in ten minutes for a Machine", func(t *testing.T) {
+	t.Run("a second warning about a Machine is due ten minutes after the first", func(t *testing.T) {
 		if w.due("0", noon.Add(warnEvery-time.Second)) || !w.due("0", noon.Add(warnEvery)) {
 			t.Error("a warning is due too early, or not at all")
 		}
 	})
-	t.Run("a warning is forgotten after its time (F-12)", func(t *testing.T) {
+	t.Run("a warning is forgotten when the next one may follow (F-12)", func(t *testing.T) {
 		w.sweep(noon.Add(warnEvery + time.Minute))
 		if len(w.last) != 1 {
 			t.Errorf("%d entries, want that of the last warning", len(w.last))

@@ -53,7 +53,7 @@ func TestADeploymentWithATooLargeStoredSizeIsRefused(t *testing.T) {
 
 func TestAPausedDeploymentDoesNothing(t *testing.T) {
 	for _, value := range []string{"true", "", "false"} {
-		t.Run("the sets of a paused deployment get no size, as a Machine with the value \""+value+"\" creates no server (F-27)", func(t *testing.T) {
+		t.Run("the sets get no new size when the deployment's paused annotation is \""+value+"\" (F-27)", func(t *testing.T) {
 			r, snapshots := limited(t, 0, 0)
 			d := &v1alpha1.MachineDeployment{}
 			key := client.ObjectKeyFromObject(snapshots[0].Deployment)

@@ -175,7 +175,7 @@ func group(name string, replicas *int32) *v1alpha1.MachineDeployment {
 func (h *harness) eventually(what string, see func() (string, bool)) {
 	h.t.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(h.t.Context(), 50*time.Millisecond, h.patience, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(h.t.Context(), 100*time.Millisecond, h.patience, true, func(context.Context) (bool, error) {
 		var ok bool
 		last, ok = see()
 		return ok, nil
@@ -207,9 +207,13 @@ func (h *harness) machines(name string) []v1alpha1.Machine {
 func (h *harness) settled(name string, n int32) {
 	h.t.Helper()
 	h.eventually(fmt.Sprintf("%d settled Machines in %s", n, name), func() (string, bool) {
-		st, count := h.get(name).Status, len(h.machines(name))
-		return fmt.Sprintf("%d Machines, status %+v", count, st), count == int(n) && st.Replicas == n && st.UpdatedReplicas == n &&
-			st.AvailableReplicas == n && st.ObservedGeneration == h.get(name).Generation
+		d := h.get(name)
+		st := d.Status
+		if st.Replicas != n || st.UpdatedReplicas != n || st.AvailableReplicas != n || st.ObservedGeneration != d.Generation {
+			return fmt.Sprintf("status %+v", st), false
+		}
+		count := len(h.machines(name))
+		return fmt.Sprintf("%d Machines, status %+v", count, st), count == int(n)
 	})
 }
 

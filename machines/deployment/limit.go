@@ -29,7 +29,7 @@ type replacementLimit struct {
 	sets    *sets
 }
 
-// newReplacementLimit returns a limit of most replacements; 0 means no limit.
+// newReplacementLimit returns a limit that allows the given number of replacements; 0 means no limit.
 func newReplacementLimit(most int32, sets *sets) *replacementLimit {
 	return &replacementLimit{most: most, inUse: map[types.NamespacedName]int32{}, sets: sets}
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// limited returns a reconciler with the limit most, and two deployments. Each deployment has a set of another template with old Machines
-// that are being deleted; leaving is their number.
+// limited returns a reconciler that allows at most the given number of replacements, and two deployments. Each deployment has a
+// set of another template with old Machines that are being deleted; leaving is their number.
 func limited(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -94,7 +94,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 			t.Errorf("the second deployment replaces %d: %v", p.Replacing, p.Steps)
 		}
 	})
-	t.Run("counts replacements that began before this process led", func(t *testing.T) {
+	t.Run("counts replacements that began under the previous leader", func(t *testing.T) {
 		r, s := limited(t, 1, 0)
 		first := plan(t, r, s[0]).Create
 		if err := r.client.Create(t.Context(), first); err != nil {
@@ -113,7 +113,7 @@ func TestTheReplacementLimitCoversAllDeployments(t *testing.T) {
 			}
 		}
 	})
-	t.Run("counts Machines that are leaving", func(t *testing.T) {
+	t.Run("counts replaced Machines that are still being deleted", func(t *testing.T) {
 		r, s := limited(t, 2, 1)
 		plan(t, r, s[0])
 		if got := r.limit.inUse[client.ObjectKeyFromObject(s[0].Deployment)]; got != 1 {

@@ -39,7 +39,7 @@ func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node
 
 var rolledBy = rollingRecord{Deployment: "ns/md"}
 
-func TestAReplacementNodeIsRestored(t *testing.T) {
+func TestAReplacementNodeIsRestoredWhenTheDrainEnds(t *testing.T) {
 	was := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{"note": "x"}}}
 	marked := patched(t, was, addPatch(was, rollingRecord{Deployment: "ns/md", Replaces: true}))
 	if hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] != "true" {
@@ -66,7 +66,7 @@ func TestARolledNodeIsRestored(t *testing.T) {
 		"a Node with the same taint and annotation from an operator is restored": node(map[string]string{v1alpha1.AnnotationScaleDownDisabled: "true"}, ours),
 		"a Node with a taint of the same key and another effect is restored":     node(nil, corev1.Taint{Key: v1alpha1.TaintRolling, Value: "v", Effect: corev1.TaintEffectNoExecute}),
 	} {
-		t.Run("taints and restores "+name+" exactly (MCM-20)", func(t *testing.T) {
+		t.Run(name+" exactly (MCM-20)", func(t *testing.T) {
 			marked := patched(t, was, addPatch(was, rolledBy))
 			if !hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] == "" {
 				t.Errorf("annotations and taints after addPatch(): %v %v", marked.Annotations, marked.Spec.Taints)
@@ -93,7 +93,7 @@ func TestARolledNodeIsRestored(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps what an operator sets during the rollout (MCM-20)", func(t *testing.T) {
+	t.Run("keeps the annotation and taints that an operator sets during the rollout (MCM-20)", func(t *testing.T) {
 		was := node(nil)
 		marked := patched(t, was, addPatch(was, rolledBy))
 		marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] = "false"
@@ -130,7 +130,7 @@ func TestALeavingNodeKeepsItsTaint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"leaves": true, "stays": false} {
-		t.Run("Node "+name+": keeps the taint of a leaving Node, and removes it from one that is not rolled any more (F-57)", func(t *testing.T) {
+		t.Run(map[bool]string{true: "a leaving Node keeps its taint (F-57)", false: "a Node that is no longer rolled loses its taint (F-57)"}[want], func(t *testing.T) {
 			var node corev1.Node
 			if err := c.Get(t.Context(), types.NamespacedName{Name: name}, &node); err != nil {
 				t.Fatal(err)

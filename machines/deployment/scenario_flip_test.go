@@ -92,9 +92,10 @@ func inFlipOver(t *testing.T, late func(resource string) time.Duration, over fun
 
 // startFlip runs the controllers and the actor.
 func (h *harness) startFlip(mgr ctrl.Manager) (stop func()) {
+	h.deployments = deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}})
 	for _, setup := range []func(ctrl.Manager) error{
 		set.New(set.Options{Control: mgr, Clock: clock.RealClock{}, Suffix: func() string { return rand.String(5) }}).SetupWithManager,
-		deployment.New(deployment.Options{Control: mgr, Clock: clock.RealClock{}}).SetupWithManager,
+		h.deployments.SetupWithManager,
 		func(m ctrl.Manager) error {
 			return ctrl.NewControllerManagedBy(m).For(&v1alpha1.Machine{}).Named("actor").Complete(h.actor)
 		},
@@ -153,7 +154,7 @@ func TestATemplateThatFlipsBackRollsNothing(t *testing.T) {
 			})
 		})
 	}
-	t.Run("ends a rollout that has begun, even when the watch is late (F-55)", func(t *testing.T) {
+	t.Run("keeps the Machines of the former template when a rollout has begun before the flip back, even when the watch is late (F-55)", func(t *testing.T) {
 		inFlip(t, 3*time.Second, func(h *harness) {
 			h.actor.hold("flip", creates)
 			h.template("1.37.2")

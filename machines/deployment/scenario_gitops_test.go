@@ -47,7 +47,7 @@ func (t tool) sizesAfter() map[string]struct {
 	}
 }
 
-var tools = []tool{
+var kubectlTools = []tool{
 	{"kubectl apply", 4, false, func(h *harness, _, m *v1alpha1.MachineDeployment) error { return h.kubectlApply(m) }},
 	{"kubectl apply --server-side", 3, true, func(h *harness, _, m *v1alpha1.MachineDeployment) error {
 		return h.kubectlApply(m, "--server-side")
@@ -55,6 +55,10 @@ var tools = []tool{
 	{"kubectl apply --server-side --force-conflicts", 4, false, func(h *harness, _, m *v1alpha1.MachineDeployment) error {
 		return h.kubectlApply(m, "--server-side", "--force-conflicts")
 	}},
+}
+
+// mergingTools send a merge patch, which needs no kubectl and no real API server.
+var mergingTools = []tool{
 	// Helm compares custom resources with the former manifest only, so it does not see what the autoscaler wrote.
 	{"Helm", 3, false, func(h *harness, former, m *v1alpha1.MachineDeployment) error { return h.merge(former, m, former) }},
 	// Argo CD merges the former manifest, the new one and the live object.
@@ -66,31 +70,52 @@ var tools = []tool{
 	}},
 }
 
-// manifests applies manifests while a removal is under way.
+// manifests applies manifests with kubectl while a removal is under way.
 func (h *harness) manifests(t *testing.T) {
-	for _, tool := range tools {
-		for what, want := range tool.sizesAfter() {
-			t.Run(tool.name+" with replicas "+what+" keeps the removal (CA-C60, CA-C88)", func(t *testing.T) {
+	for _, tool := range kubectlTools {
+		for what := range tool.sizesAfter() {
+			t.Run(tool.test(what), func(t *testing.T) {
 				t.Parallel()
-				h := h.on(t)
-				name := "git-" + strings.ToLower(strings.NewReplacer(" ", "", "-", "").Replace(tool.name+what))
-				name = name[:min(len(name), 45)]
-				first, second := group(name, size(4)), group(name, want.manifest)
-				h.deleteLater(first)
-				if err := tool.apply(h, nil, first); err != nil {
-					t.Fatal(err)
-				}
-				h.settled(name, 4)
-				before := h.machines(name)
-				h.remove(name, before[1])
-				err := tool.apply(h, first, second)
-				if refused := err != nil && strings.Contains(err.Error(), "conflict"); refused != want.refused {
-					t.Fatalf("apply refused %v, want %v: %v", refused, want.refused, err)
-				}
-				h.survivors(name, before, before[1], want.size)
+				h.on(t).manifest(tool, what)
 			})
 		}
 	}
+}
+
+func TestMergedManifestsKeepRemovals(t *testing.T) {
+	for _, tool := range mergingTools {
+		for what := range tool.sizesAfter() {
+			t.Run(tool.test(what), func(t *testing.T) {
+				inFlip(t, 0, func(h *harness) { h.manifest(tool, what) })
+			})
+		}
+	}
+}
+
+// test returns the name of the test in which the second manifest has the given kind of size.
+func (t tool) test(what string) string {
+	return t.name + " with replicas " + what + " keeps the entry in spec.removals (CA-C60, CA-C88)"
+}
+
+// manifest applies two manifests, with a removal between them. what is a key of sizesAfter.
+func (h *harness) manifest(tool tool, what string) {
+	h.t.Helper()
+	want := tool.sizesAfter()[what]
+	name := "git-" + strings.ToLower(strings.NewReplacer(" ", "", "-", "").Replace(tool.name+what))
+	name = name[:min(len(name), 45)]
+	first, second := group(name, size(4)), group(name, want.manifest)
+	h.deleteLater(first)
+	if err := tool.apply(h, nil, first); err != nil {
+		h.t.Fatal(err)
+	}
+	h.settled(name, 4)
+	before := h.machines(name)
+	h.remove(name, before[1])
+	err := tool.apply(h, first, second)
+	if refused := err != nil && strings.Contains(err.Error(), "conflict"); refused != want.refused {
+		h.t.Fatalf("apply refused %v, want %v: %v", refused, want.refused, err)
+	}
+	h.survivors(name, before, before[1], want.size)
 }
 
 // survivors checks that a removal deleted the named Machine, and that only surplus Machines were deleted besides it.
@@ -121,7 +146,7 @@ func (h *harness) edited(t *testing.T) {
 		"raised":  {`s/^  replicas: .*/  replicas: 6/`, 6},
 		"lowered": {`s/^  replicas: .*/  replicas: 2/`, 2},
 	} {
-		t.Run("kubectl edit with replicas "+what+" keeps the removal (CA-C60)", func(t *testing.T) {
+		t.Run("kubectl edit with replicas "+what+" keeps the entry in spec.removals (CA-C60)", func(t *testing.T) {
 			h := h.on(t)
 			editor := filepath.Join(t.TempDir(), "editor")
 			if err := os.WriteFile(editor, []byte("#!/bin/sh\nsed -i '"+want.script+"' \"$1\"\n"), 0o700); err != nil {

@@ -115,7 +115,8 @@ func (h *harness) nodesBeingRolled() {
 	}
 }
 
-// nodesThatReplace makes a Machine that was deleted by hand drain for long, and watches the Node that takes its pods.
+// nodesThatReplace deletes a Machine by hand and holds its deletion, as a long drain would. It watches the Node that takes the
+// Machine's pods.
 func (h *harness) nodesThatReplace() {
 	h.create(group("awaited", size(2)))
 	h.settled("awaited", 2)

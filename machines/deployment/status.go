@@ -74,7 +74,7 @@ func (s *statuses) warnings(d *v1alpha1.MachineDeployment) *metav1.Condition {
 		return nil
 	}
 	c := metav1.Condition{Type: v1alpha1.ConditionWarnings, Status: metav1.ConditionTrue, Reason: reasonWithoutEffect,
-		Message:            fmt.Sprintf("annotation %s: has no effect (drover keeps the revision in %s); it may be removed", otherRevision, v1alpha1.AnnotationRevision),
+		Message:            fmt.Sprintf("annotation %s: has no effect (drover keeps the revision in %s); the annotation may be removed", otherRevision, v1alpha1.AnnotationRevision),
 		ObservedGeneration: d.Generation}
 	if s.transition(d, &c) {
 		s.events.Eventf(d, nil, "Warning", c.Reason, "Reconcile", "%s", c.Message)

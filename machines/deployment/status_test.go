@@ -18,13 +18,13 @@ func updating() v1alpha1.MachineDeploymentStatus {
 	}
 }
 
-func TestUrgentChangesOfTheStatus(t *testing.T) {
+func TestOnlyUrgentChangesOfTheStatusAreWrittenAtOnce(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*v1alpha1.MachineDeploymentStatus)
 		urgent bool
 	}{
-		{"delays numbers", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"delays changed numbers of Machines", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.Replicas, st.UpdatedReplicas, st.ReadyReplicas, st.AvailableReplicas, st.UnavailableReplicas = 4, 2, 3, 3, 1
 		}, false},
 		{"delays messages and times of conditions", func(st *v1alpha1.MachineDeploymentStatus) {
@@ -37,8 +37,8 @@ func TestUrgentChangesOfTheStatus(t *testing.T) {
 		}, true},
 		{"writes the observed generation at once", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
 		{"writes the last size at once, because a dropped size is restored from it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
-		{"writes a collision at once, because the next name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
-		{"ignores the conditions of other controllers", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"writes the collision count at once, because the next set's name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
+		{"writes nothing because of fields of other controllers", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.JoinOutcomes, st.RecentJoins = []v1alpha1.JoinOutcome{v1alpha1.JoinFailed}, "f"
 			st.HealthReplacements = []v1alpha1.HealthReplacement{{Name: "a"}}
 		}, false},

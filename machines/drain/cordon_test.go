@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestCordonKeepsPodsAndConnectionsOff(t *testing.T) {
+func TestCordonKeepsNewPodsAndConnectionsOffTheNode(t *testing.T) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "ToBeDeletedByClusterAutoscaler", Effect: corev1.TaintEffectNoSchedule}}}}
 	patches := 0
 	c := fake.NewClientBuilder().WithObjects(node).WithInterceptorFuncs(interceptor.Funcs{
@@ -30,7 +30,7 @@ func TestCordonKeepsPodsAndConnectionsOff(t *testing.T) {
 		}
 		return n
 	}
-	t.Run("cordons, taints and excludes with one patch, and keeps the autoscaler's taint (CAPI-37, CA-C81)", func(t *testing.T) {
+	t.Run("cordons, taints and excludes the Node from load balancers with one patch, and keeps the autoscaler's taint (CAPI-37, CA-C81)", func(t *testing.T) {
 		stale := read()
 		for range 2 {
 			if _, err := Cordon(t.Context(), c, read()); err != nil {

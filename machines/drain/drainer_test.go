@@ -26,16 +26,16 @@ func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
 		blocked string
 		fails   bool
 	}{
-		{name: "takes a granted eviction as granted"},
+		{name: "reports no blocked pod for a granted eviction"},
 		{name: "shows the refusal of a disruption budget in its own words (CAPI-38, MC-60)", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
-		{name: "takes a pod that is gone as evicted", answer: apierrors.NewNotFound(resource, "p"), now: "none"},
-		{name: "takes a later pod of the same name as evicted (CAPI-40, MCM-64)", answer: conflict, now: "other"},
-		{name: "shows any other refusal", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
-		{name: "shows a 500 without a reason, as for a pod with two budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
+		{name: "counts a pod that is gone as evicted", answer: apierrors.NewNotFound(resource, "p"), now: "none"},
+		{name: "counts a pod as evicted when a later pod has its name (CAPI-40, MCM-64)", answer: conflict, now: "other"},
+		{name: "shows the message of a 403", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
+		{name: "shows the message of a 500, as for a pod with two disruption budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
 		{name: "shows the code of an answer without a message (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
-		{name: "shows a 404 for a pod that exists, as a proxy sends it (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
-		{name: "shows a 409 for a pod that exists (F-22)", answer: conflict, blocked: conflict.ErrStatus.Message},
-		{name: "shows a 422 (F-22)", answer: status(422, "Eviction.policy is invalid"), blocked: "Eviction.policy is invalid"},
+		{name: "shows the message of a proxy's 404 for a pod that exists (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
+		{name: "shows the message of a 409 for a pod that exists (F-22)", answer: conflict, blocked: conflict.ErrStatus.Message},
+		{name: "shows the message of a 422 (F-22)", answer: status(422, "Eviction.policy is invalid"), blocked: "Eviction.policy is invalid"},
 		{name: "shows the 429 of an overloaded API server (F-22)", answer: status(429, "too many requests"), blocked: "too many requests"},
 		{name: "returns an error when there was no answer (MCM-66)", answer: errors.New("connection refused"), blocked: noAnswer, fails: true},
 	}
@@ -61,10 +61,10 @@ func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
 	}
 }
 
-func TestOneRefusedPodDoesNotBlockTheOthers(t *testing.T) {
+func TestOneRefusedEvictionDoesNotBlockTheOthers(t *testing.T) {
 	refusal := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "two budgets"}}
 	for name, answer := range map[string]error{"a 500 (F-22)": refusal, "no answer (F-22)": errors.New("EOF")} {
-		t.Run("requests all evictions when one gets "+name, func(t *testing.T) {
+		t.Run("requests every pod's eviction although one eviction gets "+name, func(t *testing.T) {
 			var asked []*policyv1.Eviction
 			d := answering(func(pod string) error {
 				if pod == "b" {
@@ -90,7 +90,7 @@ func TestOneRefusedPodDoesNotBlockTheOthers(t *testing.T) {
 	}
 }
 
-func TestRoundOnAnUnreachableNode(t *testing.T) {
+func TestADrainRoundOnAnUnreachableNodeIsAbrupt(t *testing.T) {
 	t.Run("evicts with one second of grace and does not wait (CAPI-39)", func(t *testing.T) {
 		var asked []*policyv1.Eviction
 		d := answering(func(string) error { return nil }, &asked, pod("p"))

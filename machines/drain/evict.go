@@ -20,8 +20,8 @@ import (
 // patience limits how long drover waits for the answer to one eviction.
 const patience = 5 * time.Second
 
-// noAnswer is the reason shown for a pod whose eviction was not answered. It is constant, because the text of a transport error differs
-// from attempt to attempt, and each new text would cause a write of the condition that shows it.
+// noAnswer is the reason shown for a pod whose eviction was not answered. It is constant, because the text of a transport error
+// differs from one eviction request to the next, and each new text would cause a write of the condition that shows it.
 const noAnswer = "the API server did not answer"
 
 // evictOne asks the Eviction API to evict one pod, with the pod's UID as a precondition. It returns why the pod cannot be evicted now, or
@@ -45,7 +45,7 @@ func (d *Drainer) evictOne(ctx context.Context, pod *corev1.Pod, mode Mode) (str
 	case err == nil:
 		return "", nil
 	case !isStatus(err) && errors.Is(asking.Err(), context.DeadlineExceeded) && ctx.Err() == nil:
-		return fmt.Sprintf("the API server did not decide within %s: its disruption budget is still being processed", patience), nil
+		return fmt.Sprintf("the API server did not decide on the eviction within %s: the pod's disruption budget is still being processed", patience), nil
 	case !isStatus(err):
 		return noAnswer, fmt.Errorf("evicting pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	case (apierrors.IsNotFound(err) || apierrors.IsConflict(err)) && d.gone(ctx, pod):
@@ -107,7 +107,7 @@ func (d *Drainer) neverAllowed(ctx context.Context, pod *corev1.Pod) string {
 		b := &budgets.Items[i]
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
 		if err == nil && selector.Matches(labels.Set(pod.Labels)) && neverAllows(b) {
-			return " (it never allows a disruption, with all of its pods healthy: loosen it)"
+			return " (the disruption budget never allows a disruption, even while all of its pods are healthy: loosen the budget)"
 		}
 	}
 	return ""

@@ -45,7 +45,7 @@ func TestABudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
 	}
 }
 
-func TestAnEvictionDoesNotWaitForAnUnprocessedBudget(t *testing.T) {
+func TestAnEvictionDoesNotWaitForTheRetryAfterOfTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := newTestNode(t, plain("p"))
 		node.answer = func(ctx context.Context, _ string) error { // as client-go does on 429 with Retry-After

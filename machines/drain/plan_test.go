@@ -25,7 +25,7 @@ func names(pods []*corev1.Pod) []string {
 	return out
 }
 
-func TestMakePlanDecidesAboutThePodsOfANode(t *testing.T) {
+func TestADrainPlanDecidesAboutThePodsOfANode(t *testing.T) {
 	system := withPriority(systemCriticalPriority + 1000)
 	tests := []struct {
 		name                           string
@@ -35,22 +35,22 @@ func TestMakePlanDecidesAboutThePodsOfANode(t *testing.T) {
 		evict, waiting, later, skipped []string
 		done                           bool
 	}{
-		{name: "is done with an empty node", done: true},
-		{name: "leaves DaemonSet, mirror and ended pods (MC-60, MCM-68)",
+		{name: "has nothing to do on an empty node", done: true},
+		{name: "does not evict DaemonSet, mirror and ended pods (MC-60, MCM-68)",
 			pods:    []corev1.Pod{pod("d", ofDaemonSet), pod("m", mirror), pod("s", succeeded), pod("f", failed)},
 			skipped: []string{"d", "m", "s", "f"}, done: true},
-		{name: "evicts all other pods at once, in the order of priority and name (MCM-60)",
+		{name: "evicts ordinary pods at once, in the order of priority and name (MCM-60)",
 			pods:  []corev1.Pod{pod("b"), pod("a"), pod("high", withPriority(5)), pod("low", withPriority(-2147483648))},
 			evict: []string{"high", "a", "b", "low"}},
-		{name: "takes a pod without a priority as priority 0 (MCM-65)",
+		{name: "treats a pod without a priority like a pod of priority 0 (MCM-65)",
 			pods: []corev1.Pod{pod("none"), pod("one", withPriority(1))}, evict: []string{"one", "none"}},
 		{name: "evicts system-critical pods last",
 			pods: []corev1.Pod{pod("dns", system), pod("app")}, evict: []string{"app"}, later: []string{"dns"}},
-		{name: "keeps system-critical pods while other pods are ending",
+		{name: "does not evict system-critical pods while other pods are ending",
 			pods: []corev1.Pod{pod("dns", system), pod("app", ending)}, waiting: []string{"app"}, later: []string{"dns"}},
 		{name: "evicts system-critical pods when the other pods have ended",
 			pods: []corev1.Pod{pod("dns", system), pod("done", succeeded)}, evict: []string{"dns"}, skipped: []string{"done"}},
-		{name: "waits for pods that are ending", pods: []corev1.Pod{pod("app", ending)}, waiting: []string{"app"}},
+		{name: "is not done while a pod is ending", pods: []corev1.Pod{pod("app", ending)}, waiting: []string{"app"}},
 		{name: "evicts all pods of an unreachable node at once, and waits for none (CAPI-39, MCM-56)",
 			pods: []corev1.Pod{pod("dns", system), pod("app"), pod("old", ending)}, mode: Mode{Abrupt: true},
 			evict: []string{"dns", "app"}, skipped: []string{"old"}},
@@ -63,7 +63,7 @@ func TestMakePlanDecidesAboutThePodsOfANode(t *testing.T) {
 		{name: "evicts no pod with an exclusive volume while a volume is being detached (MCM-59)",
 			pods: []corev1.Pod{pod("db-1"), pod("app")}, volumes: Volumes{Exclusive: exclusive("db-1").Exclusive, Detaching: []string{"pv-2"}},
 			evict: []string{"app"}, later: []string{"db-1"}},
-		{name: "waits only for ending pods that have exclusive volumes (MCM-60)",
+		{name: "evicts a pod with an exclusive volume while a pod without one is ending (MCM-60)",
 			pods: []corev1.Pod{pod("db-1"), pod("app", ending)}, volumes: exclusive("db-1"), evict: []string{"db-1"}, waiting: []string{"app"}},
 	}
 	for _, tt := range tests {

@@ -73,11 +73,11 @@ func TestAHundredDrainsAtTheSameTime(t *testing.T) {
 	})
 }
 
-func TestAPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
+func TestADrainPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
 	request := func(uid types.UID) Request {
 		return Request{Machine: types.NamespacedName{Name: string(uid)}, UID: uid, Order: Order{Node: "n"}, Every: 10 * time.Second}
 	}
-	t.Run("repeats a round when its result is old or the order changes (MCM-57)", func(t *testing.T) {
+	t.Run("repeats a round of evictions when its result is old or an abrupt drain is requested (MCM-57)", func(t *testing.T) {
 		clock := clocktesting.NewFakePassiveClock(noon)
 		node := newTestNode(t, plain("p"))
 		node.answer = func(context.Context, string) error { return tooMany() }

@@ -88,7 +88,7 @@ func TestADrainWaitsForExclusiveVolumes(t *testing.T) {
 			t.Errorf("Round() after the volume was detached = %+v", r)
 		}
 	})
-	t.Run("does not wait for the volume of a pod that stays", func(t *testing.T) {
+	t.Run("does not wait for the volume of a DaemonSet's pod, which stays on the node", func(t *testing.T) {
 		objects := withVolume("agent", corev1.ReadWriteOnce)
 		objects[0].SetOwnerReferences([]metav1.OwnerReference{{Kind: "DaemonSet", Name: "agent", Controller: ptr.To(true)}})
 		if r := round(t, newTestNode(t, objects...), newMemory(), 0); !r.Done || len(r.Detaching) != 0 {

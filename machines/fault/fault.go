@@ -44,7 +44,8 @@ const (
 	CodeQuotaExceeded       Code = "QuotaExceeded"
 	CodePortQuotaExceeded   Code = "PortQuotaExceeded"
 	CodeVolumeQuotaExceeded Code = "VolumeQuotaExceeded"
-	// CodeFloatingIPQuotaExceeded means that the project may have no more floating IPs. CodeIPPoolExhausted means that the pool has none left.
+	// CodeFloatingIPQuotaExceeded means that the project may have no more floating IPs. CodeIPPoolExhausted means that the pool
+	// has no free address left.
 	CodeFloatingIPQuotaExceeded Code = "FloatingIPQuotaExceeded"
 	CodeIPPoolExhausted         Code = "IPPoolExhausted"
 	CodeAddressesExhausted      Code = "AddressesExhausted"

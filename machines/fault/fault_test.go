@@ -48,7 +48,7 @@ func TestMessagesAreShortenedOnlyForTheAutoscaler(t *testing.T) {
 	})
 }
 
-func TestOfFindsTheClassThroughWrapping(t *testing.T) {
+func TestTheClassOfAWrappedErrorIsFound(t *testing.T) {
 	err := fmt.Errorf("creating port: %w", New(Quota, CodePortQuotaExceeded, "no more"))
 	if e := Of(err); e.Class != Quota || e.Code != CodePortQuotaExceeded {
 		t.Fatalf("Of() = %+v", e)

@@ -48,8 +48,8 @@ func PolicyOf(class Class) Policy {
 	return policies[Unknown]
 }
 
-// GroupWait returns how long the Machines of a group make no further attempt after failures consecutive failures. class and code are those
-// of the last failure. The wait is 30 s, doubled with each further failure, at most 5 min.
+// GroupWait returns how long the Machines of a group request no further server after a number of consecutive failures. class and
+// code are those of the last failure. The wait is 30 s, doubled with each further failure, at most 5 min.
 //
 // A failure of a class that does not open the back-off concerns one Machine. When several servers of a group fail in that way one after
 // the other, the back-off opens at the second failure: the wait after the first failure is 0.

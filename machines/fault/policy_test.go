@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestPolicyOfEachClass(t *testing.T) {
+func TestEachFailureClassHasItsPolicy(t *testing.T) {
 	for class, want := range map[Class]struct {
 		backoff, resources bool
 		shown              time.Duration
@@ -21,7 +21,7 @@ func TestPolicyOfEachClass(t *testing.T) {
 		Unknown:     {false, false, 5 * time.Minute},
 		"made up":   {false, false, 5 * time.Minute},
 	} {
-		t.Run("returns the retry times and the error class for the autoscaler of "+string(class)+" (CA-C47)", func(t *testing.T) {
+		t.Run("class "+string(class)+" has its retry times and its error class for the autoscaler (CA-C47)", func(t *testing.T) {
 			p := PolicyOf(class)
 			if p.OpensBackoff != want.backoff || p.OutOfResources != want.resources || p.ShownAfter != want.shown {
 				t.Fatalf("PolicyOf() = %+v", p)
@@ -39,9 +39,9 @@ func TestGroupWaitGrowsWithFailures(t *testing.T) {
 		code  Code
 		want  []time.Duration
 	}{
-		"doubles from 30 s to 5 min for lack of capacity":      {NoCapacity, CodeNoValidHost, []time.Duration{30, 60, 120, 240, 300, 300}},
-		"stays at 30 s for a name that matches nothing (F-49)": {Invalid, CodeFlavorNotFound, []time.Duration{30, 30, 30, 30}},
-		"counts failed servers from the second on (F-50)":      {Unknown, CodeUnknown, []time.Duration{0, 30, 60, 120, 240, 300}},
+		"doubles from 30 s to 5 min for lack of capacity":                     {NoCapacity, CodeNoValidHost, []time.Duration{30, 60, 120, 240, 300, 300}},
+		"stays at 30 s for a flavor name that the cloud does not have (F-49)": {Invalid, CodeFlavorNotFound, []time.Duration{30, 30, 30, 30}},
+		"begins with the second failed server (F-50)":                         {Unknown, CodeUnknown, []time.Duration{0, 30, 60, 120, 240, 300}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for n, want := range tc.want {

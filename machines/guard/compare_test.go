@@ -8,7 +8,7 @@ import (
 )
 
 // Each row alters a stored object so that an author could write a protected value.
-func TestAlteredPoliciesAreNotInForce(t *testing.T) {
+func TestAlteredAdmissionPoliciesAreNotInForce(t *testing.T) {
 	set := func(value any, path ...string) func(*unstructured.Unstructured) {
 		return func(o *unstructured.Unstructured) {
 			if err := unstructured.SetNestedField(o.Object, value, path...); err != nil {
@@ -22,15 +22,15 @@ func TestAlteredPoliciesAreNotInForce(t *testing.T) {
 		says       string
 	}{
 		{"a policy without validations", policy, set([]any{}, "spec", "validations"), "(spec.validations)"},
-		{"a validation that always passes", policy, set([]any{map[string]any{"expression": "true"}}, "spec", "validations"), "(spec.validations)"},
-		{"a condition beside those of the policy", policy, set([]any{map[string]any{"name": "a", "expression": "false"}}, "spec", "matchConditions"), "(spec.matchConditions)"},
-		{"a failure policy that lets everything through", policy, set("Ignore", "spec", "failurePolicy"), "(spec.failurePolicy)"},
-		{"namespaces that are left out", policy, set(map[string]any{"a": "b"}, "spec", "matchConstraints", "namespaceSelector", "matchLabels"), "(spec.matchConstraints)"},
+		{"a policy whose validation always passes", policy, set([]any{map[string]any{"expression": "true"}}, "spec", "validations"), "(spec.validations)"},
+		{"a policy with an additional match condition", policy, set([]any{map[string]any{"name": "a", "expression": "false"}}, "spec", "matchConditions"), "(spec.matchConditions)"},
+		{"a policy with the failure policy Ignore", policy, set("Ignore", "spec", "failurePolicy"), "(spec.failurePolicy)"},
+		{"a policy that leaves out namespaces", policy, set(map[string]any{"a": "b"}, "spec", "matchConstraints", "namespaceSelector", "matchLabels"), "(spec.matchConstraints)"},
 		{"a binding that only warns", binding, set([]any{"Warn"}, "spec", "validationActions"), "(spec.validationActions)"},
 		{"a binding of another policy", binding, set("other", "spec", "policyName"), "(spec.policyName)"},
-		{"a binding to some namespaces", binding, set(map[string]any{"a": "b"}, "spec", "matchResources", "namespaceSelector", "matchLabels"), "(spec.matchResources)"},
+		{"a binding to only some namespaces", binding, set(map[string]any{"a": "b"}, "spec", "matchResources", "namespaceSelector", "matchLabels"), "(spec.matchResources)"},
 	} {
-		t.Run(row.name+" (F-5)", func(t *testing.T) {
+		t.Run("does not trust "+row.name+" (F-5)", func(t *testing.T) {
 			run(t, nil, func(w *world) {
 				time.Sleep(30 * time.Second)
 				w.inForce(true)
@@ -41,7 +41,7 @@ func TestAlteredPoliciesAreNotInForce(t *testing.T) {
 			})
 		})
 	}
-	t.Run("ignores empty fields and annotations (F-5)", func(t *testing.T) {
+	t.Run("trusts a binding that differs only in empty fields and annotations (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			w.edit(binding, "drover-guard-machines", func(o *unstructured.Unstructured) {
 				set(map[string]any{}, "spec", "matchResources")(o)

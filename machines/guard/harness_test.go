@@ -77,7 +77,7 @@ func (w *world) inForce(want bool) {
 	}
 }
 
-// reported checks the number of Events since the last call, and that the text of each Event contains says.
+// reported checks the number of Events since the last call, and that the text of each Event contains the given text.
 func (w *world) reported(count int, says string) {
 	w.Helper()
 	synctest.Wait()

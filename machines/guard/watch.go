@@ -86,7 +86,7 @@ func New(o Options) (*Watch, error) {
 			w.Shipped = append(w.Shipped, shipped)
 		}
 	}
-	w.last.Store(&look{why: "they have not been read yet"})
+	w.last.Store(&look{why: "the guard policies have not been read yet"})
 	if o.Registry != nil {
 		if err := o.Registry.Register(w.metric); err != nil {
 			return nil, fmt.Errorf("registering metrics: %w", err)
@@ -141,7 +141,7 @@ func (w *Watch) look(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil && now.Sub(before.at) < goodFor:
-		ctrl.LoggerFrom(ctx).Error(err, "The guard policies could not be read; the last answer stays valid", "inForce", w.InForce())
+		ctrl.LoggerFrom(ctx).Error(err, "Reading the guard policies failed; the previous result stays valid", "inForce", w.InForce())
 		return
 	case err != nil:
 		why = err.Error()
@@ -193,7 +193,7 @@ func (w *Watch) report(ctx context.Context, before, now *look) {
 		ctrl.LoggerFrom(ctx).Info("The guard policies are in place", "policies", Names)
 		return
 	}
-	const remedy = "drover does not trust the values that they protect; apply the policies of this version: kubectl apply --server-side -k deploy"
+	const remedy = "drover does not trust the values that the guard policies protect; apply the policies of this version: kubectl apply --server-side -k deploy"
 	ctrl.LoggerFrom(ctx).Error(errNotInForce, "Values that authors of Machines could have written are not trusted", "why", now.why, "remedy", remedy)
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: w.Shipped[len(w.Shipped)-1].GetName()}}
 	w.Events.Eventf(policy, nil, corev1.EventTypeWarning, ReasonNotInForce, "Check", "%s: %s", now.why, remedy)

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/guard"
 )
 
-func TestInForceFollowsTheStoredPolicies(t *testing.T) {
+func TestPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
 	t.Run("policies are in force 10 s after the first read, without an Event (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			w.inForce(false)
@@ -32,7 +32,7 @@ func TestInForceFollowsTheStoredPolicies(t *testing.T) {
 				run(t, without(kind, name), func(w *world) {
 					time.Sleep(time.Hour)
 					w.inForce(false)
-					w.reported(1, kind+" "+name+" is missing: drover does not trust the values that they protect; apply the policies of this version: kubectl apply --server-side -k deploy")
+					w.reported(1, kind+" "+name+" is missing: drover does not trust the values that the guard policies protect; apply the policies of this version: kubectl apply --server-side -k deploy")
 					if w.metric() != 0 {
 						w.Errorf("metric %v", w.metric())
 					}
@@ -58,7 +58,7 @@ func TestInForceFollowsTheStoredPolicies(t *testing.T) {
 			w.reported(1, "missing")
 		})
 	})
-	t.Run("a policy is not in force right after it was created again, although it is as shipped (F-5)", func(t *testing.T) {
+	t.Run("a policy that was deleted and created again as shipped is in force a minute later (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			time.Sleep(59 * time.Second)
 			w.inForce(true)
@@ -70,7 +70,7 @@ func TestInForceFollowsTheStoredPolicies(t *testing.T) {
 }
 
 func TestInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
-	t.Run("keeps the last answer for 3 minutes (F-5)", func(t *testing.T) {
+	t.Run("policies stay in force for 3 minutes after the last answer (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			time.Sleep(30 * time.Second)
 			w.down.Store(true)
@@ -85,7 +85,7 @@ func TestInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 			w.reported(0, "")
 		})
 	})
-	t.Run("policies are not in force from the start (F-5)", func(t *testing.T) {
+	t.Run("policies are not in force when the API server has never answered (F-5)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, nil)
 			w.down.Store(true)
@@ -98,7 +98,7 @@ func TestInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	})
 }
 
-func TestNewRequiresEveryShippedPolicy(t *testing.T) {
+func TestNewRequiresEveryShippedPolicyAndBinding(t *testing.T) {
 	t.Run("returns an error when a binding is missing (F-5)", func(t *testing.T) {
 		_, err := guard.New(guard.Options{Shipped: without(binding, "drover-guard-groups")(shipped(t)), Clock: clock.RealClock{}})
 		if err == nil || !strings.Contains(err.Error(), "there is no ValidatingAdmissionPolicyBinding drover-guard-groups") {

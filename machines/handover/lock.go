@@ -21,8 +21,8 @@ func Holder(namespace string) string { return holderPrefix + namespace }
 // holderPrefix begins the identity of every drover that holds machine-controller's lease.
 const holderPrefix = "drover/"
 
-// NamespaceOf returns the namespace of the drover that holds machine-controller's lease under the identity holder. isDrover is false when
-// the identity does not belong to a drover.
+// NamespaceOf returns the namespace of the drover that holds machine-controller's lease. holder is the identity in the lease.
+// isDrover is false when that identity does not belong to a drover.
 func NamespaceOf(holder string) (namespace string, isDrover bool) {
 	return strings.CutPrefix(holder, holderPrefix)
 }

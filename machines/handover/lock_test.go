@@ -218,7 +218,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(time.Minute)
 			e.expect("drover-b")
 		},
-		"another replica follows a killed one after drover's own lease expires (MC-78)": func(e *election) {
+		"another replica of drover takes over from a killed replica when drover's own lease has expired (MC-78)": func(e *election) {
 			first := e.drover("drover-a")
 			time.Sleep(retry)
 			e.drover("drover-b")
@@ -227,7 +227,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-b")
 		},
-		"the lease of a machine-controller that has long been stopped costs one wait (MC-78)": func(e *election) {
+		"drover waits only once for the lease of a machine-controller that stopped long ago (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -236,7 +236,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"drover waits for a drover that holds only its own lease, even beside a lease of machine-controller (MC-78)": func(e *election) {
+		"drover waits for an older drover that renews only drover's own lease, although machine-controller's lease has expired (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -250,7 +250,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(life + 3*patience)
 			e.expect("drover-a")
 		},
-		"drover waits for a drover with only its own lease, even when it cannot be reached any more (MC-78)": func(e *election) {
+		"drover waits until the lease of an older drover expires when that drover has lost the API server (MC-78)": func(e *election) {
 			old := e.machineController()
 			time.Sleep(retry)
 			old.stop()
@@ -277,7 +277,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 }
 
 // A lease that was deleted by hand can be acquired by any program. drover notices the loss with its next renewal.
-func TestADeletedLeaseIsNoticed(t *testing.T) {
+func TestDroverStopsActingWhenAnotherProgramTakesItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		e.drover("drover-a")
@@ -301,7 +301,7 @@ func TestADeletedLeaseIsNoticed(t *testing.T) {
 }
 
 // While another program holds the other lease, the record that Get returns must contain the last renewal by a drover, not by that program.
-func TestGetReturnsTheLastRenewalOfADrover(t *testing.T) {
+func TestGetReturnsTheLastRenewalOfDroversOwnLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		c, _ := e.client("drover-a")

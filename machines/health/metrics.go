@@ -26,7 +26,7 @@ func newMetrics(registry prometheus.Registerer) (*metrics, error) {
 			Name: "drover_health_replacing_machines", Help: "Machines that are being replaced because they were unhealthy, until their successor is Ready or its time is over.",
 		}),
 		held: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "drover_health_held_machines", Help: "Machines that have been unhealthy for their timeout, or have none, and are not replaced, by the brake that prevents it.",
+			Name: "drover_health_held_machines", Help: "Machines that have been unhealthy for longer than their timeout, or have no timeout, and are not replaced; by the brake that prevents the replacement.",
 		}, []string{"brake"}),
 		replaced: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "drover_health_replaced_total", Help: "Machines deleted for their sets to replace, by reason.",

@@ -25,7 +25,7 @@ func TestMetricsCountBlockedMachines(t *testing.T) {
 		node := o.(*corev1.Node)
 		node.Status.Conditions[5] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(now.Now())}
 	}
-	t.Run("counts overdue Machines for as long as a brake because of too many unhealthy ones applies (MCM-48)", func(t *testing.T) {
+	t.Run("counts overdue Machines for as long as too many unhealthy Machines keep the brake on (MCM-48)", func(t *testing.T) {
 		held := r.metrics.held.WithLabelValues("ClusterUnhealthy")
 		for _, step := range []struct {
 			later time.Duration

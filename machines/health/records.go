@@ -105,7 +105,7 @@ func wholeSeconds(entries []v1alpha1.HealthReplacement) []v1alpha1.HealthReplace
 // write stores the record of a group.
 func (r *records) write(ctx context.Context, group client.Object, want record) error {
 	if err := r.writer.ApplyStatus(ctx, group, &want); err != nil {
-		return fmt.Errorf("writing the status of %T %s/%s, which records what health replaces (apply the CRDs of this version if it lacks the field): %w",
+		return fmt.Errorf("writing the status of %T %s/%s, which records the Machines being replaced (if the status lacks this field, apply the CRDs of this version): %w",
 			group, group.GetNamespace(), group.GetName(), err)
 	}
 	r.known[group.GetUID()] = want

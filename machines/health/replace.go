@@ -215,8 +215,8 @@ func (r *Reconciler) remove(ctx context.Context, c confirmation, group client.Ob
 	}
 	r.metrics.replaced.WithLabelValues(v.Reason).Inc()
 	for _, o := range []client.Object{m, group} {
-		r.events.Eventf(o, m, corev1.EventTypeWarning, v.Reason, "Replace", "Machine %s is deleted for its set to replace: %s", m.Name, why)
+		r.events.Eventf(o, m, corev1.EventTypeWarning, v.Reason, "Replace", "Machine %s is deleted, so that its set creates another: %s", m.Name, why)
 	}
-	ctrl.LoggerFrom(ctx).Info("Machine deleted for its set to replace", "machine", klog.KObj(m), "reason", v.Reason, "cause", why, "since", v.Since)
+	ctrl.LoggerFrom(ctx).Info("Deleted a Machine, so that its set creates another", "machine", klog.KObj(m), "reason", v.Reason, "cause", why, "since", v.Since)
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/health"
 )
 
-// These cases of TestHealthOnARealControlPlane are about another leader, a refused deletion, and reads that are out of date.
+// These parts of TestHealthOnARealControlPlane and TestHealthWithTheOtherControllers are about another leader, a refused deletion, and reads that are out of date.
 
 // dying is a client of a process that ends before it deletes anything.
 type dying struct{ client.Client }

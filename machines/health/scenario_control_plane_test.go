@@ -18,24 +18,38 @@ import (
 	"github.com/drover-project/drover/machines/health"
 )
 
+// part is a case of a test. It has groups of its own.
+type part struct {
+	name string
+	run  func(*world)
+}
+
 func TestHealthOnARealControlPlane(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	for _, tt := range []struct {
-		name string
-		run  func(*world)
-	}{
-		{"a healthy cluster costs no write and no further round", (*world).testWell},
-		{"a Machine is replaced when its Node is not Ready for the timeout, and the next one when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
-		{"a Machine that recovers in time stays, and its condition shows it (MCM-44)", (*world).testRecovers},
+	newWorld(t).runs(t, []part{
+		{"a healthy cluster causes no write and requeues no round", (*world).testWell},
+		{"a Machine is replaced when its Node has not been Ready for the timeout, and the next unhealthy Machine when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
+		{"a new leader continues the recorded replacements and starts no other replacement (MCM-46)", (*world).testNewLeader},
 		{"no Machine is replaced during an outage of a zone, and Machines that stay unhealthy are replaced afterwards (MCM-48)", (*world).testZone},
-		{"a new leader continues the recorded replacements and starts no other (MCM-46)", (*world).testNewLeader},
 		{"a Machine whose deletion is refused does not block other replacements, and its deletion is repeated with increasing waits (MCM-46)", (*world).testRefused},
+	})
+}
+
+func TestHealthWithTheOtherControllers(t *testing.T) {
+	t.Parallel()
+	newWorldInMemory(t).runs(t, []part{
+		{"a Machine that recovers before the timeout is kept, and its condition Healthy becomes True (MCM-44)", (*world).testRecovers},
 		{"a Machine is kept when a live read contradicts the cache", (*world).testStaleCache},
-		{"the other Machines are kept when the cache does not show the record yet", (*world).testStaleRecord},
-		{"a process with an old lease does nothing (MCM-80)", (*world).testOldLease},
-		{"after an outage of the API server the timers start again (MCM-51)", (*world).testBlind},
-	} {
+		{"an unhealthy Machine is kept while another replacement is recorded, even if the cache does not show the record yet", (*world).testStaleRecord},
+		{"a leader that has not renewed its lease in time replaces nothing (MCM-80)", (*world).testOldLease},
+		{"the timers of unhealthy Machines start again after an outage of the API server (MCM-51)", (*world).testBlind},
+	})
+}
+
+// runs runs the parts one after the other, each with a health controller of its own.
+func (w *world) runs(t *testing.T, parts []part) {
+	t.Helper()
+	for _, tt := range parts {
 		t.Run(tt.name, func(t *testing.T) {
 			here := *w
 			here.T = t
@@ -60,7 +74,7 @@ func (w *world) testWell() {
 // writes returns the number of writes of the health controller so far.
 func (w *world) writes() (n int) {
 	w.Helper()
-	requests, err := w.kube.Requests()
+	requests, err := w.requests()
 	w.must(err)
 	for _, r := range requests {
 		if r.Wrote() && strings.Contains(r.URI, "fieldManager=drover-health") {
@@ -93,7 +107,7 @@ func (w *world) testReplaced() {
 	if d := w.deployment("replaced"); recorded(d) != names[1] {
 		w.Errorf("record: %+v", d.Status.HealthReplacements)
 	}
-	w.events("Machine "+names[1]+" is deleted for its set to replace: Node "+names[1]+": condition Ready is Unknown (Test)", 2)
+	w.events("Machine "+names[1]+" is deleted, so that its set creates another: Node "+names[1]+": condition Ready is Unknown (Test)", 2)
 	w.settled("replaced", 6) // the successor is created before the drain ends (F-33)
 	w.inStep("replaced")
 	w.later(time.Minute)
@@ -139,7 +153,7 @@ func (w *world) cached(name string) {
 	})
 }
 
-// events waits until count Events have the given note.
+// events waits until the number of Events with the given note is count.
 func (w *world) events(note string, count int) {
 	w.Helper()
 	w.eventually("Events say "+note, func() (string, bool) {
@@ -214,14 +228,14 @@ func (w *world) testZone() {
 func TestHealthInAManager(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
-	w := newWorld(t, func(m ctrl.Manager) error {
+	w := newWorldInMemory(t, func(m ctrl.Manager) error {
 		r, err := health.New(health.Options{Control: m, Target: m, Clock: clock.RealClock{}, Settings: settings(timeout)})
 		if err != nil {
 			return err
 		}
 		return r.SetupWithManager(m)
 	})
-	t.Run("an unhealthy Node of a healthy group is replaced within the timeout and 5 s (MCM-44)", func(t *testing.T) {
+	t.Run("the Machine of an unhealthy Node is replaced at most 5 s after the timeout when the rest of its group is healthy (MCM-44)", func(t *testing.T) {
 		here := *w
 		here.T = t
 		names := here.group("managed", 4)

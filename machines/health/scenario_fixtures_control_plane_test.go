@@ -18,12 +18,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	testclock "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
-	"sigs.k8s.io/controller-runtime/pkg/config"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -34,19 +35,21 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/kube/memory"
 )
 
 func init() { ctrl.SetLogger(logr.Discard()) }
 
-// world is a real control plane with the controllers of deployments and sets. An actor plays the Machine controller, the
-// cloud and the kubelets. The test starts each round of the health controller, which has a clock of its own.
+// world is an API server with the controllers of deployments and sets. An actor plays the Machine controller, the cloud and
+// the kubelets. The test starts each round of the health controller, which has a clock of its own.
 type world struct {
 	*testing.T
 	client client.Client
-	kube   *kube.Cluster
 	mgr    ctrl.Manager
 	clock  *testclock.FakePassiveClock
 	health *health.Reconciler
+	// requests returns the requests that the API server has answered. It is nil for a server in memory.
+	requests func() ([]kube.Request, error)
 }
 
 // actor creates a Node for each Machine, and deletes the Nodes of deleted Machines.
@@ -104,21 +107,53 @@ func (a actor) patch(ctx context.Context, m *v1alpha1.Machine, fields map[string
 	return a.client.Patch(ctx, m, client.RawPatch(types.MergePatchType, body), client.FieldOwner("actor"))
 }
 
-func newWorld(t *testing.T, setups ...func(ctrl.Manager) error) *world {
+// newWorld returns a world with a real control plane.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	cluster := kube.ForTest(t, kube.Options{})
+	config := rest.CopyConfig(cluster.Config)
+	config.QPS, config.Burst = -1, 0
+	direct, err := client.New(config, client.Options{})
+	if err == nil {
+		err = deploy.Apply(t.Context(), direct, "crds")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorldAt(t, config)
+	w.requests = cluster.Requests
+	return w
+}
+
+// newWorldInMemory returns a world with an API server in memory.
+func newWorldInMemory(t *testing.T, setups ...func(ctrl.Manager) error) *world {
+	t.Helper()
+	crds, err := deploy.Objects("crds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := memory.NewCatalog(crds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := memory.New(memory.Options{Catalog: catalog, NodesUntainted: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWorldAt(t, server.Config("drover"), setups...)
+}
+
+func newWorldAt(t *testing.T, config *rest.Config, setups ...func(ctrl.Manager) error) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	w := &world{T: t, clock: testclock.NewFakePassiveClock(time.Now())}
 	w.must(clientgoscheme.AddToScheme(scheme))
 	w.must(v1alpha1.AddToScheme(scheme))
-	w.kube = kube.ForTest(t, kube.Options{})
-	rest := *w.kube.Config
-	rest.QPS, rest.Burst = -1, 0
 	var err error
-	w.client, err = client.New(&rest, client.Options{Scheme: scheme})
+	w.client, err = client.New(config, client.Options{Scheme: scheme})
 	w.must(err)
-	w.must(deploy.Apply(t.Context(), w.client, "crds"))
-	w.mgr, err = ctrl.NewManager(&rest, ctrl.Options{
-		Scheme: scheme, Controller: config.Controller{SkipNameValidation: new(true)},
+	w.mgr, err = ctrl.NewManager(config, ctrl.Options{
+		Scheme: scheme, Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 		Metrics: server.Options{BindAddress: "0"}, Logger: logr.Discard(),
 	})
 	w.must(err)
@@ -144,6 +179,9 @@ func newWorld(t *testing.T, setups ...func(ctrl.Manager) error) *world {
 	for _, kind := range []client.Object{&corev1.Node{}, &v1alpha1.Machine{}, &v1alpha1.MachineSet{}, &v1alpha1.MachineDeployment{}} {
 		_, err := w.mgr.GetCache().GetInformer(t.Context(), kind)
 		w.must(err)
+	}
+	if !w.mgr.GetCache().WaitForCacheSync(ctx) {
+		t.Fatal("the caches do not fill")
 	}
 	w.health = w.leader(nil)
 	return w

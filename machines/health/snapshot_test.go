@@ -35,7 +35,7 @@ func seen(t *testing.T, s *stores, name string) *verdict.Machine {
 
 func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 	const name = "group-0-1-1"
-	t.Run("contains a Machine with its Node, and its deployment with the size", func(t *testing.T) {
+	t.Run("contains each Machine with its Node and with the size of its deployment", func(t *testing.T) {
 		s, _, _ := filled(t)
 		m := seen(t, s, name)
 		if m.Node == nil || m.Node.Name != name || m.Group == nil || m.Group.Name != "group-0" || m.Group.Size != 3 || m.Aside || m.Outdated {
@@ -70,22 +70,22 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 		change func(*v1alpha1.MachineDeployment, *v1alpha1.MachineSet)
 		aside  bool
 	}{
-		{"left aside when the deployment lists it for removal", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
+		{"ignored when the deployment lists it for removal", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
 			d.Spec.Removals = []v1alpha1.Removal{{Name: name, UID: "uid-" + name}}
 		}, true},
-		{"left aside when a rollout lists it", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"ignored when a rollout lists it for removal", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.Spec.RolloutRemovals = []v1alpha1.Removal{{Name: name, UID: "uid-" + name}}
 		}, true},
-		{"not left aside when an older Machine of its name is listed", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"not ignored when an older Machine with its name is listed for removal", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.Spec.Removals = []v1alpha1.Removal{{Name: name, UID: "another"}}
 		}, false},
-		{"left aside when the deployment is paused", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
+		{"ignored when the deployment is paused", func(d *v1alpha1.MachineDeployment, _ *v1alpha1.MachineSet) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 		}, true},
-		{"left aside when the set is being deleted", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
+		{"ignored when the set is being deleted", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) {
 			s.DeletionTimestamp = ptr.To(metav1.Now())
 		}, true},
-		{"left aside when the deployment is gone", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) { s.OwnerReferences[0].UID = "another" }, true},
+		{"ignored when the deployment of its set is gone", func(_ *v1alpha1.MachineDeployment, s *v1alpha1.MachineSet) { s.OwnerReferences[0].UID = "another" }, true},
 	} {
 		t.Run("a Machine is "+tt.name, func(t *testing.T) {
 			s, d, set := filled(t)
@@ -100,13 +100,13 @@ func TestSnapshotJoinsMachinesWithNodesAndGroups(t *testing.T) {
 		change func(*v1alpha1.MachineDeployment)
 		want   bool
 	}{
-		{"outdated when the set is of an older revision", func(*v1alpha1.MachineDeployment) {}, true},
-		{"not outdated when the set is of the present revision", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationRevision] = "1" }, false},
+		{"outdated when its set has an older revision than the deployment", func(*v1alpha1.MachineDeployment) {}, true},
+		{"not outdated when its set has the deployment's revision", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationRevision] = "1" }, false},
 		{"not outdated when the rollout is paused", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
 		{"not outdated when the strategy is OnDelete", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
 		}, false},
-		{"not outdated when the rollout has stopped at its deadline", func(d *v1alpha1.MachineDeployment) {
+		{"not outdated when the rollout has exceeded its progress deadline", func(d *v1alpha1.MachineDeployment) {
 			d.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
 		}, false},
 	} {

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestARoundFollowsEachChangeThatMatters(t *testing.T) {
+func TestOnlyChangesThatMatterStartARound(t *testing.T) {
 	s, _, _ := filled(t)
 	r, _ := newPasses(t, s)
 	later := metav1.NewTime(time.Now().Add(time.Minute))
@@ -19,17 +19,17 @@ func TestARoundFollowsEachChangeThatMatters(t *testing.T) {
 		change func(*corev1.Node)
 		want   bool
 	}{
-		{"a heartbeat", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = later }, false},
-		{"an image", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{}} }, false},
-		{"another taint", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a"}} }, false},
-		{"a condition that is not listed", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, false},
-		{"a listed condition", func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue }, true},
-		{"Ready", func(n *corev1.Node) { n.Status.Conditions[5].Status = corev1.ConditionUnknown }, true},
-		{"Ready, false and true again", func(n *corev1.Node) { n.Status.Conditions[5].LastTransitionTime = later }, true},
-		{"another zone", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "another" }, true},
-		{"another Node of its name", func(n *corev1.Node) { n.UID = "another" }, true},
+		{"heartbeat starts no round", func(n *corev1.Node) { n.Status.Conditions[0].LastHeartbeatTime = later }, false},
+		{"new image starts no round", func(n *corev1.Node) { n.Status.Images = []corev1.ContainerImage{{}} }, false},
+		{"new taint starts no round", func(n *corev1.Node) { n.Spec.Taints = []corev1.Taint{{Key: "a"}} }, false},
+		{"condition that --health-node-conditions does not name starts no round", func(n *corev1.Node) { n.Status.Conditions[0].Status = corev1.ConditionTrue }, false},
+		{"condition that --health-node-conditions names starts a round", func(n *corev1.Node) { n.Status.Conditions[1].Status = corev1.ConditionTrue }, true},
+		{"condition Ready starts a round", func(n *corev1.Node) { n.Status.Conditions[5].Status = corev1.ConditionUnknown }, true},
+		{"condition Ready starts a round when it was False in between", func(n *corev1.Node) { n.Status.Conditions[5].LastTransitionTime = later }, true},
+		{"new zone starts a round", func(n *corev1.Node) { n.Labels[corev1.LabelTopologyZone] = "another" }, true},
+		{"successor with the same name starts a round", func(n *corev1.Node) { n.UID = "another" }, true},
 	} {
-		t.Run("of a Node: "+tt.name, func(t *testing.T) {
+		t.Run("a Node's "+tt.name, func(t *testing.T) {
 			before := s.nodes.List()[0].(*corev1.Node)
 			after := before.DeepCopy()
 			tt.change(after)
@@ -43,17 +43,17 @@ func TestARoundFollowsEachChangeThatMatters(t *testing.T) {
 		change func(*v1alpha1.Machine)
 		want   bool
 	}{
-		{"an address", func(m *v1alpha1.Machine) { m.Status.Addresses = []corev1.NodeAddress{{Address: "10.0.0.1"}} }, false},
-		{"a message", func(m *v1alpha1.Machine) { m.Status.Conditions[2].Message = "another" }, false},
-		{"the reason of Ready", func(m *v1alpha1.Machine) { m.Status.Conditions[2].Reason = "NodeMissing" }, true},
-		{"the reason of ServerReady", func(m *v1alpha1.Machine) { m.Status.Conditions[0].Reason = "ServerWontStart" }, true},
-		{"an annotation", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true"} }, true},
-		{"its deletion", func(m *v1alpha1.Machine) { m.DeletionTimestamp = &later }, true},
-		{"its Node", func(m *v1alpha1.Machine) { m.Status.NodeRef = nil }, true},
-		{"its first start", func(m *v1alpha1.Machine) { m.Status.NodeMarks.Started = false }, true},
-		{"its owner", func(m *v1alpha1.Machine) { m.OwnerReferences = nil }, true},
+		{"new address starts no round", func(m *v1alpha1.Machine) { m.Status.Addresses = []corev1.NodeAddress{{Address: "10.0.0.1"}} }, false},
+		{"new condition message starts no round", func(m *v1alpha1.Machine) { m.Status.Conditions[2].Message = "another" }, false},
+		{"new reason of condition Ready starts a round", func(m *v1alpha1.Machine) { m.Status.Conditions[2].Reason = "NodeMissing" }, true},
+		{"new reason of condition ServerReady starts a round", func(m *v1alpha1.Machine) { m.Status.Conditions[0].Reason = "ServerWontStart" }, true},
+		{"new annotation starts a round", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationReplace: "true"} }, true},
+		{"deletion starts a round", func(m *v1alpha1.Machine) { m.DeletionTimestamp = &later }, true},
+		{"lost reference to the Node starts a round", func(m *v1alpha1.Machine) { m.Status.NodeRef = nil }, true},
+		{"changed record of the first start starts a round", func(m *v1alpha1.Machine) { m.Status.NodeMarks.Started = false }, true},
+		{"lost owner reference starts a round", func(m *v1alpha1.Machine) { m.OwnerReferences = nil }, true},
 	} {
-		t.Run("of a Machine: "+tt.name, func(t *testing.T) {
+		t.Run("a Machine's "+tt.name, func(t *testing.T) {
 			before := s.machines.List()[0].(*v1alpha1.Machine)
 			after := before.DeepCopy()
 			tt.change(after)

@@ -21,7 +21,7 @@ const (
 var Names = []string{"clusters.cluster.k8s.io", "machineclasses.cluster.k8s.io", deployments, machines, sets}
 
 // howToKeep ends every message. It refers to the documentation on keeping servers and Nodes.
-const howToKeep = `To keep them, see "When a definition was deleted by mistake" in docs/operations.md`
+const howToKeep = `To keep the servers and Nodes, see "When a definition was deleted by mistake" in docs/operations.md`
 
 // definition is the part of a CRD's state that [judge] needs.
 type definition struct {
@@ -71,7 +71,7 @@ func judge(all []definition) string {
 // withheld returns a message that explains why a deletion is blocked, and how to allow it or to keep the servers.
 func withheld(why string, ask ...string) string {
 	slices.Sort(ask)
-	return fmt.Sprintf("%s. Deleting them deletes Machines too, so drover leaves the servers and Nodes as they are. To delete them: kubectl annotate crd %s %s=true. %s",
+	return fmt.Sprintf("%s. Deleting a CustomResourceDefinition also deletes Machines, so drover keeps the servers and Nodes for now. To delete the servers and Nodes: kubectl annotate crd %s %s=true. %s",
 		why, strings.Join(slices.Compact(ask), " "), v1alpha1.AnnotationAllowDeletion, howToKeep)
 }
 

@@ -20,7 +20,7 @@ func inPlace(change map[string]func(*definition)) []definition {
 	return all
 }
 
-func TestJudgeBlocksDeletionsWithoutDefinitions(t *testing.T) {
+func TestDeletionsAreBlockedWhileACRDIsMissingOrBeingDeleted(t *testing.T) {
 	deleting := func(d *definition) { d.deleting = true }
 	allowedDeleting := func(d *definition) { d.deleting, d.allowed = true, true }
 	allowed := func(d *definition) { d.allowed = true }
@@ -30,20 +30,20 @@ func TestJudgeBlocksDeletionsWithoutDefinitions(t *testing.T) {
 		change map[string]func(*definition)
 		says   []string
 	}{
-		{"allows deletions while all definitions are in place (F-42)", nil, nil},
-		{"allows deletions when a definition only has the annotation (F-42)", map[string]func(*definition){machines: allowed}, nil},
-		{"blocks deletions while the definition of Machines is being deleted (F-42)", map[string]func(*definition){machines: deleting},
+		{"allows deletions while all CRDs are in place (F-42)", nil, nil},
+		{"allows deletions when a CRD has the annotation but is not being deleted (F-42)", map[string]func(*definition){machines: allowed}, nil},
+		{"blocks deletions while the CRD of Machines is being deleted (F-42)", map[string]func(*definition){machines: deleting},
 			[]string{"being deleted: machines.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover-project.github.io/allow-deletion=true", "docs/operations.md"}},
-		{"allows deletions when the definition of Machines allows its deletion (F-42)", map[string]func(*definition){machines: allowedDeleting}, nil},
-		{"blocks deletions while the definition of sets is being deleted (F-42)", map[string]func(*definition){sets: deleting}, []string{"kubectl annotate crd machinesets.cluster.k8s.io drover"}},
-		{"blocks deletions while the definition of deployments is being deleted (F-42)", map[string]func(*definition){deployments: deleting}, []string{deployments}},
-		{"blocks deletions while any other definition is being deleted (F-42)", map[string]func(*definition){"clusters.cluster.k8s.io": deleting}, []string{"clusters.cluster.k8s.io"}},
-		{"blocks deletions while one of two deleted definitions lacks the annotation (F-42)", map[string]func(*definition){machines: allowedDeleting, sets: deleting},
+		{"allows deletions when the CRD of Machines is being deleted and has the annotation (F-42)", map[string]func(*definition){machines: allowedDeleting}, nil},
+		{"blocks deletions while the CRD of sets is being deleted (F-42)", map[string]func(*definition){sets: deleting}, []string{"kubectl annotate crd machinesets.cluster.k8s.io drover"}},
+		{"blocks deletions while the CRD of deployments is being deleted (F-42)", map[string]func(*definition){deployments: deleting}, []string{deployments}},
+		{"blocks deletions while any other CRD is being deleted (F-42)", map[string]func(*definition){"clusters.cluster.k8s.io": deleting}, []string{"clusters.cluster.k8s.io"}},
+		{"blocks deletions while one of two CRDs that are being deleted lacks the annotation (F-42)", map[string]func(*definition){machines: allowedDeleting, sets: deleting},
 			[]string{"being deleted: machinesets.cluster.k8s.io.", "kubectl annotate crd machinesets.cluster.k8s.io drover"}},
-		{"blocks deletions while the definition of sets is missing (F-42)", map[string]func(*definition){sets: missing},
+		{"blocks deletions while the CRD of sets is missing (F-42)", map[string]func(*definition){sets: missing},
 			[]string{"missing: machinesets.cluster.k8s.io", "kubectl annotate crd machines.cluster.k8s.io drover"}},
-		{"allows deletions without a definition when the definition of Machines has the annotation (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
-		{"names each definition once in the command (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
+		{"allows deletions without the CRDs of sets and deployments when the CRD of Machines has the annotation (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: allowedDeleting}, nil},
+		{"names each CRD once in the command that allows the deletion (F-42)", map[string]func(*definition){sets: missing, deployments: missing, machines: deleting},
 			[]string{"kubectl annotate crd machines.cluster.k8s.io drover"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestJudgeBlocksDeletionsWithoutDefinitions(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an unknown definition allows nothing (F-42)", func(t *testing.T) {
+	t.Run("a CRD without annotations does not allow its deletion (F-42)", func(t *testing.T) {
 		if d := definitionOf(&metav1.PartialObjectMetadata{}); d.allowed || d.deleting {
 			t.Errorf("got %+v", d)
 		}

@@ -117,7 +117,7 @@ func (k *Keeper) orphaned(ctx context.Context, m *v1alpha1.Machine, since defini
 		return ReasonUnknown, fmt.Sprintf("reading MachineSet %s: %v", owner.Name, err)
 	}
 	return ReasonBeingDeleted, withheld(fmt.Sprintf(
-		"MachineSet %s is gone, and CustomResourceDefinition %s was created again (%s) after the Machine, so the Machine may have been deleted only because its definition was",
+		"MachineSet %s is gone, and CustomResourceDefinition %s was created again (%s) after the Machine, so the Machine may have been deleted only because that definition was deleted",
 		owner.Name, since.name, since.created.UTC().Format(time.RFC3339)), machines)
 }
 
@@ -164,7 +164,7 @@ func (k *Keeper) read(ctx context.Context) ([]definition, error) {
 		case apierrors.IsNotFound(err):
 			all = append(all, definition{name: name, missing: true})
 		case apierrors.IsForbidden(err):
-			return nil, fmt.Errorf("reading CustomResourceDefinition %s; no Machine is drained or deleted before drover's role allows that (kubectl apply --server-side -k deploy): %w", name, err)
+			return nil, fmt.Errorf("reading CustomResourceDefinition %s: drover's role does not allow it (kubectl apply --server-side -k deploy); until the role allows it, no Machine is drained or deleted: %w", name, err)
 		case err != nil:
 			return nil, fmt.Errorf("reading CustomResourceDefinition %s: %w", name, err)
 		default:
@@ -187,6 +187,6 @@ func (k *Keeper) report(now result) {
 	case now.message != "":
 		log.Info("No Machine is drained or deleted", "reason", now.reason, "cause", now.message)
 	default:
-		log.Info("Machines are drained and deleted again")
+		log.Info("Draining and deleting of Machines continues")
 	}
 }

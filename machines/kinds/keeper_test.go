@@ -99,8 +99,8 @@ func bare() *v1alpha1.Machine {
 	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", CreationTimestamp: metav1.Now()}}
 }
 
-func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
-	t.Run("each of a thousand Machines that are deleted with their definition is blocked (F-42)", func(t *testing.T) {
+func TestANewDeletionIsJudgedByReadsThatBeginAfterIt(t *testing.T) {
+	t.Run("the deletion of each of a thousand Machines is blocked when their CRD is deleted (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -128,7 +128,7 @@ func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
 			}
 		})
 	})
-	t.Run("an answer is reused for 5 s when the deletion has begun (F-42)", func(t *testing.T) {
+	t.Run("an earlier read is reused for 5 s for a deletion that has already begun (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -145,7 +145,7 @@ func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a blocked deletion is allowed within 5 s of the annotation (F-42)", func(t *testing.T) {
+	t.Run("a blocked deletion is allowed within 5 s after the CRD gets the annotation (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -163,14 +163,14 @@ func TestWithheldUsesNoAnswerFromBeforeTheCall(t *testing.T) {
 	})
 }
 
-func TestWithheldBlocksDeletionsWhileReadsFail(t *testing.T) {
+func TestDeletionsAreBlockedWhileCRDsCannotBeRead(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "customresourcedefinitions"}, machines, errors.New("no role"))
 	for name, tt := range map[string]struct {
 		err  error
 		says string
 	}{
-		"a deletion is blocked while drover's role does not allow the read (F-42)": {forbidden, "kubectl apply --server-side -k deploy"},
-		"a deletion is blocked while the API server does not answer (F-42)":        {errors.New("no route"), "no route"},
+		"a deletion is blocked while drover's role does not allow reading CRDs (F-42)": {forbidden, "kubectl apply --server-side -k deploy"},
+		"a deletion is blocked while the API server does not answer (F-42)":            {errors.New("no route"), "no route"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := installed()
@@ -181,7 +181,7 @@ func TestWithheldBlocksDeletionsWhileReadsFail(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the error of a cancelled call is not reused (F-42)", func(t *testing.T) {
+	t.Run("the error of a canceled call does not block the next deletion (F-42)", func(t *testing.T) {
 		s := installed()
 		k := keeper(t, s)
 		ended, end := context.WithCancel(t.Context())
@@ -197,7 +197,7 @@ func TestWithheldBlocksDeletionsWhileReadsFail(t *testing.T) {
 	})
 }
 
-func TestWithheldBlocksMachinesWhoseOwnersWentWithTheirDefinition(t *testing.T) {
+func TestDeletionsAreBlockedWhenTheMachinesOwnersWentWithTheirCRD(t *testing.T) {
 	const set = "pool-1"
 	member := func() *v1alpha1.Machine {
 		m := bare()
@@ -218,14 +218,14 @@ func TestWithheldBlocksMachinesWhoseOwnersWentWithTheirDefinition(t *testing.T) 
 		change  []func(*server)
 		want    string
 	}{
-		{"allows the deletion when the set was deleted alone (F-42)", member(), nil, ""},
-		{"blocks the deletion when the definition of sets was created again since (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when the definition of deployments was created again since (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
-		{"blocks the deletion when another set has the name of the old one (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
+		{"allows the deletion when the set was deleted and its CRD was not (F-42)", member(), nil, ""},
+		{"blocks the deletion when the CRD of sets is younger than the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ReasonBeingDeleted},
+		{"blocks the deletion when the CRD of deployments is younger than the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(deployments, recreated) }}, ReasonBeingDeleted},
+		{"blocks the deletion when another set has the name of the Machine's set (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("other")}, ReasonBeingDeleted},
 		{"allows the deletion when the set exists and has deleted the Machine (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated) }, withSet("s")}, ""},
-		{"allows the deletion when the definition of Machines has the annotation (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
+		{"allows the deletion when the CRD of Machines has the annotation (F-42)", member(), []func(*server){func(s *server) { s.change(sets, recreated); s.change(machines, allow) }}, ""},
 		{"allows the deletion of a Machine without an owner (F-42)", bare(), []func(*server){func(s *server) { s.change(sets, recreated) }}, ""},
-		{"ignores the age of definitions whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
+		{"ignores the age of CRDs whose objects own no Machine (F-42)", member(), []func(*server){func(s *server) { s.change("machineclasses.cluster.k8s.io", recreated) }}, ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := installed()

@@ -92,7 +92,7 @@ func (e Events[T]) wake(ctx context.Context, object T, q Queue) {
 	}
 	candidates, err := e.Candidates(ctx, object.GetNamespace())
 	if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Listing the owners that might adopt an object", "kind", e.Kind, "orphan", object.GetName())
+		ctrl.LoggerFrom(ctx).Error(err, "Listing the owners that might adopt an object failed", "kind", e.Kind, "orphan", object.GetName())
 		return
 	}
 	for _, c := range candidates {

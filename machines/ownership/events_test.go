@@ -47,12 +47,12 @@ func TestEventsEnqueueTheOwnersOfAnObject(t *testing.T) {
 		fails       bool
 		want        []string
 	}{
-		{name: "enqueues the owner", now: owned("Set", "x"), want: []string{"x"}},
+		{name: "enqueues the owner of a new object", now: owned("Set", "x"), want: []string{"x"}},
 		{name: "enqueues no owner for an object of another controller", now: owned("Other", "x")},
 		{name: "enqueues the owners that match an object without a controller", now: owned("", ""), want: []string{"fits"}},
-		{name: "enqueues no owner when they cannot be listed", now: owned("", ""), fails: true},
+		{name: "enqueues no owner when the possible owners cannot be listed", now: owned("", ""), fails: true},
 		{name: "enqueues the owner once when it stays the same", before: owned("Set", "x"), now: owned("Set", "x"), want: []string{"x"}},
-		{name: "enqueues the former and the new owner", before: owned("Set", "x"), now: owned("Set", "y"), want: []string{"x", "y"}},
+		{name: "enqueues the former and the new owner when the owner changes", before: owned("Set", "x"), now: owned("Set", "y"), want: []string{"x", "y"}},
 		{name: "enqueues the former owner and the owners that match a released object", before: owned("Set", "x"), now: owned("", ""), want: []string{"x", "fits"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

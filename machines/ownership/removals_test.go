@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// version returns a deployment with a resource version, and with removals of the given names.
+// version returns a deployment with a resource version. removals are the names of its removals.
 func version(uid, number string, removals ...string) *v1alpha1.MachineDeployment {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d", UID: types.UID(uid), ResourceVersion: number}}
 	for _, name := range removals {
@@ -42,21 +42,21 @@ func TestRemovalsAreRemembered(t *testing.T) {
 			t.Errorf("Of() = %v, current %v; want %v, current %v", names, is, want, current)
 		}
 	}
-	t.Run("returns nothing for an object that no watch has shown (F-5)", func(t *testing.T) { holds(t, version("u", "1", "a"), true) })
-	t.Run("returns entries that a later version lacks (F-5)", func(t *testing.T) {
+	t.Run("returns no removals for an object that no watch has shown (F-5)", func(t *testing.T) { holds(t, version("u", "1", "a"), true) })
+	t.Run("returns removals that a later version of the object lacks (F-5)", func(t *testing.T) {
 		watch.Create(t.Context(), event.TypedCreateEvent[D]{Object: version("u", "1", "a")}, &woken{})
 		see(version("u", "2", "b", "a"))
 		see(version("u", "3"))
 		holds(t, version("u", "3"), true, "b", "a")
 	})
-	t.Run("reports any version except the last as not current (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
+	t.Run("reports every version except the last that the watch showed as not current (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
 	t.Run("forgets a removal that was carried out, unless the watch has shown a newer version (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")
 		r.Keep(version("u", "3"), version("u", "3", "a").Spec.Removals)
 		holds(t, version("u", "3"), true, "a")
 	})
-	t.Run("does not mistake a later object of the same name for the removed one (F-5)", func(t *testing.T) {
+	t.Run("does not mistake a later object of the same name for the former one (F-5)", func(t *testing.T) {
 		holds(t, version("v", "5"), true)
 		see(version("v", "5", "c"))
 		holds(t, version("v", "5"), true, "c")
@@ -70,7 +70,7 @@ func TestRemovalsAreRemembered(t *testing.T) {
 	})
 }
 
-func TestMergeJoinsListsOfRemovals(t *testing.T) {
+func TestListsOfRemovalsAreMerged(t *testing.T) {
 	one := v1alpha1.Removal{Name: "a", UID: "1"}
 	other := v1alpha1.Removal{Name: "a", UID: "2"}
 	t.Run("takes each name once, from the first list that has it (F-5)", func(t *testing.T) {

@@ -14,8 +14,8 @@ type StatusThrottle struct {
 	written map[types.NamespacedName]time.Time
 }
 
-// Left returns how long the next write of an owner's status must wait, so that two writes are at least every apart. When it returns 0,
-// the caller may write, and Left records now as the time of that write.
+// Left returns how long the next write of an owner's status must wait, so that at least the time every lies between two writes.
+// When it returns 0, the caller may write, and Left records now as the time of that write.
 func (t *StatusThrottle) Left(owner types.NamespacedName, every time.Duration, now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

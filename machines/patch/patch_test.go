@@ -28,7 +28,7 @@ func store(t *testing.T) (Writer, *v1alpha1.MachineSet) {
 	return Writer{Client: c, FieldManager: "tester"}, set
 }
 
-func TestMergeWritesOnlyItsFields(t *testing.T) {
+func TestAMergePatchWritesOnlyTheGivenFields(t *testing.T) {
 	w, set := store(t)
 	metadata := Metadata(set)
 	metadata["annotations"] = map[string]any{"a": nil, "c": "d"}
@@ -40,7 +40,7 @@ func TestMergeWritesOnlyItsFields(t *testing.T) {
 	}
 }
 
-func TestMergeOverANewerVersionIsAConflict(t *testing.T) {
+func TestAMergePatchOfAnOldVersionIsAConflict(t *testing.T) {
 	w, set := store(t)
 	older := set.DeepCopy()
 	if err := w.Merge(t.Context(), set, map[string]any{"spec": map[string]any{"replicas": 3}}); err != nil {
@@ -52,7 +52,7 @@ func TestMergeOverANewerVersionIsAConflict(t *testing.T) {
 	}
 }
 
-func TestApplyStatusWritesOnlyTheStatus(t *testing.T) {
+func TestApplyingAStatusWritesOnlyTheStatus(t *testing.T) {
 	w, set := store(t)
 	set.Spec.Replicas = new(int32(5))
 	if err := w.ApplyStatus(t.Context(), set, &v1alpha1.MachineSetStatus{Replicas: 2}); err != nil {

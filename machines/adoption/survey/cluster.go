@@ -66,11 +66,11 @@ func (o *Options) lease(ctx context.Context) ([]adoption.Finding, error) {
 	}
 	if namespace, is := handover.NamespaceOf(holder); is {
 		return []adoption.Finding{{
-			Subject: aboutLease, Message: fmt.Sprintf("another drover runs, in namespace %s: it renewed lease %s %s ago. This one stays idle until that one is removed", namespace, o.Lease, age),
+			Subject: aboutLease, Message: fmt.Sprintf("another drover runs, in namespace %s: it renewed lease %s %s ago. This drover stays idle until the other one is removed", namespace, o.Lease, age),
 		}}, nil
 	}
 	return []adoption.Finding{{
-		Subject: aboutLease, Message: fmt.Sprintf("machine-controller runs: %s renewed lease %s %s ago. drover stays idle until it is stopped", holder, o.Lease, age),
+		Subject: aboutLease, Message: fmt.Sprintf("machine-controller runs: %s renewed lease %s %s ago. drover stays idle until machine-controller is stopped", holder, o.Lease, age),
 		Remedy: fmt.Sprintf("kubectl -n %s scale deployment machine-controller --replicas=0", o.Lease.Namespace),
 	}}, nil
 }
@@ -94,7 +94,7 @@ func (o *Options) webhooks(ctx context.Context) ([]adoption.Finding, error) {
 		case why != "":
 			f.Message += ", and does not answer: " + why
 		case hook.URL != "":
-			f.Message += "; whether " + hook.URL + " answers was not tried"
+			f.Message += "; drover has not tried whether " + hook.URL + " answers"
 		}
 		found = append(found, f)
 	}

@@ -154,7 +154,7 @@ func (o *Options) orphans(ctx context.Context, report *adoption.Report, all *obj
 			continue
 		}
 		if project.Unknown != "" {
-			report.Incomplete = append(report.Incomplete, fmt.Sprintf("what project %s has without a Machine: %s", project.Name, project.Unknown))
+			report.Incomplete = append(report.Incomplete, fmt.Sprintf("the resources of project %s that have no Machine: %s", project.Name, project.Unknown))
 			continue
 		}
 		for _, r := range project.Resources {

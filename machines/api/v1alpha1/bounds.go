@@ -51,7 +51,7 @@ func ParseBounds(annotations map[string]string) (Bounds, error) {
 		return Bounds{}, err
 	}
 	if lower > MaxReplicas {
-		return Bounds{}, fmt.Errorf("annotation %s is %d: a node group has at most %d Machines: lower the minimum", minKey, lower, MaxReplicas)
+		return Bounds{}, fmt.Errorf("annotation %s is %d, and a node group has at most %d Machines: lower the minimum", minKey, lower, MaxReplicas)
 	}
 	if lower > upper {
 		return Bounds{}, fmt.Errorf("annotation %s is %d, above annotation %s, which is %d: lower the minimum or raise the maximum",

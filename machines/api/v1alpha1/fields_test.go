@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestNearestReturnsSimilarNames(t *testing.T) {
+func TestTheNearestNamesAreTheMostSimilar(t *testing.T) {
 	for _, tt := range []struct {
 		what, name  string
 		known, want []string

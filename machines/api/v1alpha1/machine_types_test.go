@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheProviderSpecIsReadUnderBothNames(t *testing.T) {
+func TestTheProviderSpecIsReadUnderEitherName(t *testing.T) {
 	one := v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"a":1}`)}}
 	class := v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{}}}
 	for _, row := range []struct {
@@ -22,10 +22,10 @@ func TestTheProviderSpecIsReadUnderBothNames(t *testing.T) {
 		want v1alpha1.ProviderSpec
 		err  error
 	}{
-		{"reads the provider spec under the new name (MC-3)", v1alpha1.MachineSpec{ProviderSpec: one}, one, nil},
-		{"reads the provider spec under the old name (MC-3)", v1alpha1.MachineSpec{ProviderConfig: &one}, one, nil},
-		{"reads no provider spec when it has neither name (MC-3)", v1alpha1.MachineSpec{}, v1alpha1.ProviderSpec{}, nil},
-		{"reads the provider spec when it has both names (MC-3)", v1alpha1.MachineSpec{ProviderSpec: class, ProviderConfig: &one}, v1alpha1.ProviderSpec{}, v1alpha1.ErrBothSpellings},
+		{"reads the provider spec under the new name providerSpec (MC-3)", v1alpha1.MachineSpec{ProviderSpec: one}, one, nil},
+		{"reads the provider spec under the old name providerConfig (MC-3)", v1alpha1.MachineSpec{ProviderConfig: &one}, one, nil},
+		{"reads an empty provider spec when neither providerSpec nor providerConfig is set (MC-3)", v1alpha1.MachineSpec{}, v1alpha1.ProviderSpec{}, nil},
+		{"refuses a spec that sets both providerSpec and providerConfig (MC-3)", v1alpha1.MachineSpec{ProviderSpec: class, ProviderConfig: &one}, v1alpha1.ProviderSpec{}, v1alpha1.ErrBothSpellings},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			got, err := row.spec.Provider()
@@ -36,7 +36,7 @@ func TestTheProviderSpecIsReadUnderBothNames(t *testing.T) {
 	}
 }
 
-func TestAServerHasTheNameOfTheSpecOrOfItsMachine(t *testing.T) {
+func TestTheServerNameIsThatOfTheSpecOrElseOfTheMachine(t *testing.T) {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}}
 	if got := m.ServerName(); got != "machine" {
 		t.Errorf("ServerName() without a name in the spec = %q", got)
@@ -47,7 +47,7 @@ func TestAServerHasTheNameOfTheSpecOrOfItsMachine(t *testing.T) {
 	}
 }
 
-func TestTheSchemeKnowsTheKinds(t *testing.T) {
+func TestTheSchemeContainsEveryKindAndItsList(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		check(t, "record", recordOf(p, g), "a-1")
 		check(t, "UID", p.Groups[0].Replacements[0].UID, s.machine("a-1").UID)
 	})
-	t.Run("keeps an entry while its Machine is being deleted and until the successor is Ready (MCM-47)", func(t *testing.T) {
+	t.Run("keeps the record of a replacement while the Machine is being deleted and until the successor is Ready (MCM-47)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
 		s.began(g, time.Minute, "a-1")
@@ -28,13 +28,13 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		check(t, "record", recordOf(p, g), "a-1")
 		check(t, "next look", p.NextLook, noon.Add(11*time.Minute))
 	})
-	t.Run("removes an entry once the successor is Ready (MCM-47)", func(t *testing.T) {
+	t.Run("removes the record of a replacement once the successor is Ready (MCM-47)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
 		s.began(g, time.Minute, "gone")
 		check(t, "record", recordOf(Judge(s.World), g), "")
 	})
-	t.Run("keeps the younger of two entries while one successor is awaited (MCM-47)", func(t *testing.T) {
+	t.Run("keeps only the younger of two recorded replacements when one of the two successors is Ready (MCM-47)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
 		s.began(g, 5*time.Minute, "gone")
@@ -42,7 +42,7 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		s.remove("a-1")
 		check(t, "record", recordOf(Judge(s.World), g), "a-1")
 	})
-	t.Run("keeps the entry during a rollout with surge until the successor is Ready (MCM-47)", func(t *testing.T) {
+	t.Run("keeps the record of a replacement during a rollout with surge until the successor is Ready (MCM-47)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 20)
 		g.Size = 10
@@ -56,7 +56,7 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		check(t, "replaced", replaced(p), "")
 		check(t, "record", recordOf(p, g), "a-0")
 	})
-	t.Run("moves the start of an entry in the future to the present (MCM-49)", func(t *testing.T) {
+	t.Run("sets the start time of a recorded replacement to now when it lies in the future (MCM-49)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 10)
 		g.Size = 11
@@ -69,7 +69,7 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		s.Now = noon.Add(12 * time.Minute)
 		check(t, "replaced after the join timeout and two minutes", replaced(Judge(s.World)), "a-1")
 	})
-	t.Run("ends no entry early by an empty list of Machines", func(t *testing.T) {
+	t.Run("keeps all recorded replacements when the list of Machines is empty", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
 		s.began(g, time.Minute, "a-1", "a-2")
@@ -78,7 +78,7 @@ func TestJudgeRecordsReplacements(t *testing.T) {
 		check(t, "record", recordOf(p, g), "a-1 a-2")
 		check(t, "replaced", replaced(p), "")
 	})
-	t.Run("limits a record to the entries that the API server stores", func(t *testing.T) {
+	t.Run("records and starts at most as many replacements as the API server can store", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 1000, "x")
 		s.Settings.MaxReplacing = intstr.FromString("100%")

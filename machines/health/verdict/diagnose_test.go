@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestLookDiagnosesAMachine(t *testing.T) {
+func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 	const none, well = "does not count", "well"
 	missing := func(m *Machine) {
 		m.Node = nil
@@ -23,28 +23,28 @@ func TestLookDiagnosesAMachine(t *testing.T) {
 		want   string
 	}{
 		{"a Ready Node is healthy (MCM-44)", func(*Machine) {}, well},
-		{"Ready False is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour) }, reasonNodeNotReady},
-		{"Ready Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour) }, reasonNodeNotReady},
+		{"a Node whose condition Ready is False is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour) }, reasonNodeNotReady},
+		{"a Node whose condition Ready is Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Hour) }, reasonNodeNotReady},
 		{"a Node without condition Ready is unhealthy (MCM-44)", func(m *Machine) { m.Node.Status.Conditions = nil }, reasonNodeNotReady},
-		{"a listed condition that is True is unhealthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour) }, reasonNodeBad},
-		{"a listed condition that is Unknown is unhealthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionUnknown, time.Hour) }, reasonNodeBad},
-		{"a listed condition that is False is healthy (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionFalse, time.Hour) }, well},
-		{"a condition that is not listed is ignored (MCM-44)", func(m *Machine) { setNode(m, "MemoryPressure", corev1.ConditionTrue, time.Hour) }, well},
-		{"the older one of two problems is the reason (MCM-44)", func(m *Machine) {
+		{"a Node is unhealthy when a condition of --health-node-conditions is True (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour) }, reasonNodeBad},
+		{"a Node is unhealthy when a condition of --health-node-conditions is Unknown (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionUnknown, time.Hour) }, reasonNodeBad},
+		{"a Node is healthy when all conditions of --health-node-conditions are False (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionFalse, time.Hour) }, well},
+		{"a Node is healthy whatever the conditions are that --health-node-conditions does not name (MCM-44)", func(m *Machine) { setNode(m, "MemoryPressure", corev1.ConditionTrue, time.Hour) }, well},
+		{"a Machine with two problems shows the older problem as the reason (MCM-44)", func(m *Machine) {
 			m.Noticed = noon.Add(-2 * time.Hour)
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Minute)
 			setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour)
 		}, reasonNodeBad},
-		{"a missing Node of an existing server is unhealthy (MCM-45, MCM-69)", missing, reasonNodeMissing},
-		{"a missing Node of a stopped server is unhealthy (MCM-69)", func(m *Machine) {
+		{"a Machine is unhealthy when its Node is missing and its server exists (MCM-45, MCM-69)", missing, reasonNodeMissing},
+		{"a Machine is unhealthy when its Node is missing and its server is stopped (MCM-69)", func(m *Machine) {
 			missing(m)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionUnknown, "ServerNotActive", time.Hour)
 		}, reasonNodeMissing},
-		{"a missing Node does not count when its server may be gone (MCM-69)", func(m *Machine) {
+		{"a Machine does not count when its Node is missing and its server may be gone (MCM-69)", func(m *Machine) {
 			missing(m)
 			setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionUnknown, "ServerUnknown", time.Hour)
 		}, none},
-		{"a Node that is missing in the cache does not count before a live read (MCM-69)", func(m *Machine) {
+		{"a Machine whose Node is missing in the cache does not count before a live read (MCM-69)", func(m *Machine) {
 			m.Node = nil
 			setMachine(m, v1alpha1.ConditionReady, corev1.ConditionTrue, "NodeReady", time.Hour)
 		}, none},
@@ -64,7 +64,7 @@ func TestLookDiagnosesAMachine(t *testing.T) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
-		{"a Machine with a recorded first start is judged by its Node in any phase", func(m *Machine) {
+		{"a Machine with a recorded first start is judged by its Node, whatever the Machine's phase is", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
 		{"a Machine does not count when its Node has registered again", func(m *Machine) { m.Node.UID = "another" }, none},
@@ -92,16 +92,16 @@ func TestLookDiagnosesAMachine(t *testing.T) {
 	}
 }
 
-func TestSinceIsTheTimeOfTheFirstTrustworthyReport(t *testing.T) {
+func TestAProblemCountsFromTheFirstTrustworthyReport(t *testing.T) {
 	for _, tt := range []struct {
 		name                       string
 		transition, noticed, began time.Duration // ago; noticed 0: never
 		want                       time.Duration
 	}{
-		{"counts from the transition of the condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
-		{"counts from the first sight when the clock of the Node is behind", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"counts from now when the problem is seen first", 7 * time.Minute, 0, time.Hour, 0},
-		{"ignores a transition in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"counts from the last transition of the Node's condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
+		{"counts from when drover first noticed the problem if the clock of the Node is behind", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"counts from now when drover notices the problem for the first time", 7 * time.Minute, 0, time.Hour, 0},
+		{"ignores a transition of the Node's condition in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
 		{"counts from when drover acquired the lease, or from when the API server could be reached again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

@@ -46,7 +46,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(leave, "a-1")
 			s.silent(long, "a-2")
 		}, "", "a-2=OthersBeingReplaced"},
-		{"replaces the Machine that is unhealthy for longer (MCM-47)", func(s *scene) {
+		{"replaces the Machine first that has been unhealthy for longer (MCM-47)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1")
 			s.silent(time.Hour, "a-2")
@@ -77,7 +77,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("b", 20, "x")
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces no Machine in a zone when more than its permitted share is unhealthy, and replaces others elsewhere (MCM-48)", func(s *scene) {
+		{"replaces no Machine in a zone in which too many Machines are unhealthy, and replaces Machines in other zones (MCM-48)", func(s *scene) {
 			s.group("a", 20, "x", "y", "z", "z")
 			s.silent(long, "a-0", "a-4", "a-8", "a-1") // 3 of 5 in x, 1 of 5 in y
 		}, "a-1", "a-0=ZoneUnhealthy a-4=ZoneUnhealthy a-8=ZoneUnhealthy"},
@@ -87,18 +87,18 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("c", 2)
 			s.silent(long, "a-0", "b-0", "c-0", "c-1", "a-1")
 		}, "", "a-0=ClusterUnhealthy b-0=ClusterUnhealthy c-0=ClusterUnhealthy"},
-		{"counts a Machine in the share of unhealthy ones before its timeout is over (MCM-48)", func(s *scene) {
+		{"counts a Machine in the share of unhealthy Machines even before its timeout is over (MCM-48)", func(s *scene) {
 			s.group("a", 5, "x")
 			s.group("b", 20, "x")
 			s.silent(long, "a-0")
 			s.silent(time.Minute, "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy"},
-		{"waits for half of the timeout after a brake because of too many unhealthy Machines (MCM-48)", func(s *scene) {
+		{"keeps a Machine for half of the timeout after the end of a brake for too many unhealthy Machines (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1", "a-2")
 			s.change(func(m *Machine) { m.Held = noon.Add(-4 * time.Minute) }, "a-0", "a-1")
 		}, "a-2", "a-0= a-1="},
-		{"replaces a Machine half of the timeout after that brake (MCM-48)", func(s *scene) {
+		{"replaces a Machine half of the timeout after the end of a brake for too many unhealthy Machines (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1")
 			s.change(func(m *Machine) { m.Held = noon.Add(-5 * time.Minute) }, "a-0", "a-1")
@@ -109,19 +109,19 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
 			s.silent(long, "a-0", "a-1") // 2 of 5
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"does not lower the permitted share for starting Machines (MCM-49)", func(s *scene) {
+		{"replaces no Machine when too many of the started Machines are unhealthy, however many are starting (MCM-49)", func(s *scene) {
 			s.group("a", 10, "x")
 			s.group("b", 20, "x")
 			s.change(func(m *Machine) { m.Status.NodeRef, m.Node = nil, nil }, "a-5", "a-6", "a-7", "a-8", "a-9")
 			s.silent(long, "a-0", "a-1", "a-2") // 3 of 5
 		}, "", "a-0=GroupUnhealthy"},
-		{"waits for a successor that is stuck in creation only until its time is over (MCM-49)", func(s *scene) {
+		{"stops waiting for a successor that is stuck in creation when the time for a successor is over (MCM-49)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 13*time.Minute, "a-1")
 			s.remove("a-1")
 			s.silent(long, "a-2")
 		}, "a-2", ""},
-		{"waits for a Machine that is stuck in deletion only until its time is over (MCM-49)", func(s *scene) {
+		{"stops waiting for a Machine that is stuck in deletion when the time for a successor is over (MCM-49)", func(s *scene) {
 			g := s.group("a", 5)
 			s.began(g, 13*time.Minute, "a-1")
 			s.change(leave, "a-1")
@@ -146,12 +146,12 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-1")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "soon"), "a-1")
 		}, "a-1", ""},
-		{"starts timers again when the API server can be reached again (MCM-51)", func(s *scene) {
+		{"starts the timers of unhealthy Machines again when the API server can be reached again (MCM-51)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(time.Hour, "a-1")
 			s.Began = noon.Add(-9 * time.Minute)
 		}, "", "a-1="},
-		{"replaces nothing by a stale snapshot (MCM-79)", func(s *scene) {
+		{"replaces nothing when the snapshot is stale (MCM-79)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(time.Hour, "a-1")
 			s.Stale = "the API server cannot be reached"
@@ -161,7 +161,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.Settings.MaxReplacing = intstr.FromInt32(3)
 			s.silent(long, "a-0", "a-1", "a-2", "a-3", "a-4", "a-5", "a-6", "a-7")
 		}, "a-0 a-1 a-2", "a-3=OthersBeingReplaced a-7=OthersBeingReplaced"},
-		{"rounds a percentage up (CAPI-50)", func(s *scene) {
+		{"replaces two of eleven Machines at once when 10 % may be replaced at once (CAPI-50)", func(s *scene) {
 			s.group("a", 11, "x").Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "10%"
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "a-0 a-1", "a-2=OthersBeingReplaced"},
@@ -169,17 +169,17 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthMaxReplacing] = "0"
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces a requested Machine first, without a timeout, although it is healthy (CAPI-50)", func(s *scene) {
+		{"replaces a healthy Machine before all others and without a timeout when an annotation requests that (CAPI-50)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(time.Hour, "a-1")
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-2")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"replaces a requested Machine although too many Machines are unhealthy (CAPI-50)", func(s *scene) {
+		{"replaces a Machine that an annotation names for replacement although too many Machines are unhealthy (CAPI-50)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-0", "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplaceCAPI, ""), "a-2")
 		}, "a-2", "a-0=ClusterUnhealthy"},
-		{"limits requested replacements to the number at a time (CAPI-50)", func(s *scene) {
+		{"starts no more requested replacements than may run at once (CAPI-50)", func(s *scene) {
 			s.group("a", 5)
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-2", "a-3")
 		}, "a-2", "a-3=OthersBeingReplaced"},
@@ -194,7 +194,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(annotate(v1alpha1.AnnotationSkipHealth, "true"), "a-1")
 			s.change(annotate(v1alpha1.AnnotationSkipHealthCAPI, ""), "a-2")
 		}, "", "a-1=OptedOut a-2=OptedOut"},
-		{"keeps the Machines of a group that is opted out", func(s *scene) {
+		{"keeps the Machines of a group that opted out", func(s *scene) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationSkipHealth] = "true"
 			s.silent(long, "a-1")
 		}, "", "a-1=OptedOut"},
@@ -207,25 +207,25 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 1).Kind = "MachineSet"
 			s.silent(long, "a-0")
 		}, "a-0", ""},
-		{"replaces a Machine whose server does not start without waiting for a timeout, within the limits", func(s *scene) {
+		{"replaces a Machine at once, within the limits, when its server cannot be started", func(s *scene) {
 			s.group("a", 5)
 			s.change(func(m *Machine) {
 				setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Second)
 				setMachine(m, v1alpha1.ConditionServerReady, corev1.ConditionFalse, serverWontStart, time.Second)
 			}, "a-1", "a-2")
 		}, "a-1", "a-2=OthersBeingReplaced"},
-		{"replaces others of the group before one whose deletion is refused (MCM-46)", func(s *scene) {
+		{"replaces other Machines of the group before a Machine whose deletion was refused (MCM-46)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"replaces others of the group before a requested one whose deletion is refused (MCM-46)", func(s *scene) {
+		{"replaces other Machines of the group before a Machine whose requested deletion was refused (MCM-46)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationReplace, "true"), "a-1")
 			s.change(func(m *Machine) { m.Refused = noon.Add(-time.Second) }, "a-1")
 		}, "a-2", "a-1=OthersBeingReplaced"},
-		{"does not retry a refused deletion before its time", func(s *scene) {
+		{"does not retry a refused deletion before the wait is over", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-1")
 			s.change(func(m *Machine) { m.Refused = noon.Add(time.Second) }, "a-1")
@@ -247,7 +247,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(annotate(v1alpha1.AnnotationSkipHealth, "true"), "parked-*")
 			s.silent(long, "a-9")
 		}, "a-9", "parked-0=OptedOut"},
-		{"replaces nothing when more than three and a tenth of the Nodes are missing (MCM-69)", func(s *scene) {
+		{"replaces nothing when more than max(3, 10 %) of the Nodes are missing (MCM-69)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.gone(long, "a-0", "a-1", "a-2", "a-3")
 			s.silent(long, "a-9")
@@ -258,17 +258,17 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.remove("a-0", "a-3", "a-12", "a-15", "a-18", "a-21", "a-24", "a-27")
 			s.Missing = 8
 		}, "", "a-6=TooManyMachinesMissing a-9=TooManyMachinesMissing"},
-		{"replaces a Machine when three others, or a tenth, are missing (MCM-48)", func(s *scene) {
+		{"replaces a Machine when no more than max(3, 10 %) of the Machines are missing (MCM-48)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.silent(long, "a-6")
 			s.remove("a-0", "a-1", "a-2")
 			s.Missing = 3
 		}, "a-6", ""},
-		{"replaces a Machine when three Nodes are missing (MCM-69)", func(s *scene) {
+		{"replaces a Machine when no more than three Nodes are missing (MCM-69)", func(s *scene) {
 			s.group("a", 8, "x")
 			s.gone(long, "a-0", "a-1", "a-2")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"replaces nothing by an empty list of Nodes (MCM-69)", func(s *scene) {
+		{"replaces nothing when the list of Nodes is empty (MCM-69)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.gone(long, "a-*")
 		}, "", "a-0=TooManyNodesMissing"},
@@ -278,7 +278,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.on("h2", "a-3", "a-4", "a-5")
 			s.silent(long, "a-0", "a-1", "a-2")
 		}, "a-0 a-1 a-2", ""},
-		{"counts a failed host once for the shares while the rest of its zone is healthy", func(s *scene) {
+		{"counts the Machines of a failed host as one unhealthy Machine while the rest of the zone is healthy", func(s *scene) {
 			s.group("a", 5, "x")
 			s.on("h1", "a-0", "a-1", "a-2")
 			s.silent(long, "a-0", "a-1", "a-2")
@@ -288,7 +288,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.on("h1", "a-0", "a-1", "a-2")
 			s.silent(long, "a-0", "a-1")
 		}, "a-0", "a-1=OthersBeingReplaced"},
-		{"finds the host of a healthy Node without a host label in its Machine's record", func(s *scene) {
+		{"reads the host of a healthy Node from its Machine's record when the Node has no host label", func(s *scene) {
 			s.group("a", 10, "x")
 			s.on("h1", "a-0", "a-1", "a-2")
 			s.silent(long, "a-0", "a-1")
@@ -306,7 +306,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.on("h1", "a-0", "a-5", "b-0")
 			s.silent(long, "a-0", "a-5", "b-0")
 		}, "", "a-0=ZoneUnhealthy"},
-		{"replaces no other Machine of the group while a failed host is being replaced", func(s *scene) {
+		{"replaces no other Machine of the group while the Machines of a failed host are being replaced", func(s *scene) {
 			g := s.group("a", 10, "x")
 			s.on("h1", "a-0", "a-1")
 			s.began(g, time.Minute, "a-0", "a-1")
@@ -314,7 +314,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.change(leave, "a-0", "a-1")
 			s.silent(long, "a-5")
 		}, "", "a-5=OthersBeingReplaced"},
-		{"replaces a Machine of a failed host whose time comes later", func(s *scene) {
+		{"replaces a Machine of a failed host although another Machine of the host is already being replaced", func(s *scene) {
 			g := s.group("a", 10, "x")
 			s.on("h1", "a-0", "a-1")
 			s.began(g, time.Minute, "a-0")
@@ -349,7 +349,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 	}
 }
 
-func TestStillDueComparesWithALiveRead(t *testing.T) {
+func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*Machine)
@@ -357,13 +357,13 @@ func TestStillDueComparesWithALiveRead(t *testing.T) {
 	}{
 		{"the replacement is due when nothing has changed", func(*Machine) {}, true},
 		{"the replacement is not due when the Node is Ready on a live read", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionTrue, 0) }, false},
-		{"the replacement is not due when the Node was Ready meanwhile", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Minute) }, false},
+		{"the replacement is not due when the Node was Ready between the decision and the live read", func(m *Machine) { setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Minute) }, false},
 		{"the replacement is not due when the Node is missing on a live read", func(m *Machine) { m.Node = nil }, false},
 		{"the replacement is not due when the Machine is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, false},
 		{"the replacement is not due when the Machine was paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, false},
 		{"the replacement is not due when the Machine was opted out", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, false},
-		{"the replacement is not due when health was switched off for the Machine", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, false},
-		{"the replacement is not due when another Machine has its name", func(m *Machine) { m.UID = "another" }, false},
+		{"the replacement is not due when the Machine got a health timeout of 0", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, false},
+		{"the replacement is not due when a live read shows a new Machine with the same name", func(m *Machine) { m.UID = "another" }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()

@@ -19,7 +19,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 		s.group("a", 5)
 		check(t, "verdicts", len(Judge(s.World).Verdicts), 0)
 	})
-	t.Run("names the problem, since when, and when the Machine is replaced", func(t *testing.T) {
+	t.Run("names the problem, when it began, and when the Machine is replaced", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
 		s.silent(4*time.Minute, "a-1")
@@ -30,7 +30,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 		}
 		check(t, "next look", Judge(s.World).NextLook, noon.Add(time.Minute))
 	})
-	t.Run("shows only the beginning of a kubelet's reason, and only one word", func(t *testing.T) {
+	t.Run("shortens a long reason from the kubelet, and hides a reason of several words", func(t *testing.T) {
 		for reason, want := range map[string]string{
 			strings.Repeat("A", 1000):                 " (" + strings.Repeat("A", 64) + ")",
 			"Fine), all is well; delete the others (": "",
@@ -42,7 +42,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 			check(t, "trouble", verdictOf(Judge(s.World), "a-1").Trouble, "Node a-1: condition Ready is Unknown"+want)
 		}
 	})
-	t.Run("writes nothing in the first seconds", func(t *testing.T) {
+	t.Run("writes no condition in the first seconds of a problem", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
 		s.silent(4*time.Second, "a-1")
@@ -70,7 +70,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 			t.Errorf("got %+v", c)
 		}
 	})
-	t.Run("shows a brake because of too many unhealthy Machines on group and Machines, with a remedy (MCM-48)", func(t *testing.T) {
+	t.Run("shows on the group and its Machines that too many Machines are unhealthy, and names a remedy (MCM-48)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5, "x")
 		s.group("b", 20, "x")
@@ -88,11 +88,11 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 		change func(*Machine)
 		want   string
 	}{
-		{"no set", func(m *Machine) { m.Group = nil }, "no MachineSet would create another"},
-		{"opted out", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, v1alpha1.AnnotationSkipHealth},
-		{"switched off", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, "--health-timeout"},
-		{"a rollout", func(m *Machine) { m.Outdated = true }, "the rollout of its MachineDeployment"},
-		{"others first", func(m *Machine) {
+		{"it has no set", func(m *Machine) { m.Group = nil }, "no MachineSet would create another"},
+		{"it is opted out", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, v1alpha1.AnnotationSkipHealth},
+		{"its health timeout is 0", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, "--health-timeout"},
+		{"a rollout replaces it", func(m *Machine) { m.Outdated = true }, "the rollout of its MachineDeployment"},
+		{"other Machines are replaced first", func(m *Machine) {
 			m.Group.Replacements = []v1alpha1.HealthReplacement{{Name: "other", UID: "uid-a-4", Started: metav1.NewTime(noon)}}
 		}, "replaces 1 at a time"},
 	} {

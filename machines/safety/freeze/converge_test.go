@@ -31,7 +31,7 @@ func said(changes []change) string {
 	return strings.Join(all, ", ")
 }
 
-func TestConvergeWritesOnlyDifferences(t *testing.T) {
+func TestOnlyTheDifferencesOfAFreezeAreWritten(t *testing.T) {
 	all := func(g *Group, label bool, condition metav1.ConditionStatus) {
 		for _, o := range g.objects() {
 			mark(o, label, condition, ReasonOvershoot)
@@ -44,29 +44,29 @@ func TestConvergeWritesOnlyDifferences(t *testing.T) {
 		verdict Verdict
 		want    string
 	}{
-		"writes nothing for a group that is not frozen":                          {func(*Group) {}, within, ""},
-		"writes the deployment first and then all its sets in a freeze (MCM-70)": {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
-		"writes a frozen group once (MCM-70)":                                    {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
-		"removes labels and ends conditions after a freeze (MCM-71)":             {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
-		"writes a group after a freeze once (MCM-71)":                            {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
-		"removes a label without a condition from a set (MCM-78)":                {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
-		"removes a label without a condition from a deployment (MCM-78)":         {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
-		"keeps a label with another value (MCM-78)":                              {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
-		"ends a set's condition when its deployment has none (MCM-78)":           {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
-		"writes a new set of a frozen deployment (MCM-78)":                       {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
-		"adds a missing label (MCM-78)":                                          {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
-		"ends the freeze of a deployment without sets (MCM-78)":                  {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
-		"removes the annotation together with the label (MCM-77)": {func(g *Group) {
+		"writes nothing for a group that is not frozen":                                             {func(*Group) {}, within, ""},
+		"marks the deployment first and then all its sets as frozen (MCM-70)":                       {func(*Group) {}, overshoot, "md condition=True(OverShootingReplicaCount) label=true, a condition=True(OverShootingReplicaCount) label=true, b condition=True(OverShootingReplicaCount) label=true"},
+		"does not mark a frozen group as frozen again (MCM-70)":                                     {func(g *Group) { all(g, true, metav1.ConditionTrue) }, overshoot, ""},
+		"removes the freeze labels and sets the conditions to False after a freeze (MCM-71)":        {func(g *Group) { all(g, true, metav1.ConditionTrue) }, within, "md condition=False(WithinReplicaCount) label=false, a condition=False(WithinReplicaCount) label=false, b condition=False(WithinReplicaCount) label=false"},
+		"does not write a group again after its freeze has ended (MCM-71)":                          {func(g *Group) { all(g, false, metav1.ConditionFalse) }, within, ""},
+		"removes the freeze label from a set that has no condition Frozen (MCM-78)":                 {func(g *Group) { mark(g.Sets[0], true, "", "") }, within, "a label=false"},
+		"removes the freeze label from a deployment that has no condition Frozen (MCM-78)":          {func(g *Group) { mark(g.Deployment, true, "", "") }, Verdict{}, "md label=false"},
+		"keeps a freeze label with an unknown value (MCM-78)":                                       {func(g *Group) { g.Deployment.Labels = map[string]string{v1alpha1.LabelFreeze: "winter"} }, Verdict{}, ""},
+		"sets a set's condition Frozen to False when its deployment has no such condition (MCM-78)": {func(g *Group) { mark(g.Sets[1], false, metav1.ConditionTrue, "") }, Verdict{}, "b condition=False(WithinReplicaCount)"},
+		"marks a new set of a frozen deployment as frozen (MCM-78)":                                 {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets[1] = newSet("b", 2, g.Deployment) }, overshoot, "b condition=True(OverShootingReplicaCount) label=true"},
+		"adds a missing freeze label to a frozen group (MCM-78)":                                    {func(g *Group) { all(g, false, metav1.ConditionTrue) }, overshoot, "md label=true, a label=true, b label=true"},
+		"ends the freeze of a deployment without sets (MCM-78)":                                     {func(g *Group) { all(g, true, metav1.ConditionTrue); g.Sets = nil }, within, "md condition=False(WithinReplicaCount) label=false"},
+		"removes the unfreeze annotations together with the freeze label (MCM-77)": {func(g *Group) {
 			all(g, true, metav1.ConditionTrue)
 			g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: "", v1alpha1.AnnotationUnfreezeMCM: ""}
 			g.Sets = g.Sets[:1]
 		}, Verdict{Reason: ReasonByHand}, "md condition=False(UnfrozenByHand) label=false without=2, a condition=False(UnfrozenByHand) label=false"},
-		"removes the annotation when nothing is frozen (MCM-77)": {func(g *Group) { setAsks(g) }, Verdict{Reason: ReasonByHand}, "a without=1"},
-		"leaves a paused set alone": {func(g *Group) {
+		"removes the unfreeze annotation when nothing is frozen (MCM-77)": {func(g *Group) { setAsks(g) }, Verdict{Reason: ReasonByHand}, "a without=1"},
+		"does not mark a paused set as frozen": {func(g *Group) {
 			g.Sets[0].Annotations = map[string]string{v1alpha1.AnnotationPaused: ""}
 			g.Sets = g.Sets[:1]
 		}, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
-		"leaves a set alone that is being deleted":            {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
+		"does not mark a set as frozen that is being deleted": {func(g *Group) { g.Sets[0].DeletionTimestamp = ptr.To(metav1.NewTime(noon)); g.Sets = g.Sets[:1] }, overshoot, "md condition=True(OverShootingReplicaCount) label=true"},
 		"writes nothing for a group that drover leaves alone": {func(g *Group) { mark(g.Sets[0], true, "", "") }, Verdict{LeftAlone: true, Frozen: true}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestConvergeWritesOnlyDifferences(t *testing.T) {
 			}
 		})
 	}
-	t.Run("writes a set without a deployment (MCM-72)", func(t *testing.T) {
+	t.Run("marks a set without a deployment as frozen (MCM-72)", func(t *testing.T) {
 		g := &Group{Sets: []*v1alpha1.MachineSet{newSet("a", 3, nil)}}
 		if got := said(converge(g, overshoot, noon)); got != "a condition=True(OverShootingReplicaCount) label=true" {
 			t.Errorf("got %s", got)
@@ -121,7 +121,7 @@ func TestASuccessorContinuesAnInterruptedFreeze(t *testing.T) {
 	}
 }
 
-// do carries out the first writes of changes.
+// do carries out the first writes of the given changes; writes is their number.
 func do(_ *Group, changes []change, writes int) {
 	step := func(f func()) {
 		if writes > 0 {

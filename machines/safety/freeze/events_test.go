@@ -9,15 +9,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestStateOfNoticesEachChangeOfAFreeze(t *testing.T) {
+func TestEachChangeOfAFreezeIsNoticed(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.MachineDeployment){
-		"notices the label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
-		"notices the condition (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },
-		"notices the annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
+		"notices a change of the freeze label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
+		"notices a change of the condition Frozen (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },
+		"notices the unfreeze annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: ""}
 		},
-		"notices the end of a pause":  func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
-		"notices a deletion (MCM-76)": func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) },
+		"notices the end of a pause":                    func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
+		"notices the deletion of a deployment (MCM-76)": func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDeployment(5)

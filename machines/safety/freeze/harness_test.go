@@ -31,7 +31,7 @@ func newDeployment(replicas int32) *v1alpha1.MachineDeployment {
 	}
 }
 
-// newSet returns a set with the given size. d is its deployment; a nil d means that it has none.
+// newSet returns a set with the given size. d is its deployment; a nil d means that the set belongs to no deployment.
 func newSet(name string, replicas int32, d *v1alpha1.MachineDeployment) *v1alpha1.MachineSet {
 	s := &v1alpha1.MachineSet{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "ns", UID: types.UID(name), Generation: 1},

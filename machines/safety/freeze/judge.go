@@ -104,7 +104,7 @@ func Judge(g *Group, l Limits, now time.Time) Verdict {
 	case l.Period <= 0:
 		return Verdict{Reason: ReasonOff, Message: "--machine-safety-overshooting-period is 0: nothing is frozen"}
 	case g.asked():
-		return Verdict{Reason: ReasonByHand, Message: fmt.Sprintf("unfrozen by an annotation, with %d living Machines; at %d or more it is frozen again after %s", g.Living, high, l.Period)}
+		return Verdict{Reason: ReasonByHand, Message: fmt.Sprintf("unfrozen by an annotation, with %d living Machines; at %d or more the group is frozen again after %s", g.Living, high, l.Period)}
 	case !known:
 		return Verdict{LeftAlone: true, Frozen: was}
 	case g.Living <= low:
@@ -115,7 +115,7 @@ func Judge(g *Group, l Limits, now time.Time) Verdict {
 		return Verdict{}
 	}
 	return Verdict{Frozen: true, Reason: ReasonOvershoot, Message: fmt.Sprintf(
-		"%d living Machines, and %d freeze the group: no more are created until at most %d are left. Find out what created the others; the annotation %s lifts the freeze once",
+		"the group has %d living Machines and is frozen from %d on: no more are created until at most %d are left. Find out what created the surplus; the annotation %s lifts the freeze once",
 		g.Living, high, low, v1alpha1.AnnotationUnfreeze)}
 }
 
@@ -150,7 +150,7 @@ func requests(o client.Object) (keys []string) {
 	return keys
 }
 
-// conditionOf returns the condition Frozen of a deployment or set; nil when it has none.
+// conditionOf returns the condition Frozen of a deployment or set; nil when there is no such condition.
 func conditionOf(o client.Object) *metav1.Condition {
 	switch o := o.(type) {
 	case *v1alpha1.MachineDeployment:

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestJudgeFreezesAGroupWithTooManyMachines(t *testing.T) {
+func TestAGroupIsFrozenOnlyForTooManyMachines(t *testing.T) {
 	frozen := func(g *Group) { mark(g.owner(), true, metav1.ConditionTrue, ReasonOvershoot) }
 	for name, tt := range map[string]struct {
 		bare   bool
@@ -23,51 +23,51 @@ func TestJudgeFreezesAGroupWithTooManyMachines(t *testing.T) {
 		at     time.Duration
 		want   bool
 	}{
-		"not frozen at its size":                                                                 {size: 5, living: 5},
-		"not frozen at size and surge, as in every rollout":                                      {size: 5, living: 6},
-		"not frozen one below the limit (MCM-70)":                                                {size: 5, living: 7},
-		"frozen at size, surge and --safety-up (MCM-70)":                                         {size: 5, living: 8, want: true},
-		"frozen beyond size, surge and --safety-up (MCM-70)":                                     {size: 5, living: 100, want: true},
-		"not frozen with a larger --safety-up (MCM-70)":                                          {size: 5, living: 8, limits: Limits{Up: 3, Down: 1, Period: time.Minute}},
-		"not frozen below a surge in percent, rounded up (MCM-70)":                               {size: 5, living: 8, change: surge("25%")},
-		"frozen at a surge in percent, rounded up (MCM-70)":                                      {size: 5, living: 9, change: surge("25%"), want: true},
-		"frozen at size 0 with too many Machines (MCM-70)":                                       {size: 0, living: 3, want: true},
-		"stays frozen between the limits (MCM-71)":                                               {size: 5, living: 8, change: frozen, want: true},
-		"not frozen at --safety-down below the limit (MCM-71)":                                   {size: 5, living: 7, change: frozen},
-		"stays frozen with a larger --safety-down (MCM-71)":                                      {size: 5, living: 7, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}, want: true},
-		"not frozen at a larger --safety-down below the limit (MCM-71)":                          {size: 5, living: 6, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}},
-		"not frozen after the group's size was raised (MCM-71)":                                  {size: 20, living: 8, change: frozen},
-		"not frozen as a set without a deployment at twice its size and one (MCM-72)":            {bare: true, size: 3, living: 7},
-		"frozen as a set without a deployment at twice its size and --safety-up (MCM-72)":        {bare: true, size: 3, living: 8, want: true},
-		"not frozen as a set without a deployment below twice its size and --safety-up (MCM-72)": {bare: true, size: 3, living: 7, change: frozen},
-		"frozen with the strategy OnDelete (MCM-75)":                                             {size: 5, living: 8, change: strategy(v1alpha1.OnDelete), want: true},
-		"frozen with the strategy Recreate (MCM-75)":                                             {size: 5, living: 8, change: strategy(v1alpha1.Recreate), want: true},
-		"not frozen with the strategy Recreate below the limit (MCM-75)":                         {size: 5, living: 7, change: strategy(v1alpha1.Recreate)},
-		"frozen without a strategy, with a surge of 1 (MCM-75)":                                  {size: 5, living: 8, change: func(g *Group) { g.Deployment.Spec.Strategy = nil }, want: true},
-		"not frozen with an invalid surge below a generous limit (MCM-75)":                       {size: 5, living: 11, change: surge("many")},
-		"frozen with an invalid surge at the generous limit (MCM-75)":                            {size: 5, living: 12, change: surge("many"), want: true},
-		"frozen by the last size when the group has no size (MCM-75)":                            {size: 5, living: 8, change: sizeless(ptr.To[int32](5)), want: true},
-		"not frozen when no size is known (MCM-75)":                                              {size: 5, living: 100, change: sizeless(nil)},
-		"stays frozen when no size is known (MCM-75)":                                            {size: 5, living: 0, change: func(g *Group) { frozen(g); sizeless(nil)(g) }, want: true},
-		"not frozen with a negative size (MCM-75)":                                               {size: -1, living: 100},
-		"not frozen with the annotation, however many Machines there are (MCM-77)":               {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreeze)(g) }},
-		"not frozen with machine-controller-manager's annotation (MCM-77)":                       {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreezeMCM)(g) }},
-		"not frozen with the annotation on a set (MCM-77)":                                       {size: 5, living: 100, change: func(g *Group) { frozen(g); setAsks(g) }},
-		"not frozen again within the period (MCM-77)":                                            {size: 5, living: 100, change: setFree, at: 59 * time.Second},
-		"frozen again after the period (MCM-77)":                                                 {size: 5, living: 8, change: setFree, at: time.Minute, want: true},
-		"frozen again at once when the freeze ended without an operator (MCM-77)":                {size: 5, living: 8, change: func(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonWithin) }, want: true},
-		"not frozen by a label that an operator set (MCM-78)":                                    {size: 5, living: 7, change: func(g *Group) { mark(g.owner(), true, "", "") }},
-		"not frozen without sets (MCM-78)":                                                       {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Sets = nil }},
-		"stays frozen while the group is paused":                                                 {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }, want: true},
-		"not frozen while the group is paused":                                                   {size: 5, living: 100, change: func(g *Group) { g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }},
-		"not frozen while the group is being deleted":                                            {size: 5, living: 100, change: func(g *Group) { g.Deployment.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }},
-		"not frozen at the group's former size":                                                  {size: 5, living: 21, change: func(g *Group) { g.Former = 21 }},
-		"frozen beyond the group's former size":                                                  {size: 5, living: 23, change: func(g *Group) { g.Former = 21 }, want: true},
-		"stays frozen while the group's size is lowered":                                         {size: 5, living: 21, change: func(g *Group) { frozen(g); g.Former = 21 }, want: true},
-		"not frozen with a period of 0":                                                          {size: 5, living: 100, limits: Limits{Up: 2, Down: 1}},
-		"no longer frozen with a period of 0":                                                    {size: 5, living: 100, change: frozen, limits: Limits{Up: 2, Down: 1}},
-		"not frozen with the largest possible size and surge":                                    {size: v1alpha1.MaxReplicas, living: 8, change: surge("2147483647%")},
-		"not frozen with the largest former bound":                                               {size: 5, living: 8, change: func(g *Group) { g.Former = unknown }},
+		"not frozen at its size":                                                                                                  {size: 5, living: 5},
+		"not frozen at size and surge, as in every rollout":                                                                       {size: 5, living: 6},
+		"not frozen one below the limit (MCM-70)":                                                                                 {size: 5, living: 7},
+		"frozen at size, surge and --safety-up (MCM-70)":                                                                          {size: 5, living: 8, want: true},
+		"frozen beyond size, surge and --safety-up (MCM-70)":                                                                      {size: 5, living: 100, want: true},
+		"not frozen with a larger --safety-up (MCM-70)":                                                                           {size: 5, living: 8, limits: Limits{Up: 3, Down: 1, Period: time.Minute}},
+		"not frozen below the limit when the surge is a percentage, which is rounded up (MCM-70)":                                 {size: 5, living: 8, change: surge("25%")},
+		"frozen at the limit when the surge is a percentage, which is rounded up (MCM-70)":                                        {size: 5, living: 9, change: surge("25%"), want: true},
+		"frozen at size 0 with too many Machines (MCM-70)":                                                                        {size: 0, living: 3, want: true},
+		"stays frozen while it has more Machines than --safety-down below the limit (MCM-71)":                                     {size: 5, living: 8, change: frozen, want: true},
+		"no longer frozen at --safety-down below the limit (MCM-71)":                                                              {size: 5, living: 7, change: frozen},
+		"stays frozen one below the limit when --safety-down is 2 (MCM-71)":                                                       {size: 5, living: 7, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}, want: true},
+		"no longer frozen two below the limit when --safety-down is 2 (MCM-71)":                                                   {size: 5, living: 6, change: frozen, limits: Limits{Up: 2, Down: 2, Period: time.Minute}},
+		"no longer frozen after the group's size was raised (MCM-71)":                                                             {size: 20, living: 8, change: frozen},
+		"not frozen as a set without a deployment with one Machine more than twice its size (MCM-72)":                             {bare: true, size: 3, living: 7},
+		"frozen as a set without a deployment with --safety-up Machines more than twice its size (MCM-72)":                        {bare: true, size: 3, living: 8, want: true},
+		"no longer frozen as a set without a deployment when it has fewer Machines than twice its size plus --safety-up (MCM-72)": {bare: true, size: 3, living: 7, change: frozen},
+		"frozen with the strategy OnDelete (MCM-75)":                                                                              {size: 5, living: 8, change: strategy(v1alpha1.OnDelete), want: true},
+		"frozen with the strategy Recreate (MCM-75)":                                                                              {size: 5, living: 8, change: strategy(v1alpha1.Recreate), want: true},
+		"not frozen with the strategy Recreate below the limit (MCM-75)":                                                          {size: 5, living: 7, change: strategy(v1alpha1.Recreate)},
+		"frozen without a strategy, with a surge of 1 (MCM-75)":                                                                   {size: 5, living: 8, change: func(g *Group) { g.Deployment.Spec.Strategy = nil }, want: true},
+		"not frozen with an invalid surge below a generous limit (MCM-75)":                                                        {size: 5, living: 11, change: surge("many")},
+		"frozen with an invalid surge at the generous limit (MCM-75)":                                                             {size: 5, living: 12, change: surge("many"), want: true},
+		"frozen by the last recorded size when spec.replicas is missing (MCM-75)":                                                 {size: 5, living: 8, change: sizeless(ptr.To[int32](5)), want: true},
+		"not frozen when neither spec.replicas nor a last size is known (MCM-75)":                                                 {size: 5, living: 100, change: sizeless(nil)},
+		"stays frozen when neither spec.replicas nor a last size is known (MCM-75)":                                               {size: 5, living: 0, change: func(g *Group) { frozen(g); sizeless(nil)(g) }, want: true},
+		"not frozen with a negative size (MCM-75)":                                                                                {size: -1, living: 100},
+		"not frozen with the unfreeze annotation, however many Machines there are (MCM-77)":                                       {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreeze)(g) }},
+		"not frozen with machine-controller-manager's unfreeze annotation (MCM-77)":                                               {size: 5, living: 100, change: func(g *Group) { frozen(g); asks(v1alpha1.AnnotationUnfreezeMCM)(g) }},
+		"not frozen with the unfreeze annotation on a set (MCM-77)":                                                               {size: 5, living: 100, change: func(g *Group) { frozen(g); setAsks(g) }},
+		"not frozen again within the check period after an operator ended the freeze (MCM-77)":                                    {size: 5, living: 100, change: setFree, at: 59 * time.Second},
+		"frozen again when the check period after an operator ended the freeze is over (MCM-77)":                                  {size: 5, living: 8, change: setFree, at: time.Minute, want: true},
+		"frozen again at once when the freeze ended without an operator (MCM-77)":                                                 {size: 5, living: 8, change: func(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonWithin) }, want: true},
+		"not frozen by a freeze label that an operator set (MCM-78)":                                                              {size: 5, living: 7, change: func(g *Group) { mark(g.owner(), true, "", "") }},
+		"no longer frozen when it has no sets (MCM-78)":                                                                           {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Sets = nil }},
+		"stays frozen while the group is paused":                                                                                  {size: 5, living: 0, change: func(g *Group) { frozen(g); g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }, want: true},
+		"not frozen while the group is paused":                                                                                    {size: 5, living: 100, change: func(g *Group) { g.Deployment.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} }},
+		"not frozen while the group is being deleted":                                                                             {size: 5, living: 100, change: func(g *Group) { g.Deployment.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }},
+		"not frozen with as many Machines as the group's former size allows":                                                      {size: 5, living: 21, change: func(g *Group) { g.Former = 21 }},
+		"frozen with --safety-up Machines more than the group's former size allows":                                               {size: 5, living: 23, change: func(g *Group) { g.Former = 21 }, want: true},
+		"stays frozen although the group's former size allows its Machines":                                                       {size: 5, living: 21, change: func(g *Group) { frozen(g); g.Former = 21 }, want: true},
+		"not frozen with a check period of 0":                                                                                     {size: 5, living: 100, limits: Limits{Up: 2, Down: 1}},
+		"no longer frozen with a check period of 0":                                                                               {size: 5, living: 100, change: frozen, limits: Limits{Up: 2, Down: 1}},
+		"not frozen with the largest possible size and surge":                                                                     {size: v1alpha1.MaxReplicas, living: 8, change: surge("2147483647%")},
+		"not frozen while the former size is unknown":                                                                             {size: 5, living: 8, change: func(g *Group) { g.Former = unknown }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := &Group{Living: tt.living}
@@ -116,15 +116,15 @@ func setFree(g *Group) { mark(g.owner(), false, metav1.ConditionFalse, ReasonByH
 
 func TestTheMessageOfAFreezeIsStable(t *testing.T) {
 	g := &Group{Deployment: newDeployment(5), Living: 12}
-	t.Run("names the number of Machines, both limits, and the annotation that ends it (MCM-70)", func(t *testing.T) {
+	t.Run("names the number of Machines, both limits, and the annotation that ends the freeze (MCM-70)", func(t *testing.T) {
 		v := Judge(g, defaults, noon)
-		for _, part := range []string{"12 living Machines", "8 freeze the group", "at most 7 are left", v1alpha1.AnnotationUnfreeze} {
+		for _, part := range []string{"12 living Machines", "is frozen from 8 on", "at most 7 are left", v1alpha1.AnnotationUnfreeze} {
 			if !strings.Contains(v.Message, part) {
 				t.Errorf("the message is %q, want it to contain %q", v.Message, part)
 			}
 		}
 	})
-	t.Run("does not change with later numbers, so that drover writes the message once (MCM-70)", func(t *testing.T) {
+	t.Run("does not change with the number of Machines, so that drover writes the message once (MCM-70)", func(t *testing.T) {
 		first := Judge(g, defaults, noon)
 		g.Deployment.Status.Conditions = []metav1.Condition{*newCondition(g.Deployment, first, noon)}
 		g.Living = 40
@@ -134,7 +134,7 @@ func TestTheMessageOfAFreezeIsStable(t *testing.T) {
 	})
 }
 
-func TestLivingCountsMachinesThatStay(t *testing.T) {
+func TestOnlyMachinesThatStayCountAsLiving(t *testing.T) {
 	d := newDeployment(5)
 	a, b := newSet("a", 3, d), newSet("b", 2, d)
 	machines := append(machinesOf(a, 3), machinesOf(b, 4)...)
@@ -144,7 +144,7 @@ func TestLivingCountsMachinesThatStay(t *testing.T) {
 			t.Errorf("%d are living, want 7", n)
 		}
 	})
-	t.Run("freezes a deployment with two sets, each below the limit (MCM-74)", func(t *testing.T) {
+	t.Run("freezes a deployment whose two sets are each below the limit and together above it (MCM-74)", func(t *testing.T) {
 		g := &Group{Deployment: d, Sets: sets, Living: living(d, sets, objectsOf(append(machinesOf(a, 4), machinesOf(b, 4)...)...))}
 		if v := Judge(g, defaults, noon); !v.Frozen {
 			t.Errorf("with %d the group is not frozen", g.Living)

@@ -62,7 +62,7 @@ func growing(t *testing.T) client.Client {
 }
 
 func TestAGroupThatGrowsDuringAReadIsNotFrozen(t *testing.T) {
-	t.Run("Machines that the group's new size requires freeze nothing (MCM-70)", func(t *testing.T) {
+	t.Run("the group is not frozen for Machines that its new size requires (MCM-70)", func(t *testing.T) {
 		r := reading{live: growing(t)}
 		g, err := r.current(t.Context(), key{NamespacedName: types.NamespacedName{Namespace: "ns", Name: "md"}, deployment: true})
 		if err != nil {

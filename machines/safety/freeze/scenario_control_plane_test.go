@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,13 +30,13 @@ import (
 	"github.com/drover-project/drover/machines/safety/freeze"
 	"github.com/drover-project/drover/machines/set"
 	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/kube/memory"
 )
 
 // period is how long a group is not frozen again after an operator ended its freeze.
 const period = 4 * time.Second
 
-// world is a real control plane with the controllers of deployments, sets and freezes, all with the rights that deploy/rbac
-// grants drover.
+// world is an API server with the controllers of deployments, sets and freezes.
 type world struct {
 	*testing.T
 	client  client.Client
@@ -49,29 +50,53 @@ type lease struct{ atomic.Bool }
 // Fresh reports whether the set controller may act.
 func (l *lease) Fresh(time.Time) bool { return l.Load() }
 
+// newWorld returns a world with a real control plane, on which the controllers have exactly the rights that deploy/rbac grants
+// drover.
 func newWorld(t *testing.T) *world {
+	t.Helper()
+	cluster := kube.ForTest(t, kube.Options{Prepare: func(ctx context.Context, c *kube.Cluster) error {
+		direct, err := client.New(c.Config, client.Options{})
+		if err != nil {
+			return err
+		}
+		return deploy.Apply(ctx, direct, "crds", "rbac")
+	}})
+	admin := rest.CopyConfig(cluster.Config)
+	admin.QPS = -1
+	drover := rest.CopyConfig(admin)
+	drover.Impersonate.UserName = "system:serviceaccount:drover:drover"
+	return newWorldAt(t, admin, drover)
+}
+
+// newWorldInMemory returns a world with an API server in memory.
+func newWorldInMemory(t *testing.T) *world {
+	t.Helper()
+	crds, err := deploy.Objects("crds")
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := memory.NewCatalog(crds...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := memory.New(memory.Options{Catalog: catalog})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newWorldAt(t, server.Config("admin", "system:masters"), server.Config("drover"))
+}
+
+func newWorldAt(t *testing.T, admin, drover *rest.Config) *world {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	w := &world{T: t, metrics: prometheus.NewRegistry()}
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		w.must(add(scheme))
 	}
-	cluster := kube.ForTest(t, kube.Options{Prepare: func(ctx context.Context, c *kube.Cluster) error {
-		direct, err := client.New(c.Config, client.Options{Scheme: scheme})
-		if err != nil {
-			return err
-		}
-		return deploy.Apply(ctx, direct, "crds", "rbac")
-	}})
-	rest := *cluster.Config
-	rest.QPS = -1
 	var err error
-	direct := rest
-	w.client, err = client.New(&direct, client.Options{Scheme: scheme})
+	w.client, err = client.New(admin, client.Options{Scheme: scheme})
 	w.must(err)
-	// The controllers have exactly drover's rights.
-	rest.Impersonate.UserName = "system:serviceaccount:drover:drover"
-	mgr, err := ctrl.NewManager(&rest, ctrl.Options{Scheme: scheme, Controller: config.Controller{SkipNameValidation: new(true)}, Metrics: server.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(drover, ctrl.Options{Scheme: scheme, Controller: config.Controller{SkipNameValidation: new(true)}, Metrics: server.Options{BindAddress: "0"}})
 	w.must(err)
 	freezes, err := freeze.New(freeze.Options{
 		Control: mgr, Clock: clock.RealClock{}, Registry: w.metrics, Limits: freeze.Limits{Up: 2, Down: 1, Period: period},
@@ -117,7 +142,7 @@ func group(name string, replicas int32) *v1alpha1.MachineDeployment {
 func (w *world) eventually(what string, see func() (string, bool)) {
 	w.Helper()
 	var last string
-	err := wait.PollUntilContextTimeout(w.Context(), 20*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(w.Context(), 100*time.Millisecond, 30*time.Second, true, func(context.Context) (bool, error) {
 		var ok bool
 		last, ok = see()
 		return ok, nil
@@ -241,7 +266,34 @@ const (
 )
 
 func TestFreezeOnARealControlPlane(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
+	w.create("pool", 3)
+	t.Run("with drover's rights a deployment and its set are frozen, and an annotation ends the freeze (MCM-70, MCM-77)", func(t *testing.T) {
+		w.sets.Store(false)
+		w.addMachines(w.setOf("pool"), 3)
+		w := &world{T: t, client: w.client, metrics: w.metrics}
+		w.expect("pool", overshoot)
+		w.expectEvents("pool", "FrozeMachineDeployment", "FrozeMachineSet")
+		w.patch(w.deployment("pool"), `{"metadata":{"annotations":{"safety.machine.sapcloud.io/unfreeze":"true"}}}`)
+		w.expect("pool", byHand)
+		if d := w.deployment("pool"); len(d.Annotations[v1alpha1.AnnotationUnfreezeMCM]) != 0 {
+			t.Errorf("the annotation was not removed: %v", d.Annotations)
+		}
+		w.expectEvents("pool", "UnfrozeMachineDeployment", "UnfrozeMachineSet")
+		w.expect("pool", overshoot)
+	})
+	t.Run("a frozen set deletes its surplus Machines, which ends the freeze (MCM-71, MCM-76)", func(t *testing.T) {
+		w.sets.Store(true)
+		w := &world{T: t, client: w.client, metrics: w.metrics}
+		w.expect("pool", free)
+		w.eventually("three Machines", func() (string, bool) { return fmt.Sprint(w.living("pool")), w.living("pool") == 3 })
+	})
+}
+
+func TestFreezeWithTheOtherControllers(t *testing.T) {
+	t.Parallel()
+	w := newWorldInMemory(t)
 	w.create("pool", 3)
 	w.create("other", 2)
 	in := func(t *testing.T) *world { return &world{T: t, client: w.client, metrics: w.metrics} }
@@ -255,7 +307,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 		}
 	})
 	inOrder(t, "another group is not touched (MCM-75)", func(t *testing.T) { in(t).expect("other", "") })
-	inOrder(t, "an annotation ends the freeze, and the group is frozen again after the period (MCM-77)", func(t *testing.T) {
+	inOrder(t, "the unfreeze annotation ends the freeze, and the group is frozen again after the check period (MCM-77)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.deployment("pool"), `{"metadata":{"annotations":{"safety.machine.sapcloud.io/unfreeze":"true"}}}`)
 		w.expect("pool", byHand)
@@ -270,7 +322,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 			t.Errorf("it was frozen again after %v", held)
 		}
 	})
-	inOrder(t, "an annotation on a set ends the freeze (MCM-77)", func(t *testing.T) {
+	inOrder(t, "the unfreeze annotation on a set ends the freeze (MCM-77)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.setOf("pool"), `{"metadata":{"annotations":{"drover-project.github.io/unfreeze":""}}}`)
 		w.expect("pool", byHand)
@@ -279,7 +331,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 		}
 		w.expect("pool", overshoot)
 	})
-	inOrder(t, "a label that an operator removes is set again (MCM-78)", func(t *testing.T) {
+	inOrder(t, "the freeze label is set again when an operator removes it (MCM-78)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.setOf("pool"), `{"metadata":{"labels":{"freeze":null}}}`)
 		w.expect("pool", overshoot)
@@ -292,7 +344,7 @@ func TestFreezeOnARealControlPlane(t *testing.T) {
 			t.Errorf("the metric shows %d frozen objects", n)
 		}
 	})
-	inOrder(t, "a label that an operator sets is removed, on the deployment and on a set (MCM-78)", func(t *testing.T) {
+	inOrder(t, "the freeze label is removed when an operator sets it on a deployment and a set that are not frozen (MCM-78)", func(t *testing.T) {
 		w := in(t)
 		w.patch(w.deployment("pool"), `{"metadata":{"labels":{"freeze":"True"}}}`)
 		w.patch(w.setOf("pool"), `{"metadata":{"labels":{"freeze":"True"}}}`)

@@ -182,7 +182,7 @@ func (b *bubble) expect(name, want string) {
 var defaults = freeze.Limits{Up: 2, Down: 1, Period: time.Minute}
 
 func TestAHealthyClusterCostsNothing(t *testing.T) {
-	t.Run("drover makes no read and no write in an hour of 20 groups, one of which grows and shrinks (MCM-70)", func(t *testing.T) {
+	t.Run("drover makes no read and no write in an hour with 20 groups, one of which grows and shrinks (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			for i := range 20 {
 				b.add(fmt.Sprint("g", i), 3, 3)
@@ -209,7 +209,7 @@ func TestAHealthyClusterCostsNothing(t *testing.T) {
 }
 
 func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
-	t.Run("the group is frozen within a second of the surplus Machine, until a second after its deletion (MCM-70, MCM-71)", func(t *testing.T) {
+	t.Run("the group is frozen within a second after it gets too many Machines, and released within a second after one is deleted (MCM-70, MCM-71)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 3) }, func(b *bubble) {
 			b.addTo("g-1", 3, 6)
 			time.Sleep(time.Second)
@@ -227,7 +227,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", free)
 		})
 	})
-	t.Run("the group stays frozen as a previous leader left it (MCM-78)", func(t *testing.T) {
+	t.Run("the group stays frozen when a previous leader froze it (MCM-78)", func(t *testing.T) {
 		inBubble(t, "", freeze.Limits{Up: 2, Down: 2, Period: time.Minute}, func(b *bubble) {
 			b.add("g", 3, 5)
 			d := &v1alpha1.MachineDeployment{}
@@ -236,7 +236,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.must(b.admin.Status().Update(b.Context(), d))
 		}, func(b *bubble) { b.expect("g", overshoot) })
 	})
-	t.Run("the group is frozen with a set that was created during the freeze (MCM-78)", func(t *testing.T) {
+	t.Run("a set that is created while its group is frozen is frozen too (MCM-78)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 6) }, func(b *bubble) {
 			d := &v1alpha1.MachineDeployment{}
 			b.must(b.admin.Get(b.Context(), key("g"), d))
@@ -259,7 +259,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 			b.expect("g", overshoot)
 		})
 	})
-	t.Run("the group is not frozen when the period is 0, which also ends a freeze (MCM-70)", func(t *testing.T) {
+	t.Run("a check period of 0 freezes no group and ends a freeze (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", freeze.Limits{Up: 2, Down: 1}, func(b *bubble) {
 			b.add("g", 3, 60)
 			d := &v1alpha1.MachineDeployment{}
@@ -295,7 +295,7 @@ func TestAGroupWithTooManyMachinesIsFrozen(t *testing.T) {
 	})
 }
 
-func TestALateWatchFreezesNothing(t *testing.T) {
+func TestALateWatchNeitherStartsNorEndsAFreeze(t *testing.T) {
 	for _, late := range []string{"machinedeployments", "machinesets"} {
 		t.Run("nothing is frozen, because live reads contradict the late cache of "+late+" (MCM-70)", func(t *testing.T) {
 			inBubble(t, late, defaults, func(b *bubble) { b.add("g", 3, 3) }, func(b *bubble) {
@@ -349,7 +349,7 @@ func TestAFailedWriteDelaysNoOtherGroup(t *testing.T) {
 }
 
 func TestAFreezeRecordsOneEventPerObject(t *testing.T) {
-	t.Run("a freeze records one Event, however long it lasts (MCM-70)", func(t *testing.T) {
+	t.Run("a freeze records one Event for the deployment and one for its set, however long it lasts (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) { b.add("g", 3, 6) }, func(b *bubble) {
 			time.Sleep(time.Hour)
 			d := &v1alpha1.MachineDeployment{}

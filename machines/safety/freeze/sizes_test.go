@@ -44,7 +44,7 @@ func TestFormerBoundsCountForAMinute(t *testing.T) {
 	})
 }
 
-func TestLoweredReturnsTheFormerBound(t *testing.T) {
+func TestALoweredSizeHasAFormerBound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, after client.Object
 		want          int
@@ -63,7 +63,7 @@ func TestLoweredReturnsTheFormerBound(t *testing.T) {
 	}
 }
 
-func TestFirstReturnsTheFormerBoundAtTheStart(t *testing.T) {
+func TestTheFormerBoundIsUnknownUntilAControllerHasFollowedTheSpec(t *testing.T) {
 	for name, tt := range map[string]struct {
 		observed int64
 		want     int

@@ -74,14 +74,14 @@ func metadataOf(c change) map[string]any {
 func (w writes) report(ctx context.Context, c change, v Verdict, kind string) {
 	log := ctrl.LoggerFrom(ctx).WithValues("kind", kind, "name", c.object.GetName())
 	if c.condition == nil && c.label == nil {
-		log.Info("Removed an annotation that ends a freeze from an object that is not frozen", "annotations", c.remove)
+		log.Info("Removed the annotation that ends a freeze: the object is not frozen", "annotations", c.remove)
 		return
 	}
 	reason, message := v.Reason, v.Message
 	if reason == "" {
 		reason, message = ReasonWithin, "the group is not frozen"
 	}
-	log.Info("Changed the freeze of an object", "frozen", v.Frozen, "reason", reason, "message", message)
+	log.Info("Changed the condition Frozen of an object", "frozen", v.Frozen, "reason", reason, "message", message)
 	if v.Frozen {
 		w.events.Eventf(c.object, nil, "Warning", "Froze"+kind, "Freeze", "%s", message)
 		return

@@ -67,7 +67,7 @@ func (c *Collector) delete(ctx context.Context, o *verdict.Orphan) (waiting stri
 }
 
 var (
-	errNotAlone = errors.New("another process may be the leader, or what was read may be out of date")
+	errNotAlone = errors.New("another process may be the leader, or the data that drover has read may be out of date")
 	errChanged  = errors.New("the Node has changed since the decision")
 )
 
@@ -82,7 +82,7 @@ func (c *Collector) deleteNode(ctx context.Context, o *verdict.Orphan) error {
 	case err != nil:
 		return fmt.Errorf("looking for the server of the Node: %w", err)
 	case !gone:
-		return fmt.Errorf("its server %s is not proven gone", node.Spec.ProviderID)
+		return fmt.Errorf("nothing proves that its server %s is gone", node.Spec.ProviderID)
 	case c.stale() != "":
 		return errNotAlone
 	}

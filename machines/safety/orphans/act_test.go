@@ -11,7 +11,7 @@ import (
 
 func TestAcceptedDeletionsAreCountedOnce(t *testing.T) {
 	for observed, want := range map[bool]float64{false: 1, true: 0} {
-		t.Run("counts a deletion once, and none with --observe (CAPI-59)", func(t *testing.T) {
+		t.Run("counts "+map[bool]string{false: "an accepted deletion once", true: "no deletion with --observe"}[observed]+" (CAPI-59)", func(t *testing.T) {
 			c, _ := speaker(t)
 			c.Observed, c.memory.Asked = observed, map[string]time.Time{}
 			for range 2 {

@@ -64,7 +64,7 @@ func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason,
 	ctrl.LoggerFrom(ctx).Info("Orphan", "reason", reason, "kind", o.Kind, "id", o.ID, "name", o.Name, "machineUID", o.Machine, "message", message)
 	if o.Kind == verdict.KindNode {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: o.Node.Name, UID: o.Node.UID}}
-		c.target.Eventf(node, nil, kind, reason, "Collect", "has no Machine: %s", message)
+		c.target.Eventf(node, nil, kind, reason, "Collect", "this Node has no Machine: %s", message)
 		return
 	}
 	c.control.Eventf(c.configMap(), nil, kind, reason, "Collect", "%s: %s", describe(o), message)
@@ -93,16 +93,16 @@ const mostLines = 200
 func reportOf(v *verdict.Verdict) string {
 	var lines []string
 	for _, stop := range v.Stops {
-		lines = append(lines, fmt.Sprintf("nothing is collected (%s): %s", stop.Reason, stop.Message))
+		lines = append(lines, fmt.Sprintf("no orphan is deleted (%s): %s", stop.Reason, stop.Message))
 	}
 	for _, stop := range v.Skipped {
-		lines = append(lines, fmt.Sprintf("not everything is collected (%s): %s", stop.Reason, stop.Message))
+		lines = append(lines, fmt.Sprintf("some orphans are not deleted (%s): %s", stop.Reason, stop.Message))
 	}
 	for i := range v.Orphans {
 		o := &v.Orphans[i]
 		why := o.Why
 		if o.Delete {
-			why = "is being deleted"
+			why = "it is being deleted"
 		}
 		lines = append(lines, describe(o)+": "+why)
 	}

@@ -40,7 +40,7 @@ func (b *board) load(ctx context.Context) (stored verdict.Stored, err error) {
 		return stored, nil
 	}
 	if err := json.Unmarshal([]byte(b.memory), &stored); err != nil {
-		return stored, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key, and orphans are only reported until an operator confirms them", memoryKey, b.namespace, name, err)
+		return stored, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key; orphans are then only reported until an operator confirms that they may be deleted", memoryKey, b.namespace, name, err)
 	}
 	return stored, nil
 }
@@ -49,7 +49,7 @@ func (b *board) load(ctx context.Context) (stored verdict.Stored, err error) {
 func (b *board) store(ctx context.Context, stored verdict.Stored, report string) error {
 	text, err := json.Marshal(stored)
 	if err != nil {
-		return fmt.Errorf("encoding the memory of orphans: %w", err)
+		return fmt.Errorf("encoding the record of orphans: %w", err)
 	}
 	memory := string(text)
 	if memory == b.memory && report == b.report {
@@ -58,7 +58,7 @@ func (b *board) store(ctx context.Context, stored verdict.Stored, report string)
 	data := map[string]string{memoryKey: memory, reportKey: report}
 	body, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
-		return fmt.Errorf("encoding the memory of orphans: %w", err)
+		return fmt.Errorf("encoding the record of orphans: %w", err)
 	}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: b.namespace, Name: name}}
 	err = b.client.Patch(ctx, object, client.RawPatch(types.MergePatchType, body), client.FieldOwner(fieldOwner))

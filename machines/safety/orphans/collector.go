@@ -154,7 +154,7 @@ func (c *Collector) begin(ctx context.Context) bool {
 		}
 	}
 	if err != nil && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected yet: reading or storing their memory failed")
+		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: reading or storing the record of earlier rounds failed")
 	}
 	return err == nil
 }

@@ -18,7 +18,6 @@ import (
 )
 
 func TestOrphansOnARealControlPlane(t *testing.T) {
-	t.Parallel()
 	w := newWorld(t)
 	w.watch()
 	w.start()
@@ -27,15 +26,15 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		machines[name], nodes[name] = w.machine(name)
 	}
 	w.later()
-	inOrder(t, "writes once and makes no extra call to the cloud while everything has its Machine (CAPI-59)", func(t *testing.T) {
+	inOrder(t, "writes nothing more and makes no extra call to the cloud while each resource has a Machine (CAPI-59)", func(t *testing.T) {
 		if shown := w.shown(); !strings.Contains(shown[memoryKey], testCluster) || shown[reportKey] != "" {
 			t.Fatalf("the ConfigMap is %v", shown)
 		}
-		before := w.writes()
+		before := w.written()
 		w.later()
 		w.sim.ForgetCalls()
 		w.pass(t.Context(), w.since)
-		if n := w.writes() - before; n != 0 || len(w.sim.Calls()) != 0 || w.counts() != [3]int{4, 4, 4} {
+		if n := w.written() - before; n != 0 || len(w.sim.Calls()) != 0 || w.counts() != [3]int{4, 4, 4} {
 			t.Errorf("%d writes, %d calls; there are %v", n, len(w.sim.Calls()), w.counts())
 		}
 	})
@@ -47,11 +46,11 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
-	inOrder(t, "deletes nothing without the lease or the API server, and needs two more rounds afterwards (MCM-80)", func(t *testing.T) {
+	inOrder(t, "deletes nothing without the lease or without the API server, and needs two more rounds afterwards (MCM-80)", func(t *testing.T) {
 		w.lost.Store(true)
-		before := w.writes()
+		before := w.written()
 		w.later()
-		if n := w.writes() - before; n != 0 || w.metric("drover_orphans_aborted", "Stale") != 1 {
+		if n := w.written() - before; n != 0 || w.metric("drover_orphans_aborted", "Stale") != 1 {
 			t.Errorf("%d writes without the lease", n)
 		}
 		w.lost.Store(false)
@@ -66,7 +65,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			t.Errorf("there are %v", w.counts())
 		}
 	})
-	inOrder(t, "drains the Node first (MCM-81)", func(t *testing.T) {
+	inOrder(t, "drains the Node before it deletes the server (MCM-81)", func(t *testing.T) {
 		w.later()
 		if w.counts() != [3]int{4, 4, 4} || !w.now(nodes["a"]).Spec.Unschedulable || w.evicted(pod) == nil {
 			t.Errorf("there are %v; the node: %+v", w.counts(), w.now(nodes["a"]).Spec)
@@ -100,13 +99,13 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 			}
 		}
 	})
-	inOrder(t, "records Events about the ConfigMap of the cluster ID and the Node (CAPI-59)", func(*testing.T) {
+	inOrder(t, "records Events on the ConfigMap of the cluster ID and on the Node (CAPI-59)", func(*testing.T) {
 		for _, reason := range []string{"OrphanFound", "OrphanDraining", "OrphanDeleted"} {
 			w.eventually("there is an Event "+reason, func() bool { return w.events("drover-cluster-id", reason) > 0 })
 		}
 		w.eventually("the Node has one", func() bool { return w.events("a", "OrphanDeleted") == 1 })
 	})
-	inOrder(t, "needs two rounds as a new leader, and does not touch a working Node whose Machine it never saw (MCM-82)", func(t *testing.T) {
+	inOrder(t, "keeps, as a new leader, the server of a working Node whose Machine it never saw, until an operator confirms the deletion (MCM-82)", func(t *testing.T) {
 		w.remove(machines["b"])
 		w.begin(w.clock.Now())
 		w.watch()
@@ -116,7 +115,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 		w.later()
 		w.later()
 		w.later()
-		if w.counts() != [3]int{3, 3, 3} || !strings.Contains(w.shown()[reportKey], "never seen its Machine") {
+		if w.counts() != [3]int{3, 3, 3} || !strings.Contains(w.shown()[reportKey], "its Machine either was never seen") {
 			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 		w.confirmed.Store(true)
@@ -141,8 +140,7 @@ func TestOrphansOnARealControlPlane(t *testing.T) {
 
 // While drover runs, a user deletes the CRDs and removes the finalizers of the Machines, as docs/operations.md says, and then
 // creates the CRDs again.
-func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
-	t.Parallel()
+func TestRecreatedCRDsDoNotCountAsDeletionsOfMachines(t *testing.T) {
 	w := newWorld(t)
 	// The API server uses the real time, so a CRD that is created again now is younger than all resources.
 	w.clock.SetTime(time.Now().Add(-24 * time.Hour))
@@ -155,7 +153,7 @@ func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(definitionKind)
 	crd.SetName(definitions[0])
-	inOrder(t, "decides nothing while one is missing (MCM-82)", func(t *testing.T) {
+	inOrder(t, "decides nothing while a CRD is missing (MCM-82)", func(t *testing.T) {
 		w.must(w.client.Patch(t.Context(), crd, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+v1alpha1.AnnotationAllowDeletion+`":"true"}}}`))))
 		w.must(w.client.Delete(t.Context(), crd))
 		w.eventually("the deletion of both Machines was seen", func() bool {
@@ -167,7 +165,7 @@ func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
 			t.Errorf("the report is %q", w.shown()[reportKey])
 		}
 	})
-	inOrder(t, "only reports servers with a working Node afterwards, as after a restart (MCM-82)", func(t *testing.T) {
+	inOrder(t, "only reports servers with a working Node once the CRD exists again (MCM-82)", func(t *testing.T) {
 		w.eventually("the definition exists again", func() bool { return deploy.Apply(t.Context(), w.client, "crds") == nil })
 		w.eventually("there is a Machine", func() bool {
 			one := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "new"}, Spec: stays.Spec}
@@ -176,7 +174,7 @@ func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
 		for range 4 {
 			w.later()
 		}
-		if w.counts() != [3]int{2, 2, 2} || !strings.Contains(w.shown()[reportKey], "went with a CRD") {
+		if w.counts() != [3]int{2, 2, 2} || !strings.Contains(w.shown()[reportKey], "deleted together with a CRD") {
 			t.Errorf("there are %v; the report is %q", w.counts(), w.shown()[reportKey])
 		}
 	})
@@ -185,7 +183,7 @@ func TestRecreatedDefinitionsAreNoDeletionOfMachines(t *testing.T) {
 // A second drover with the same cluster ID creates servers for Machines that this cluster does not have.
 func TestAClonedClusterStopsTheCollection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldInMemory(t)
 	w.watch()
 	w.start()
 	w.machine("a")
@@ -194,7 +192,7 @@ func TestAClonedClusterStopsTheCollection(t *testing.T) {
 	stranger := lives.DeepCopy()
 	stranger.Name, stranger.UID = "of-the-clone", "of-the-clone"
 	w.server(stranger)
-	t.Run("a clone that creates one server during this leader's time stops the collection, even for a successor (MCM-82)", func(t *testing.T) {
+	t.Run("a server that a cloned cluster creates while this leader holds the lease stops the collection, even under the next leader (MCM-82)", func(t *testing.T) {
 		w.remove(lives)
 		for range 3 {
 			w.later()
@@ -217,7 +215,7 @@ func TestAClonedClusterStopsTheCollection(t *testing.T) {
 // its lease was last renewed yesterday.
 func TestARestoredEtcdStopsTheCollection(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldInMemory(t)
 	w.start()
 	m, _ := w.machine("a")
 	w.later()
@@ -245,7 +243,7 @@ func TestARestoredEtcdStopsTheCollection(t *testing.T) {
 
 func TestTheCollectorRunsPeriodically(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
+	w := newWorldInMemory(t)
 	w.must(w.SetupWithManager(w.mgr))
 	w.start()
 	m, n := w.machine("a")
@@ -263,10 +261,10 @@ func TestTheCollectorRunsPeriodically(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
-	inOrder(t, "annotates a Node that never was drover's (MCM-86)", func(*testing.T) {
+	inOrder(t, "annotates a Node that never belonged to a Machine (MCM-86)", func(*testing.T) {
 		w.eventually("it is", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "true" })
 	})
-	inOrder(t, "removes the annotation when the Node has a Machine (MCM-86)", func(t *testing.T) {
+	inOrder(t, "removes the annotation unmanaged from a Node that has got a Machine (MCM-86)", func(t *testing.T) {
 		w.must(w.client.Create(t.Context(), &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: "by-hand"}, Spec: m.Spec}))
 		w.eventuallyIn(10*time.Second, "it does", func() bool { return w.now(stranger).Annotations[v1alpha1.AnnotationUnmanaged] == "" })
 	})
@@ -309,19 +307,6 @@ func (w *world) evicted(pod *corev1.Pod) *metav1.Time {
 	w.Helper()
 	w.must(w.client.Get(w.Context(), client.ObjectKeyFromObject(pod), pod))
 	return pod.DeletionTimestamp
-}
-
-// writes returns the number of writes that the collector's user made, without Events.
-func (w *world) writes() (n int) {
-	w.Helper()
-	requests, err := w.kube.Requests()
-	w.must(err)
-	for _, r := range requests {
-		if r.User == "drover" && r.Wrote() && r.Resource != "events" {
-			n++
-		}
-	}
-	return n
 }
 
 // events returns the number of Events about an object that have the given reason.

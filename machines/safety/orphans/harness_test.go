@@ -3,6 +3,8 @@ package orphans
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,9 +14,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,13 +33,29 @@ import (
 	cloudclient "github.com/drover-project/drover/machines/openstack/client"
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 	"github.com/drover-project/drover/test/kube"
+	"github.com/drover-project/drover/test/kube/memory"
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	m.Run()
+	code := m.Run()
+	if started {
+		on, _ := control()
+		on.Stop()
+	}
+	os.Exit(code)
 }
+
+// control returns the real control plane that tests share, one after the other. started is true when a test has used it.
+var (
+	started bool
+	control = sync.OnceValues(func() (*kube.Cluster, error) {
+		on, err := kube.Start(context.Background(), kube.Options{})
+		started = err == nil
+		return on, err
+	})
+)
 
 const (
 	testPeriod  = 15 * time.Minute
@@ -43,16 +63,17 @@ const (
 	namespace   = "drover"
 )
 
-// world is a real control plane and a simulated cloud, with the driver and a collector. Only the test moves the clock of the
-// cloud and the collector.
+// world is an API server and a simulated cloud, with the driver and a collector. Only the test moves the clock of the cloud and
+// the collector.
 type world struct {
 	*testing.T
-	kube   *kube.Cluster
 	client client.Client
-	mgr    manager.Manager
-	clock  *clocktesting.FakeClock
-	sim    *sim.Cloud
-	cloud  *openstack.Cloud
+	// written counts the writes of the collector's user, without Events.
+	written func() int
+	mgr     manager.Manager
+	clock   *clocktesting.FakeClock
+	sim     *sim.Cloud
+	cloud   *openstack.Cloud
 	*Collector
 	since time.Time
 	// confirmed reports whether an operator has confirmed the deletion. lost reports whether the lease is not fresh. away
@@ -64,32 +85,89 @@ type world struct {
 // Fresh reports whether the lease is fresh.
 func (w *world) Fresh(time.Time) bool { return !w.lost.Load() }
 
+// newWorld returns a world with a real control plane. The test must not be parallel.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	w := &world{T: t, kube: kube.ForTest(t, kube.Options{}), clock: clocktesting.NewFakeClock(time.Now())}
+	w := &world{T: t}
+	on, err := control()
+	w.must(err)
+	w.written = func() (n int) {
+		requests, err := on.Requests()
+		w.must(err)
+		for _, r := range requests {
+			if r.User == "drover" && r.Wrote() && r.Resource != "events" {
+				n++
+			}
+		}
+		return n
+	}
+	config, err := on.ConfigForUser("drover", "system:masters")
+	w.must(err)
+	w.fill(on.Config, config, func() {
+		w.must(deploy.Apply(t.Context(), w.client, "crds"))
+		w.clear()
+	})
+	return w
+}
+
+// clear deletes what an earlier test has left.
+func (w *world) clear() {
+	w.Helper()
+	now := client.GracePeriodSeconds(0)
+	w.must(w.client.DeleteAllOf(w.Context(), &corev1.Node{}))
+	w.must(w.client.DeleteAllOf(w.Context(), &v1alpha1.Machine{}, client.InNamespace(metav1.NamespaceSystem)))
+	for _, of := range []string{metav1.NamespaceDefault, namespace} {
+		for _, kind := range []client.Object{&corev1.Pod{}, &corev1.ConfigMap{}, &corev1.Event{}} {
+			w.must(w.client.DeleteAllOf(w.Context(), kind, client.InNamespace(of), now))
+		}
+	}
+}
+
+// newWorldInMemory returns a world with an API server in memory.
+func newWorldInMemory(t *testing.T) *world {
+	t.Helper()
+	w := &world{T: t}
+	crds, err := deploy.Objects("crds")
+	w.must(err)
+	catalog, err := memory.NewCatalog(crds...)
+	w.must(err)
+	on, err := memory.New(memory.Options{Catalog: catalog, NodesUntainted: true})
+	w.must(err)
+	w.fill(on.Config("admin", "system:masters"), on.Config("drover"), func() {
+		for _, name := range definitions {
+			crd := &unstructured.Unstructured{}
+			crd.SetGroupVersionKind(definitionKind)
+			crd.SetName(name)
+			w.must(w.client.Create(t.Context(), crd))
+		}
+	})
+	return w
+}
+
+// fill creates the parts of a world. define creates drover's CRDs.
+func (w *world) fill(admin, drover *rest.Config, define func()) {
+	w.Helper()
+	w.clock = clocktesting.NewFakeClock(time.Now())
 	scheme := runtime.NewScheme()
 	w.must(clientgoscheme.AddToScheme(scheme))
 	w.must(v1alpha1.AddToScheme(scheme))
 	var err error
-	w.client, err = client.New(w.kube.Config, client.Options{Scheme: scheme})
+	w.client, err = client.New(admin, client.Options{Scheme: scheme})
 	w.must(err)
-	w.must(deploy.Apply(t.Context(), w.client, "crds"))
-	w.must(w.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
-	config, err := w.kube.ConfigForUser("drover", "system:masters")
-	w.must(err)
-	w.mgr, err = ctrl.NewManager(config, ctrl.Options{
+	define()
+	w.must(client.IgnoreAlreadyExists(w.client.Create(w.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})))
+	w.mgr, err = ctrl.NewManager(drover, ctrl.Options{
 		Scheme: scheme, Metrics: server.Options{BindAddress: "0"},
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.ConfigMap{}, &corev1.Pod{}}}},
 	})
 	w.must(err)
 	for field, keys := range map[string]func(client.Object) string{drain.IndexNode: drain.AttachmentNode, drain.IndexVolume: drain.AttachmentVolume} {
-		w.must(w.mgr.GetFieldIndexer().IndexField(t.Context(), &storagev1.VolumeAttachment{}, field, func(o client.Object) []string { return []string{keys(o)} }))
+		w.must(w.mgr.GetFieldIndexer().IndexField(w.Context(), &storagev1.VolumeAttachment{}, field, func(o client.Object) []string { return []string{keys(o)} }))
 	}
 	// The CRDs must be older than the servers.
 	w.clock.Step(time.Minute)
 	w.startCloud()
 	w.begin(w.clock.Now())
-	return w
 }
 
 // startCloud runs the simulated cloud and the driver. Changes that the driver reports are ignored.

@@ -23,14 +23,14 @@ func TestWitnessRecordsReportedDeletions(t *testing.T) {
 		see  func(w *witness)
 		want verdict.Sighting
 	}{
-		"does not record an existing Machine as leaving (MCM-82)":           {func(w *witness) { w.OnAdd(machine, true) }, verdict.Sighting{Exists: true}},
-		"records a Machine that is being deleted as leaving (MCM-82)":       {func(w *witness) { w.OnUpdate(machine, leaving) }, verdict.Sighting{Exists: true, Leaving: true}},
-		"records a Machine whose deletion was reported as leaving (MCM-82)": {func(w *witness) { w.OnAdd(machine, true); w.OnDelete(machine) }, verdict.Sighting{Leaving: true}},
-		"does not record a Machine as leaving that is missing after an interrupted watch (MCM-82)": {func(w *witness) {
+		"does not record an existing Machine as leaving (MCM-82)":                              {func(w *witness) { w.OnAdd(machine, true) }, verdict.Sighting{Exists: true}},
+		"records a Machine as leaving while it is being deleted (MCM-82)":                      {func(w *witness) { w.OnUpdate(machine, leaving) }, verdict.Sighting{Exists: true, Leaving: true}},
+		"records a Machine as leaving after the API server has reported its deletion (MCM-82)": {func(w *witness) { w.OnAdd(machine, true); w.OnDelete(machine) }, verdict.Sighting{Leaving: true}},
+		"does not record a Machine as leaving when it is only missing after an interrupted watch (MCM-82)": {func(w *witness) {
 			w.OnAdd(machine, true)
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: machine})
 		}, verdict.Sighting{}},
-		"records a Machine as leaving that was being deleted before it went missing in an interrupted watch (MCM-82)": {func(w *witness) {
+		"records a Machine as leaving when it was being deleted before it went missing in an interrupted watch (MCM-82)": {func(w *witness) {
 			w.OnDelete(toolscache.DeletedFinalStateUnknown{Obj: leaving})
 		}, verdict.Sighting{Leaving: true}},
 	} {
@@ -69,7 +69,7 @@ func TestTheWitnessForgetsMachinesAfterThirtyDays(t *testing.T) {
 			t.Errorf("remembers %v", w.sightings())
 		}
 	})
-	inOrder(t, "forgets older Machines without resources, also in a process that is not the leader (F-12)", func(t *testing.T) {
+	inOrder(t, "forgets Machines that have been gone for longer and have no resources, also in a process that is not the leader (F-12)", func(t *testing.T) {
 		clock.SetTime(clock.Now().Add(2 * time.Hour))
 		w.ended(clock, "newer-", 1)
 		seen := w.sightings()
@@ -78,11 +78,12 @@ func TestTheWitnessForgetsMachinesAfterThirtyDays(t *testing.T) {
 			t.Errorf("remembers %v", seen)
 		}
 	})
-	inOrder(t, "forgets the oldest when there are very many (F-12)", func(t *testing.T) {
-		w.ended(clock, "many-", 2*mostRemembered)
+	inOrder(t, "forgets the Machines that have been gone longest when very many are gone (F-12)", func(t *testing.T) {
+		const many = mostRemembered + mostRemembered/4
+		w.ended(clock, "many-", many)
 		seen := w.sightings()
 		_, left := seen["old-1"]
-		_, last := seen["many-"+types.UID(strconv.Itoa(2*mostRemembered-1))]
+		_, last := seen["many-"+types.UID(strconv.Itoa(many-1))]
 		if len(seen) > mostRemembered+2 || len(seen) < mostRemembered/2 || !left || !last {
 			t.Errorf("remembers %d", len(seen))
 		}

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestLeaderlessMeasuresTheTimeWithoutALeader(t *testing.T) {
+func TestTheTimeWithoutALeaderIsMeasured(t *testing.T) {
 	// renewed renews the lease every 10 s.
 	renewed := func(control *server, d time.Duration) {
 		for ; d > 0; d -= 10 * time.Second {

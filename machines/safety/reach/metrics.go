@@ -3,7 +3,7 @@ package reach
 import "github.com/prometheus/client_golang/prometheus"
 
 var descFrozen = prometheus.NewDesc("drover_frozen_api",
-	"1 while no Machine or server is created and nothing is decided by the caches, because the API server of this cluster (control or target) cannot be reached or has only just answered again, else 0.",
+	"1 while no Machine or server is created, no Machine is replaced and no orphan is deleted, because the API server of this cluster (control or target) cannot be reached or has only just answered again, else 0.",
 	[]string{"cluster"}, nil)
 
 // Describe implements prometheus.Collector.

@@ -196,8 +196,8 @@ func (w *Watch) report(ctx context.Context) {
 	log := ctrl.LoggerFrom(ctx)
 	switch {
 	case changed && now.Frozen:
-		log.Info("No Machine or server is created, and nothing is decided or collected", "cause", now.Message)
+		log.Info("Decisions have stopped: no Machine or server is created, no Machine is replaced, and no orphan is deleted", "cause", now.Message)
 	case changed:
-		log.Info("The API servers answer: Machines and servers are created again")
+		log.Info("The API servers answer: decisions continue")
 	}
 }

@@ -86,12 +86,12 @@ func expect(t *testing.T, w *Watch, frozen bool) {
 	}
 }
 
-func TestWatchFreezesDuringAnOutage(t *testing.T) {
+func TestAnOutageOfAnAPIServerFreezesDecisions(t *testing.T) {
 	for name, outage := range map[string]func(control, target *server, away bool){
-		"while the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
-		"while the target cluster's API server refuses connections (MCM-79)":  func(_, c *server, away bool) { c.down.Store(away) },
-		"while the target cluster's API server does not answer (MCM-79)":      func(_, c *server, away bool) { c.hangs.Store(away) },
-		"while neither API server answers (MCM-79)":                           func(c, d *server, away bool) { c.hangs.Store(away); d.down.Store(away) },
+		"decisions are frozen while the control cluster's API server refuses connections (MCM-79)": func(c, _ *server, away bool) { c.down.Store(away) },
+		"decisions are frozen while the target cluster's API server refuses connections (MCM-79)":  func(_, c *server, away bool) { c.down.Store(away) },
+		"decisions are frozen while the target cluster's API server does not answer (MCM-79)":      func(_, c *server, away bool) { c.hangs.Store(away) },
+		"decisions are frozen while neither API server answers (MCM-79)":                           func(c, d *server, away bool) { c.hangs.Store(away); d.down.Store(away) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			watched(t, func(t *testing.T, w *Watch, control, target *server) {
@@ -121,14 +121,14 @@ func TestWatchFreezesDuringAnOutage(t *testing.T) {
 			})
 		})
 	}
-	t.Run("counts a refused read as an answer", func(t *testing.T) {
+	t.Run("decisions are not frozen while the API server refuses reads, because a refusal is an answer", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, _, target *server) {
 			target.forbids.Store(true)
 			time.Sleep(time.Hour)
 			expect(t, w, false)
 		})
 	})
-	t.Run("counts an answer to another call as an answer, even while the lease cannot be read", func(t *testing.T) {
+	t.Run("decisions are not frozen while the API servers answer other calls, even if the lease cannot be read", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, control, target *server) {
 			control.down.Store(true)
 			target.down.Store(true)
@@ -140,7 +140,7 @@ func TestWatchFreezesDuringAnOutage(t *testing.T) {
 			}
 		})
 	})
-	t.Run("probes each API server once in 5 s (F-58)", func(t *testing.T) {
+	t.Run("each API server is probed once in 5 s (F-58)", func(t *testing.T) {
 		watched(t, func(t *testing.T, _ *Watch, control, target *server) {
 			before := []int64{control.reads.Load(), target.reads.Load()}
 			time.Sleep(time.Minute)
@@ -149,7 +149,7 @@ func TestWatchFreezesDuringAnOutage(t *testing.T) {
 			}
 		})
 	})
-	t.Run("names the cluster in the metric (MCM-79)", func(t *testing.T) {
+	t.Run("the metric names the cluster whose API server does not answer (MCM-79)", func(t *testing.T) {
 		watched(t, func(t *testing.T, w *Watch, _, target *server) {
 			target.down.Store(true)
 			time.Sleep(time.Minute)
@@ -170,13 +170,13 @@ func TestWatchFreezesDuringAnOutage(t *testing.T) {
 			}
 		})
 	})
-	t.Run("reports that no API server is out of reach when the Watch is nil", func(t *testing.T) {
+	t.Run("a nil Watch never freezes decisions", func(t *testing.T) {
 		var w *Watch
 		expect(t, w, false)
 	})
 }
 
-func TestWatchOfOneClusterForMachinesAndNodes(t *testing.T) {
+func TestAWatchOfASingleClusterFreezesDecisionsWhenItsAPIServerIsDown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := &server{}
 		w := New(Options{Control: one})

@@ -147,7 +147,7 @@ func reasons(v Verdict) (all []Reason) {
 	return all
 }
 
-// expect compares the deletions with ids, and the reasons why nothing else is deleted with why.
+// expect fails the test unless the deleted orphans have these ids, and why holds the reasons why nothing else is deleted.
 func expect(t *testing.T, v Verdict, ids []string, why ...Reason) {
 	t.Helper()
 	if got := deleted(v); !slices.Equal(got, ids) {

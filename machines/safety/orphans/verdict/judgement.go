@@ -105,7 +105,7 @@ func (j *judgement) acceptClusterID() {
 	switch {
 	case j.memory.Stored.ClusterID == j.ClusterID:
 	case len(j.verdict.Orphans) > 0:
-		message := fmt.Sprintf("the cluster ID %s is new here, and another cluster may use the resources with this ID and without a Machine", j.ClusterID) + remedy
+		message := fmt.Sprintf("drover has not used the cluster ID %s before, and there are resources tagged with it that have no Machine: they may be another cluster's", j.ClusterID) + remedy
 		j.verdict.Stops = append(j.verdict.Stops, Stop{Reason: NewID, Message: message})
 	case len(j.Projects) > 0 && len(j.verdict.Skipped) == 0 && j.memory.Stored.Hold.Reason == "" && len(j.memory.Stored.Holds) == 0:
 		j.memory.Stored.ClusterID = j.ClusterID
@@ -123,9 +123,9 @@ func (j *judgement) found(key string, created time.Time) (why string) {
 	j.memory.Orphans[key] = since
 	switch {
 	case j.Now.Sub(created) < j.Age:
-		return fmt.Sprintf("is younger than %s", j.Age)
+		return fmt.Sprintf("it is younger than %s", j.Age)
 	case !again:
-		return "is checked again in the next round"
+		return "it is checked again in the next round"
 	}
 	return ""
 }
@@ -133,8 +133,9 @@ func (j *judgement) found(key string, created time.Time) (why string) {
 // askAgain is the interval after which the deletion of an orphan that still exists is requested again.
 const askAgain = time.Hour
 
-// decide decides which orphans are deleted now. When more orphans are due than one round may delete, the orphans whose last
-// attempt is oldest are deleted first, so that orphans which cannot be deleted do not delay others.
+// decide decides which orphans are deleted now. When more orphans are due than one round may delete, those that drover
+// never tried to delete come first, and then those that it tried to delete longest ago, so that orphans which cannot
+// be deleted do not delay others.
 func (j *judgement) decide() {
 	v := &j.verdict
 	if held := j.memory.Stored.Hold; held.Reason != "" {
@@ -160,7 +161,7 @@ func (j *judgement) decide() {
 		if o.Delete = i < j.MaxPerPass; o.Delete {
 			j.memory.Tried[o.key()] = j.Now
 		} else {
-			o.Why = fmt.Sprintf("waits for the next round: at most %d are deleted in one", j.MaxPerPass)
+			o.Why = fmt.Sprintf("it waits for the next round, because at most %d orphans are deleted in one round", j.MaxPerPass)
 		}
 		j.drain(o)
 	}
@@ -173,9 +174,9 @@ func (j *judgement) notNow(o *Orphan) string {
 	switch stop := j.stopOf(o); {
 	case stop.Reason != "":
 		o.Stopped = stop.Reason
-		return "only reported: " + stop.Message
+		return "it is only reported: " + stop.Message
 	case j.ReportOnly:
-		return "only reported (--orphans=report)"
+		return "it is only reported (--orphans=report)"
 	case isAsked && j.Now.Sub(asked) < askAgain:
 		return BeingDeleted
 	}
@@ -243,7 +244,7 @@ func (j *judgement) holdIn(s site, reason Reason, format string, args ...any) {
 		return
 	}
 	if len(held) >= mostHolds {
-		j.hold(reason, "more than %d projects are held, of which the last one is %s", mostHolds, j.nameOf(s))
+		j.hold(reason, "the deletion of orphans is on hold in more than %d projects; the last of them is %s", mostHolds, j.nameOf(s))
 		return
 	}
 	stop := Stop{reason, fmt.Sprintf(format, args...) + remedy, j.nameOf(s)}

@@ -42,7 +42,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 					s.drop(4, true)
 				}
 			}, Lost, nil},
-		"nothing is deleted when the list of Machines is older than the last one, as from a restored etcd (MCM-82)": {10, nil,
+		"nothing is deleted when the list of Machines is older than the previous list, as after a restore of etcd (MCM-82)": {10, nil,
 			func(pass int, s *Snapshot) {
 				s.drop(2, false)
 				if pass > 0 {
@@ -55,7 +55,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 					s.drop(2, true)
 				}
 			}, "", nil},
-		"no resource is deleted when the watch still shows its Machine (MCM-82)": {10, nil,
+		"no resource is deleted when the list lacks its Machine but the watch still shows the Machine (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(3, true)
 				for n := range 3 {
@@ -75,7 +75,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 				}
 				s.Projects = append(s.Projects, tenant)
 			}, TooMany, nil},
-		"nothing is deleted when more than max(3, 10 %) of all projects' servers have no Machine, even without the worst project (MCM-82)": {10, nil,
+		"nothing is deleted when more than max(3, 10 %) of the servers have no Machine, even if the project with the most of them is not counted (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				for n, place := range []string{"q", "r"} {
@@ -152,7 +152,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 }
 
 // Each row has a tenant's project with a problem, and another project in which two servers have lost their Machines.
-func TestATenantStopsNoOtherProject(t *testing.T) {
+func TestATenantDoesNotStopTheCollectionInOtherProjects(t *testing.T) {
 	tenants := func(n int) cloud.Project {
 		p := cloud.Project{Name: "the tenant's", Place: "tenant"}
 		for k := range n {
@@ -170,12 +170,12 @@ func TestATenantStopsNoOtherProject(t *testing.T) {
 		project cloud.Project
 		want    Reason
 	}{
-		"other projects continue when this leader's time has servers for unknown Machines (MCM-82)":       {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
-		"other projects continue when servers were created while there was no leader (MCM-82)":            {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
-		"other projects continue when very many servers have no Machine (MCM-82)":                         {tenants(50), TooMany},
-		"other projects continue when one project has too many of all servers without a Machine (MCM-82)": {tenants(3), TooMany},
-		"other projects continue when the tenant's mass-deletion guard holds servers (MCM-82)":            {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
-		"other projects continue when the tenant's lists fail (MCM-80)":                                   {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
+		"other projects continue when a server of the tenant was created for an unknown Machine while this leader held the lease (MCM-82)": {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
+		"other projects continue when the tenant's servers were created while there was no leader (MCM-82)":                                {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
+		"other projects continue when very many of the tenant's servers have no Machine (MCM-82)":                                          {tenants(50), TooMany},
+		"other projects continue when too many servers have no Machine only because of the tenant's servers (MCM-82)":                      {tenants(3), TooMany},
+		"other projects continue when the tenant's mass-deletion guard holds servers (MCM-82)":                                             {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
+		"other projects continue when the tenant's lists fail (MCM-80)":                                                                    {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -195,7 +195,7 @@ func TestATenantStopsNoOtherProject(t *testing.T) {
 			expect(t, successor, []string{"server-9"}, tc.want)
 		})
 	}
-	t.Run("other projects continue when Nodes have no Machine and their servers were in the tenant's project (MCM-86)", func(t *testing.T) {
+	t.Run("other projects continue when too many Nodes whose servers were in the tenant's project have no Machine (MCM-86)", func(t *testing.T) {
 		m := remembers()
 		for n := range 5 {
 			m.Servers[keyOf(30+n)] = []site{{Place: "tenant"}}
@@ -209,7 +209,7 @@ func TestATenantStopsNoOtherProject(t *testing.T) {
 		}}.run(func() *Snapshot { return world(10) })
 		expect(t, v, []string{"worker-20"}, TooManyNodes)
 	})
-	t.Run("other projects continue when a server has the owner tag of another project's Machine (MCM-84)", func(t *testing.T) {
+	t.Run("other projects continue when a server of the tenant has the owner tag of another project's Machine (MCM-84)", func(t *testing.T) {
 		v, _ := passes{count: 2, memory: remembers(), change: func(_ int, s *Snapshot) {
 			s.has(portOf(50))
 			s.Projects = append(s.Projects, created(tenants(1), noon.Add(-20*time.Minute)))
@@ -218,7 +218,7 @@ func TestATenantStopsNoOtherProject(t *testing.T) {
 	})
 }
 
-func TestHoldsOfProjectsEndWithAConfirmation(t *testing.T) {
+func TestAProjectStaysHeldUntilAConfirmation(t *testing.T) {
 	stranger := func(place string, n int) cloud.Project {
 		r := serverOf(n)
 		r.Created = noon.Add(-20 * time.Minute)
@@ -232,7 +232,7 @@ func TestHoldsOfProjectsEndWithAConfirmation(t *testing.T) {
 			}
 		}}.run(func() *Snapshot { return world(3000) })
 	}
-	t.Run("holds each project, and an operator's confirmation ends all holds (MCM-82)", func(t *testing.T) {
+	t.Run("holds each project that has a foreign server, and an operator's confirmation ends all holds (MCM-82)", func(t *testing.T) {
 		v, m := held(2)
 		expect(t, v, []string{"server-2998", "server-2999"}, Foreign, Foreign)
 		_, m = passes{count: 1, memory: m, change: func(_ int, s *Snapshot) { s.Confirmed = true }}.run(func() *Snapshot { return world(10) })
@@ -240,14 +240,14 @@ func TestHoldsOfProjectsEndWithAConfirmation(t *testing.T) {
 			t.Errorf("still held: %v", m.Stored.Holds)
 		}
 	})
-	t.Run("holds a project even while the project is not known (MCM-82)", func(t *testing.T) {
+	t.Run("a project stays held while it is missing from drover's list of projects (MCM-82)", func(t *testing.T) {
 		_, m := held(1)
 		_, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(10) })
 		if len(m.Stored.Holds) != 1 || m.Stored.Holds[0].Place != "tenant 0" {
 			t.Errorf("held: %v", m.Stored.Holds)
 		}
 	})
-	t.Run("holds a project when the URL of its Keystone changes, and no other project (MCM-82)", func(t *testing.T) {
+	t.Run("a project stays held when the URL of its Keystone changes, and no other project is held (MCM-82)", func(t *testing.T) {
 		stored := Stored{ClusterID: cluster, Holds: []hold{{site{Place: "https://old R1 id"}, Stop{Reason: Foreign, Message: "of another cluster"}}}}
 		for place, want := range map[string][]string{"https://new/v3 R1 id": nil, "https://old R1 other": {"server-8", "server-9"}} {
 			v, _ := passes{count: 3, memory: Memory{Stored: stored}, change: func(_ int, s *Snapshot) {
@@ -257,13 +257,13 @@ func TestHoldsOfProjectsEndWithAConfirmation(t *testing.T) {
 			expect(t, v, want, Foreign)
 		}
 	})
-	t.Run("stops everything when very many projects are held (MCM-82)", func(t *testing.T) {
+	t.Run("stops the collection in all projects when very many projects are held (MCM-82)", func(t *testing.T) {
 		v, m := held(mostHolds + 1)
 		if len(m.Stored.Holds) != mostHolds || m.Stored.Hold.Reason != Foreign || len(deleted(v)) > 0 {
 			t.Errorf("%d are held, and all for %q; %v are deleted", len(m.Stored.Holds), m.Stored.Hold.Reason, deleted(v))
 		}
 	})
-	t.Run("stores the reason of each hold (MCM-82)", func(t *testing.T) {
+	t.Run("stores each hold with its reason, and reads it back (MCM-82)", func(t *testing.T) {
 		_, m := held(1)
 		text, err := json.Marshal(m.Stored)
 		var back Stored
@@ -301,7 +301,7 @@ func TestHoldsSurviveRoundsAndRestarts(t *testing.T) {
 
 func TestVanishedMachinesCountAsLosses(t *testing.T) {
 	fresh := func() *Snapshot { return world(10) }
-	t.Run("vanished Machines count until the next list shows them again, and no resource of theirs is collected (MCM-82)", func(t *testing.T) {
+	t.Run("vanished Machines count until the next list shows them again, and their resources are kept meanwhile (MCM-82)", func(t *testing.T) {
 		v, m := passes{count: 3, memory: remembers(), change: func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.drop(6, true)
@@ -312,7 +312,7 @@ func TestVanishedMachinesCountAsLosses(t *testing.T) {
 			t.Errorf("it still holds %+v", m.Stored.Hold)
 		}
 	})
-	t.Run("vanished Machines are added up for a day when a few vanish at a time (MCM-82)", func(t *testing.T) {
+	t.Run("vanished Machines are added up for a day, so that a few at a time also stop the collection (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 4, memory: remembers(), change: func(pass int, s *Snapshot) {
 			s.drop(pass, true)
 			s.Projects[0].Resources = nil
@@ -343,7 +343,7 @@ func TestANewClusterIDIsAccepted(t *testing.T) {
 			t.Errorf("stored is %+v", m.Stored)
 		}
 	})
-	t.Run("the ID is not accepted before all projects are known (MCM-82)", func(t *testing.T) {
+	t.Run("the ID is not accepted while a project is not listed yet or the mass-deletion guard holds its servers (MCM-82)", func(t *testing.T) {
 		for name, change := range map[string]func(*Snapshot){
 			"no project is known":      func(s *Snapshot) { s.Projects = nil },
 			"one project is not known": func(s *Snapshot) { s.Projects = append(s.Projects, cloud.Project{Unknown: "not listed yet"}) },
@@ -359,18 +359,18 @@ func TestANewClusterIDIsAccepted(t *testing.T) {
 
 // A clone of the cluster took over at noon, with a lease that was last renewed an hour earlier. The original cluster has
 // created servers all that time, and still does.
-func TestServersCreatedNearTheEndsOfASpan(t *testing.T) {
+func TestServersOfATimeWithoutALeaderAreKept(t *testing.T) {
 	from, to := noon.Add(-time.Hour), noon
 	for name, tc := range map[string]struct {
 		born time.Time
 		want Reason
 	}{
-		"a server is kept when the cloud's clock is late (MCM-82)":                                  {from.Add(-90 * time.Second), Forgotten},
-		"a server is kept when it was created right after the backup (MCM-82)":                      {from.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created right before the clone takes over (MCM-82)":           {to.Add(-90 * time.Second), Forgotten},
-		"a server is kept when it was created right after the clone has taken over (MCM-82)":        {to.Add(90 * time.Second), Forgotten},
-		"a server is kept when it was created some minutes after the clone has taken over (MCM-82)": {to.Add(3 * time.Minute), Foreign},
-		"a server is deleted when it was created an hour before the backup (MCM-81)":                {from.Add(-time.Hour), ""},
+		"a server is kept when the cloud's clock is late and shows a creation shortly before the backup (MCM-82)": {from.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the backup (MCM-82)":                                    {from.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created right before the clone takes over (MCM-82)":                         {to.Add(-90 * time.Second), Forgotten},
+		"a server is kept when it was created right after the clone has taken over (MCM-82)":                      {to.Add(90 * time.Second), Forgotten},
+		"a server is kept when it was created some minutes after the clone has taken over (MCM-82)":               {to.Add(3 * time.Minute), Foreign},
+		"a server is deleted when it was created an hour before the backup (MCM-81)":                              {from.Add(-time.Hour), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -396,8 +396,8 @@ func TestServersCreatedNearTheEndsOfASpan(t *testing.T) {
 
 func TestAServerCreatedAtAChangeOfLeaderIsKept(t *testing.T) {
 	for name, later := range map[string]time.Duration{
-		"a server is kept when this process, the leader since then, never saw its Machine (MCM-82)": 30 * time.Second,
-		"a server is kept even when the cloud's clock is a minute late (MCM-82)":                    -time.Minute,
+		"a server is kept when it was created right after this process became the leader, and its Machine was never seen (MCM-82)": 30 * time.Second,
+		"a server is kept when its Machine was never seen, even if the cloud's clock is a minute late (MCM-82)":                    -time.Minute,
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 3, memory: remembers()}.run(func() *Snapshot {

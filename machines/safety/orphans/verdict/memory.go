@@ -126,7 +126,7 @@ const (
 	machinesShare = 5
 )
 
-// mostLosses returns how many of all may be lost: minLosses or all/share, whichever is larger.
+// mostLosses returns how many of a total of servers or Nodes may be lost: minLosses or all/share, whichever is larger.
 func mostLosses(all, share int) int { return max(minLosses, all/share) }
 
 // tally counts servers or Nodes: of is their number, and lost is the number of those without a Machine.

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-func TestWithUnledBoundsTheSpans(t *testing.T) {
-	t.Run("joins two spans that have the shortest time between them, and leaves the time of leaders out (MCM-82)", func(t *testing.T) {
+func TestTheNumberOfSpansWithoutALeaderIsLimited(t *testing.T) {
+	t.Run("joins the two spans with the shortest time between them when there are too many, and adds no other time with a leader (MCM-82)", func(t *testing.T) {
 		var s Stored
 		at := noon
 		for n := range mostSpans + 1 {

@@ -63,7 +63,7 @@ func (j *judgement) countNodes(marked tallies, orphans []Orphan) {
 	for i := range orphans {
 		o := &orphans[i]
 		if o.Why == "" && (everywhere || j.siteOfNode(o.Node) == worst) {
-			o.Why, o.Stopped = "only reported: "+stop.Message, stop.Reason
+			o.Why, o.Stopped = "it is only reported: "+stop.Message, stop.Reason
 		}
 	}
 }
@@ -92,22 +92,22 @@ func (j *judgement) node(n *Node) Orphan {
 	o := Orphan{Kind: KindNode, ID: n.Name, Machine: n.OwnedBy, Node: n, sites: j.memory.Servers[n.Server]}
 	if n.worked(j.Now, j.Age) {
 		// Only rounds in which the Node does not work are counted.
-		o.Why = fmt.Sprintf("is Ready, or was within the last %s, so its server works", j.Age)
+		o.Why = fmt.Sprintf("it is Ready, or was within the last %s, so its server works", j.Age)
 		return o
 	}
 	early := j.found(o.key(), n.Created)
 	unproven := j.unproven(&o)
 	switch {
 	case n.ControlPlane != "":
-		o.Why = "belongs to the control plane: it has " + n.ControlPlane
+		o.Why = "it belongs to the control plane, because it has " + n.ControlPlane
 	case n.Server == "":
-		o.Why = "has no provider ID of a known cloud, so nothing proves that its server is gone"
+		o.Why = "it has no provider ID of a known cloud, so nothing proves that its server is gone"
 	case j.exists(n.Server):
 		o.Why = "its server exists"
 	case unproven != "":
 		o.Why = "nothing proves that its server is gone: " + unproven
 	case n.Finalizers:
-		o.Why = "has finalizers: another controller must finish first"
+		o.Why = "it has finalizers, so another controller must finish first"
 	default:
 		o.Why = cmp.Or(early, j.vanished(n.OwnedBy))
 	}

@@ -24,17 +24,17 @@ func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
 		want   []string
 		why    string
 	}{
-		"deletes a Node once Machine and server are gone (MCM-86)":                         {with(func(*Node) {}), []string{"worker-20"}, ""},
-		"deletes a Node that is recognized by its annotation (MCM-86)":                     {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
-		"keeps a young Node (MCM-86)":                                                      {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
-		"keeps a Ready Node (MCM-86)":                                                      {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
-		"keeps a Node that was Ready a quarter of an hour ago (MCM-86)":                    {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
-		"keeps a young Node without a report of its kubelet (MCM-86)":                      {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
-		"deletes a Node whose kubelet never reported (MCM-86)":                             {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
-		"keeps a Node whose server exists (MCM-86)":                                        {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
-		"keeps a Node whose server this process never saw, as of another cluster (MCM-86)": {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
-		"deletes a Node whose server was never seen with a confirmation (MCM-86)":          {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
-		"keeps a Node when the project of its server is not known any more (MCM-86)": {func(s *Snapshot) {
+		"deletes a Node once Machine and server are gone (MCM-86)":                                     {with(func(*Node) {}), []string{"worker-20"}, ""},
+		"deletes a Node that is recognized by its annotation (MCM-86)":                                 {with(func(n *Node) { n.OwnedBy = "" }), []string{"worker-20"}, ""},
+		"keeps a young Node (MCM-86)":                                                                  {with(func(n *Node) { n.Created = noon.Add(10 * time.Minute) }), nil, "younger"},
+		"keeps a Ready Node (MCM-86)":                                                                  {with(func(n *Node) { n.Ready = true }), nil, "is Ready"},
+		"keeps a Node that was Ready a quarter of an hour ago (MCM-86)":                                {with(func(n *Node) { n.Changed = noon.Add(time.Minute) }), nil, "is Ready, or was"},
+		"keeps a young Node without a report of its kubelet (MCM-86)":                                  {with(func(n *Node) { n.Created, n.Changed = noon.Add(time.Minute), time.Time{} }), nil, "is Ready, or was"},
+		"deletes a Node whose kubelet never reported (MCM-86)":                                         {with(func(n *Node) { n.Changed = time.Time{} }), []string{"worker-20"}, ""},
+		"keeps a Node whose server exists (MCM-86)":                                                    {func(s *Snapshot) { with(func(*Node) {})(s); r := serverOf(20); r.Machine = number(0); s.has(r) }, nil, "its server exists"},
+		"keeps a Node whose server this process never saw, such as a Node of another cluster (MCM-86)": {with(func(n *Node) { n.Server = "other" }), nil, "another cluster's"},
+		"deletes a Node whose server was never seen when an operator confirms the deletion (MCM-86)":   {func(s *Snapshot) { s.Confirmed = true; with(func(n *Node) { n.Server = "other" })(s) }, []string{"worker-20"}, ""},
+		"keeps a Node when drover does not list the project of its server any more (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Place = "another"
 		}, nil, "is not known any more"},
@@ -43,21 +43,21 @@ func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
 			with(func(*Node) {})(s)
 			s.History.Seen[number(20)] = Sighting{}
 		}, nil, "has reported no deletion"},
-		"keeps a Node with finalizers (MCM-86)":                               {with(func(n *Node) { n.Finalizers = true }), nil, "finalizers"},
-		"keeps a Node of the control plane (MCM-86)":                          {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, "control plane"},
-		"keeps a Node when a Machine has the name in its annotation (MCM-86)": {with(func(n *Node) { n.Machine = "kube-system/worker-0" }), nil, ""},
-		"keeps a Node when a Machine has the UID in its label (MCM-86)":       {with(func(n *Node) { n.OwnedBy = number(0) }), nil, ""},
-		"keeps a Node when a Machine names its server (MCM-86)":               {with(func(n *Node) { n.Server = keyOf(0) }), nil, ""},
-		"keeps a Node when a Machine's server has its name (MCM-86)":          {with(func(n *Node) { n.Name = "worker-0" }), nil, ""},
+		"keeps a Node with finalizers (MCM-86)":                                            {with(func(n *Node) { n.Finalizers = true }), nil, "finalizers"},
+		"keeps a Node of the control plane (MCM-86)":                                       {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, "control plane"},
+		"keeps a Node whose annotation names an existing Machine (MCM-86)":                 {with(func(n *Node) { n.Machine = "kube-system/worker-0" }), nil, ""},
+		"keeps a Node whose label has the UID of an existing Machine (MCM-86)":             {with(func(n *Node) { n.OwnedBy = number(0) }), nil, ""},
+		"keeps a Node when an existing Machine names the Node's server (MCM-86)":           {with(func(n *Node) { n.Server = keyOf(0) }), nil, ""},
+		"keeps a Node when the server of an existing Machine has the Node's name (MCM-86)": {with(func(n *Node) { n.Name = "worker-0" }), nil, ""},
 		"keeps a Node while the lists of its server's project are incomplete (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Unknown = "no list"
 		}, nil, "no list"},
-		"keeps a Node while the mass-deletion guard of that project holds a server (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node while the mass-deletion guard of its server's project holds a server (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects[0].Held = "5 gone"
 		}, nil, "5 gone"},
-		"deletes a Node although other projects are not known (MCM-86)": {func(s *Snapshot) {
+		"deletes a Node although the lists of other projects are incomplete (MCM-86)": {func(s *Snapshot) {
 			with(func(*Node) {})(s)
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"}, cloud.Project{Place: "u", Held: "5 gone"})
 		}, []string{"worker-20"}, ""},
@@ -66,15 +66,15 @@ func TestNodesWithoutAMachineAreDeleted(t *testing.T) {
 			s.Machines.All[0].Server = ""
 			s.Projects = append(s.Projects, cloud.Project{Place: "t", Unknown: "no list", Resources: []cloud.Resource{serverOf(0)}})
 		}, nil, "its server exists"},
-		"keeps a Node despite a confirmation while its server was never seen and a project is not known (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node despite a confirmation while its server was never seen and the list of a project is incomplete (MCM-86)": {func(s *Snapshot) {
 			with(func(n *Node) { n.Server = "other" })(s)
 			s.Confirmed, s.Projects = true, append(s.Projects, cloud.Project{Place: "t", Unknown: "no list"})
 		}, nil, "no list"},
-		"keeps a Node that never was drover's (MCM-86)": {with(func(n *Node) { n.OwnedBy, n.Machine = "", "" }), nil, ""},
-		"only reports more than max(3, 10 %) of the Nodes (MCM-86)": {func(s *Snapshot) {
+		"keeps a Node that never belonged to a Machine (MCM-86)": {with(func(n *Node) { n.OwnedBy, n.Machine = "", "" }), nil, ""},
+		"only reports Nodes without a Machine when they are more than max(3, 10 %) of the Nodes (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
 		}, nil, "4 of 4 nodes with drover's labels whose servers were seen in p have no Machine"},
-		"deletes more than max(3, 10 %) of the Nodes with a confirmation (MCM-86)": {func(s *Snapshot) {
+		"deletes more than max(3, 10 %) of the Nodes when an operator confirms the deletion (MCM-86)": {func(s *Snapshot) {
 			s.Nodes = append(s.Nodes, nodeOfMachine(20), nodeOfMachine(21), nodeOfMachine(22), nodeOfMachine(23))
 			s.Confirmed = true
 		}, []string{"worker-20", "worker-21", "worker-22", "worker-23"}, ""},
@@ -101,7 +101,7 @@ func TestServersOfNodesAreRemembered(t *testing.T) {
 			s.Stale = "the API server does not answer"
 		}
 	}}.run(func() *Snapshot { return world(10) })
-	t.Run("keeps servers that exist and servers that a Node names (MCM-86)", func(t *testing.T) {
+	t.Run("remembers servers that exist and servers that a Node names, and no others (MCM-86)", func(t *testing.T) {
 		if _, named := m.Servers[keyOf(20)]; len(m.Servers) != 11 || !named || !slices.Equal(m.Servers[keyOf(0)], []site{own}) {
 			t.Errorf("got %v", m.Servers)
 		}
@@ -133,13 +133,13 @@ func TestUnmanagedNodesAreAnnotated(t *testing.T) {
 		change func(s *Snapshot)
 		want   map[types.UID]bool
 	}{
-		"annotates a Node that never was drover's (MCM-86)":                     {stranger, nil, map[types.UID]bool{"n": true}},
-		"annotates a Node once (MCM-86)":                                        {with(func(n *Node) { n.Unmanaged = true }), nil, nil},
+		"annotates a Node that never belonged to a Machine (MCM-86)":            {stranger, nil, map[types.UID]bool{"n": true}},
+		"does not annotate a Node again that has the annotation (MCM-86)":       {with(func(n *Node) { n.Unmanaged = true }), nil, nil},
 		"does not annotate a young Node (MCM-86)":                               {with(func(n *Node) { n.Created = noon }), nil, nil},
 		"does not annotate a Node of the control plane (MCM-86)":                {with(func(n *Node) { n.ControlPlane = "the label x" }), nil, nil},
 		"removes the annotation from a Node of the control plane (MCM-86)":      {with(func(n *Node) { n.ControlPlane, n.Unmanaged = "the label x", true }), nil, map[types.UID]bool{"n": false}},
 		"removes the annotation from a Node with a Machine (MCM-86)":            {with(func(n *Node) { n.Unmanaged = true }), func(s *Snapshot) { s.Machines.All[0].NodeName = "by-hand" }, map[types.UID]bool{"n": false}},
-		"annotates no Node while nothing is collected (MCM-80, MCM-86)":         {stranger, func(s *Snapshot) { s.drop(5, false) }, nil},
+		"annotates no Node while the collection is stopped (MCM-80, MCM-86)":    {stranger, func(s *Snapshot) { s.drop(5, false) }, nil},
 		"annotates no Node with --orphans=report (MCM-86)":                      {stranger, func(s *Snapshot) { s.ReportOnly = true }, nil},
 		"does not annotate a Node with the name of a Machine's server (MCM-86)": {stranger, func(s *Snapshot) { s.Machines.All[0].ServerName = "by-hand" }, nil},
 		"annotates no Node while the reads may be out of date (MCM-80)":         {stranger, func(s *Snapshot) { s.Stale = "no lease" }, nil},

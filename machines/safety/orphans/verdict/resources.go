@@ -67,10 +67,10 @@ func (j *judgement) countServers(servers tallies) {
 	case !found || j.Confirmed:
 	case everywhere:
 		all := servers.sum()
-		message := fmt.Sprintf("%d of %d servers with the owner tags of this cluster in all projects have no Machine, as after a restore", all.lost, all.of)
+		message := fmt.Sprintf("%d of %d servers with the owner tags of this cluster in all projects have no Machine; this looks as if etcd was restored from a backup", all.lost, all.of)
 		j.verdict.Stops = append(j.verdict.Stops, Stop{Reason: TooMany, Message: message + remedy})
 	default:
-		message := fmt.Sprintf("%d of %d servers with the owner tags of this cluster in %s have no Machine, as after a restore", servers[worst].lost, servers[worst].of, j.nameOf(worst))
+		message := fmt.Sprintf("%d of %d servers with the owner tags of this cluster in %s have no Machine; this looks as if etcd was restored from a backup", servers[worst].lost, servers[worst].of, j.nameOf(worst))
 		j.stopIn(worst, Stop{TooMany, message + remedy, j.nameOf(worst)})
 	}
 }
@@ -97,7 +97,7 @@ func (j *judgement) resource(r placed, ownerless map[home]bool) Orphan {
 	case r.UsedBy != "":
 		o.Why = fmt.Sprintf("server %s uses it", r.UsedBy)
 	case ownerless[home{r.at, r.Machine}]:
-		o.Why = "waits until the server of the same Machine is gone"
+		o.Why = "it waits until the server of the same Machine is gone"
 	default:
 		o.Why = cmp.Or(early, j.vanished(r.Machine))
 	}
@@ -119,7 +119,7 @@ func (j *judgement) vanished(machine types.UID) string {
 // names the server's ID or has its name.
 func (j *judgement) protected(r cloud.Resource) string {
 	if j.living.servers[r.Key] || j.living.nodes[r.Name] {
-		return "a Machine names this server, or has its name; an operator may let it adopt the server"
+		return "a Machine refers to this server or has the same name; an operator may let that Machine adopt the server"
 	}
 	return ""
 }
@@ -143,13 +143,13 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 	case n.ControlPlane != "":
 		why = fmt.Sprintf("its node %s belongs to the control plane: it has %s", n.Name, n.ControlPlane)
 	case n.Server != r.Key && n.ProviderID != "":
-		why = fmt.Sprintf("the node with its name, %s, has the provider ID %s: delete the server by hand if it is not that node's", n.Name, n.ProviderID)
+		why = fmt.Sprintf("the node with its name, %s, has the provider ID %s: delete this server by hand if it is not the node's server", n.Name, n.ProviderID)
 	case j.hasMachine(n):
 		why = fmt.Sprintf("its node %s belongs to a Machine that exists", n.Name)
 	case works && !n.hasLabels():
-		why = fmt.Sprintf("its node %s is Ready, or was lately, and never had drover's labels: drain it, and delete the server by hand", n.Name)
+		why = fmt.Sprintf("its node %s is Ready, or was lately, and never had drover's labels: drain the node, and delete the server by hand", n.Name)
 	case works && !j.saw(r) && !j.Confirmed:
-		why = fmt.Sprintf("its node %s is Ready, or was lately, and this drover has never seen its Machine, or it went with a CRD that was deleted", n.Name) + remedy
+		why = fmt.Sprintf("its node %s is Ready, or was lately, and its Machine either was never seen by this drover, or may have been deleted together with a CRD", n.Name) + remedy
 	}
 	return n, why
 }
@@ -176,7 +176,7 @@ func (j *judgement) compareResources() {
 		born := r.Created.UTC().Format(time.RFC3339)
 		for _, span := range j.memory.Stored.Unled {
 			if span.Contains(r.Created) {
-				j.holdIn(at, Forgotten, "%s %s was created at %s, when as far as the cluster knows none of its drovers was the leader (%s to %s): the cluster was restored, or another one has its ID",
+				j.holdIn(at, Forgotten, "%s %s was created at %s, when by the records of this cluster it had no leading drover (%s to %s): this cluster was restored from a backup, or another cluster has the same ID",
 					r.Kind, r.ID, born, span.From.UTC().Format(time.RFC3339), span.To.UTC().Format(time.RFC3339))
 			}
 		}

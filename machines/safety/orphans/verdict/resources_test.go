@@ -35,7 +35,7 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 			s.has(port)
 			s.History.Seen[port.Machine] = Sighting{Leaving: true}
 		}, nil, "younger than 15m"},
-		"keeps the server of a Machine that does not name it yet (MCM-83)": {func(s *Snapshot) { s.Machines.All[9].Server, s.Machines.All[9].NodeName = "", "" }, nil, ""},
+		"keeps the server of a Machine that has no provider ID yet (MCM-83)": {func(s *Snapshot) { s.Machines.All[9].Server, s.Machines.All[9].NodeName = "", "" }, nil, ""},
 		"leaves a second server of an existing Machine to the inventory (MCM-83)": {func(s *Snapshot) {
 			twin := serverOf(20)
 			twin.Machine = number(0)
@@ -49,11 +49,11 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 			s.has(serverOf(20))
 			s.Machines.All[0].ServerName = "worker-20"
 		}, nil, "adopt"},
-		"deletes floating IPs and ports, in that order (MCM-84, CAPI-59)":            {func(s *Snapshot) { s.has(portOf(20), floatingIP) }, []string{"ip", "port-20"}, ""},
-		"keeps a port that a server uses (MCM-84)":                                   {func(s *Snapshot) { s.has(on(portOf(20), "server-0")) }, nil, "server server-0 uses it"},
-		"keeps a floating IP on a server's port (MCM-84)":                            {func(s *Snapshot) { s.has(on(floatingIP, "server-0")) }, nil, "server server-0 uses it"},
-		"keeps a port until the server of the same Machine is gone (MCM-84)":         {func(s *Snapshot) { s.has(serverOf(20), portOf(20)) }, []string{"server-20"}, "waits until the server"},
-		"deletes a late port of a previous leader when its Machine is gone (MCM-84)": {func(s *Snapshot) { s.has(portOf(20)) }, []string{"port-20"}, ""},
+		"deletes a floating IP before a port (MCM-84, CAPI-59)":                                 {func(s *Snapshot) { s.has(portOf(20), floatingIP) }, []string{"ip", "port-20"}, ""},
+		"keeps a port that a server uses (MCM-84)":                                              {func(s *Snapshot) { s.has(on(portOf(20), "server-0")) }, nil, "server server-0 uses it"},
+		"keeps a floating IP on a server's port (MCM-84)":                                       {func(s *Snapshot) { s.has(on(floatingIP, "server-0")) }, nil, "server server-0 uses it"},
+		"keeps a port until the server of the same Machine is gone (MCM-84)":                    {func(s *Snapshot) { s.has(serverOf(20), portOf(20)) }, []string{"server-20"}, "waits until the server"},
+		"deletes a port that a previous leader created late, when its Machine is gone (MCM-84)": {func(s *Snapshot) { s.has(portOf(20)) }, []string{"port-20"}, ""},
 		"limits the deletions of one round (MCM-81)": {func(s *Snapshot) {
 			s.MaxPerPass = 2
 			s.has(portOf(20), portOf(21), portOf(22))
@@ -75,7 +75,7 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 }
 
 // Twelve servers have lost their Machines, and the cloud never deletes them. Each round may delete ten.
-func TestServersThatStayDelayNoOthers(t *testing.T) {
+func TestServersThatTheCloudNeverDeletesDoNotDelayOthers(t *testing.T) {
 	fresh := func(pass int) *Snapshot {
 		s := world(200)
 		s.drop(12, false)
@@ -92,7 +92,7 @@ func TestServersThatStayDelayNoOthers(t *testing.T) {
 		}
 		return deleted(v), m
 	}
-	t.Run("a server whose deletion is refused each time delays no other (MCM-81)", func(t *testing.T) {
+	t.Run("a server whose deletion is refused each time delays no other server (MCM-81)", func(t *testing.T) {
 		tries := map[string]int{}
 		m := remembers()
 		for n := range 14 {
@@ -108,7 +108,7 @@ func TestServersThatStayDelayNoOthers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a server whose deletion is accepted and repeated once an hour delays no other (MCM-81)", func(t *testing.T) {
+	t.Run("a server whose deletion is accepted and repeated once an hour delays no other server (MCM-81)", func(t *testing.T) {
 		m := remembers()
 		for n, want := range []int{0, 10, 3, 0, 0, 10, 3, 0} {
 			var ids []string
@@ -117,7 +117,7 @@ func TestServersThatStayDelayNoOthers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a server that stays counts once (MCM-81)", func(t *testing.T) {
+	t.Run("a server that the cloud never deletes is counted once (MCM-81)", func(t *testing.T) {
 		v, m := passes{count: 2, memory: remembers()}.run(func() *Snapshot { return fresh(0) })
 		o := v.Orphans[slices.IndexFunc(v.Orphans, func(o Orphan) bool { return o.Delete })]
 		if !m.Accepted(&o, noon) {
@@ -155,12 +155,12 @@ func TestAnOrphanMustBeFoundInTwoRounds(t *testing.T) {
 	}{
 		"keeps an orphan after one round (MCM-81)":             {1, nil, nil},
 		"deletes an orphan after two rounds in a row (MCM-81)": {2, nil, []string{"port-20"}},
-		"starts the count again after a round without a decision (MCM-80)": {3, func(pass int, s *Snapshot) {
+		"starts the count of rounds again after a round without a decision (MCM-80)": {3, func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.Stale = "no lease"
 			}
 		}, nil},
-		"starts the count again after a round in which the orphan had a Machine (MCM-81)": {3, func(pass int, s *Snapshot) {
+		"starts the count of rounds again after a round in which the orphan had a Machine (MCM-81)": {3, func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.Machines.All = append(s.Machines.All, machineOf(20))
 			}
@@ -174,7 +174,7 @@ func TestAnOrphanMustBeFoundInTwoRounds(t *testing.T) {
 	}
 }
 
-func TestServersWithANodeAreDrainedFirst(t *testing.T) {
+func TestTheNodeOfAServerIsDrainedFirst(t *testing.T) {
 	ready := func(n Node) Node { n.Ready = true; return n }
 	unmarked := func(n Node) Node { n.OwnedBy, n.Machine = "", ""; return n }
 	for name, tc := range map[string]struct {
@@ -189,13 +189,13 @@ func TestServersWithANodeAreDrainedFirst(t *testing.T) {
 			n.ProviderID, n.Server = "", ""
 			return n
 		}(), nil, true, ""},
-		"keeps a server with a working Node that never was drover's (MCM-81)": {unmarked(ready(nodeOfMachine(9))), nil, false, "never had drover's labels"},
+		"keeps a server with a working Node that never belonged to a Machine (MCM-81)": {unmarked(ready(nodeOfMachine(9))), nil, false, "never had drover's labels"},
 		"keeps a server with a Node of another owner that worked a quarter of an hour ago (MCM-81)": {func() Node {
 			n := unmarked(nodeOfMachine(9))
 			n.Changed = noon.Add(time.Minute)
 			return n
 		}(), nil, false, "never had drover's labels"},
-		"keeps a server with a working Node of its name without provider ID and label (MCM-81)": {func() Node {
+		"keeps a server when a working Node without a provider ID and a label has its name (MCM-81)": {func() Node {
 			n := unmarked(ready(nodeOfMachine(9)))
 			n.ProviderID, n.Server = "", ""
 			return n
@@ -210,25 +210,25 @@ func TestServersWithANodeAreDrainedFirst(t *testing.T) {
 			n.ProviderID, n.Server = "x:///other", "other"
 			return n
 		}(), nil, false, "has the provider ID x:///other"},
-		"keeps a server when the Node with its name is of no known cloud (MCM-81)": {func() Node {
+		"keeps a server when the Node with its name has the provider ID of another cloud (MCM-81)": {func() Node {
 			n := unmarked(nodeOfMachine(9))
 			n.ProviderID, n.Server = "aws:///i-1", ""
 			return n
 		}(), nil, false, "has the provider ID aws:///i-1"},
-		"deletes a server with a dead Node that never was drover's (MCM-81)": {unmarked(nodeOfMachine(9)), nil, true, ""},
+		"deletes a server whose Node is dead and never belonged to a Machine (MCM-81)": {unmarked(nodeOfMachine(9)), nil, true, ""},
 		"keeps a server with a working Node whose Machine this process never saw, as after CRDs were created again (MCM-82)": {ready(nodeOfMachine(9)),
-			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
+			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a working Node whose Machine was deleted with its CRD (MCM-82)": {ready(nodeOfMachine(9)),
-			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "went with a CRD"},
+			func(s *Snapshot) { s.Defined = noon.Add(-time.Minute) }, false, "deleted together with a CRD"},
 		"deletes a server that is younger than the CRD (MCM-82)": {ready(nodeOfMachine(9)), func(s *Snapshot) { s.Defined = noon.Add(-25 * time.Hour) }, true, ""},
 		"keeps a server whose Node missed only one report (MCM-82)": {func() Node { n := nodeOfMachine(9); n.Changed = noon.Add(10 * time.Minute); return n }(),
-			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "never seen its Machine"},
+			func(s *Snapshot) { s.unseen(9); s.Projects[0].Resources[18].Created = noon.Add(-2 * time.Hour) }, false, "its Machine either was never seen"},
 		"keeps a server with a Node of the control plane": {func() Node {
 			n := nodeOfMachine(9)
 			n.ControlPlane = "the label x"
 			return n
 		}(), nil, false, "control plane"},
-		"keeps a server when an existing Machine has its Node": {nodeOfMachine(9), func(s *Snapshot) { s.Machines.All[0].NodeName = "worker-9" }, false, "has its name"},
+		"keeps a server when an existing Machine has its Node": {nodeOfMachine(9), func(s *Snapshot) { s.Machines.All[0].NodeName = "worker-9" }, false, "has the same name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v, _ := passes{count: 2, memory: remembers(), change: func(_ int, s *Snapshot) {

@@ -112,7 +112,7 @@ func (o *Orphan) MayBelongTo(m *Machine) bool {
 }
 
 // BeingDeleted is the Why of an orphan whose deletion was accepted shortly before.
-const BeingDeleted = "is being deleted: it has no Machine"
+const BeingDeleted = "it is being deleted, because it has no Machine"
 
 // key identifies the orphan in the memory.
 func (o *Orphan) key() string { return o.Kind + " " + o.ID }
@@ -164,7 +164,7 @@ func (j *judgement) unfit() Stop {
 	case j.Machines.Failed != "":
 		return Stop{Reason: Unreadable, Message: "the Machines cannot be listed: " + j.Machines.Failed}
 	case len(j.Machines.All) == 0 && j.anythingMarked():
-		return Stop{Reason: NoMachines, Message: "the list of Machines is empty, and there are resources with the owner tags of this cluster: nothing is collected while there is no Machine, whatever an operator confirms"}
+		return Stop{Reason: NoMachines, Message: "the list of Machines is empty, and there are resources with the owner tags of this cluster: no orphan is deleted while there is no Machine, even if an operator confirms it"}
 	}
 	return Stop{}
 }
