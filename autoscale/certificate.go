@@ -82,9 +82,9 @@ func (c *certificate) follow(ctx context.Context) {
 		changed, err := c.reread()
 		switch {
 		case err != nil:
-			ctrl.LoggerFrom(ctx).Error(err, "Reading the certificate again failed; the last one is still served", "cert", c.certFile, "key", c.keyFile)
+			ctrl.LoggerFrom(ctx).Error(err, "Failed to reload the certificate; the previous one is still served", "cert", c.certFile, "key", c.keyFile)
 		case changed:
-			ctrl.LoggerFrom(ctx).Info("The certificate has changed and is served from now on", "cert", c.certFile)
+			ctrl.LoggerFrom(ctx).Info("Serving the changed certificate", "cert", c.certFile)
 		}
 		timer.Reset(certificateEvery)
 	}

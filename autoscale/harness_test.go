@@ -183,13 +183,13 @@ func serving(t testing.TB, o Options) (address net.Addr, stop func() error) {
 	return s.Addr(), stop
 }
 
-// listens waits until the server listens, for at most within, and reports whether it does.
+// listens waits until the server listens, for at most the given time, and reports whether it does.
 func listens(t testing.TB, s *Server, within time.Duration) bool {
 	t.Helper()
 	return eventually(t, within, func() bool { return s.Addr() != nil })
 }
 
-// eventually waits until so returns true, for at most within, and reports whether it did.
+// eventually waits until so returns true, for at most the given time, and reports whether it did.
 func eventually(t testing.TB, within time.Duration, so func() bool) bool {
 	t.Helper()
 	return wait.PollUntilContextTimeout(t.Context(), time.Millisecond, within, true, func(context.Context) (bool, error) {

@@ -31,7 +31,7 @@ func checkAddress(address string) error {
 		case !strings.HasPrefix(path, "/"):
 			return fmt.Errorf("--grpc-address %s: the path of a socket begins with /, as in unix:///run/drover/grpc.sock", address)
 		case len(path) > longestSocket:
-			return fmt.Errorf("--grpc-address %s: the path of a socket has at most %d bytes, and this one has %d", address, longestSocket, len(path))
+			return fmt.Errorf("--grpc-address %s: a socket path can have at most %d bytes, and this one has %d", address, longestSocket, len(path))
 		case strings.Contains(path, ":"):
 			// cluster-autoscaler splits its address at the last colon and returns an error when there is
 			// another colon.

@@ -13,7 +13,7 @@ import (
 )
 
 // errNoOptions is the answer to most calls of a steady client, which makes four such calls for each node.
-var errNoOptions = status.Error(codes.Unimplemented, "The group has no options of its own: the autoscaler's flags hold")
+var errNoOptions = status.Error(codes.Unimplemented, "The group has no options of its own: the autoscaler's flags apply")
 
 // NodeGroupGetOptions returns the client's options, overridden by the group's own. The answer has all options, in the fields of
 // both generations, because the client takes zeros literally. For a group without own options it returns an error, so that the

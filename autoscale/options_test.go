@@ -20,7 +20,7 @@ import (
 
 func legacy(d time.Duration) *proto.LegacyDuration { return &proto.LegacyDuration{Duration: int64(d)} }
 
-func TestOptionsOfAGroup(t *testing.T) {
+func TestNodeGroupGetOptionsReturnsTheOptionsOfAGroup(t *testing.T) {
 	want := model.Settings{
 		UtilizationThreshold: 0.5, GPUUtilizationThreshold: 0.6, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute,
 		ProvisionTime: 15 * time.Minute, ZeroOrMax: true, IgnoreDaemonSets: true,
@@ -40,10 +40,10 @@ func TestOptionsOfAGroup(t *testing.T) {
 	next := gproto.Clone(newer).(*proto.NodeGroupAutoscalingOptions)
 	next.MaxNodeStartupDuration, next.AllowNonAtomicScaleUpToMax = durationpb.New(3*time.Minute), true
 	for name, defaults := range map[string]*proto.NodeGroupAutoscalingOptions{
-		"asked by a client from 1.29 to 1.34.1 (CA-C91)": older,
-		"asked by a client from 1.35 on (CA-C91)":        newer,
-		"asked by a client from 1.34.2 (CA-C91)":         both,
-		"asked by a client of a future release (CA-C91)": next,
+		"a client from 1.29 to 1.34.1 receives all options (CA-C91)":                            older,
+		"a client from 1.35 on receives all options (CA-C91)":                                   newer,
+		"a client from 1.34.2 receives all options (CA-C91)":                                    both,
+		"a client of a future release receives all options and its own unknown fields (CA-C91)": next,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &stub{own: true, settings: want}
@@ -59,7 +59,7 @@ func TestOptionsOfAGroup(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a client that sends no flags (CA-C92, CA-C93)", func(t *testing.T) {
+	t.Run("a client that does not send its default options receives Unimplemented (CA-C92, CA-C93)", func(t *testing.T) {
 		s := &stub{}
 		for _, r := range []*proto.NodeGroupAutoscalingOptionsRequest{{}, {Id: "g"}, {Id: "g", Defaults: &proto.NodeGroupAutoscalingOptions{ScaleDownUnneededTime: legacy(time.Minute)}}} {
 			if _, err := connect(t, s).NodeGroupGetOptions(t.Context(), r); status.Code(err) != codes.Unimplemented || s.defaults.ProvisionTime != 0 {
@@ -69,7 +69,7 @@ func TestOptionsOfAGroup(t *testing.T) {
 	})
 }
 
-func TestPricing(t *testing.T) {
+func TestPricesOfNodesAndPodsAreReturned(t *testing.T) {
 	s := &stub{price: 1.5}
 	c := connect(t, s)
 	start, end := time.Unix(1000, 0).UTC(), time.Unix(4600, 0).UTC()
@@ -79,19 +79,19 @@ func TestPricing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, call := range map[string]func() (float64, error){
-		"of a node, in the older fields (CA-C107)": func() (float64, error) {
+		"a request with the older fields returns the price of a node (CA-C107)": func() (float64, error) {
 			r, err := c.PricingNodePrice(t.Context(), &proto.PricingNodePriceRequest{Node: &proto.ExternalGrpcNode{Name: "x"}, StartTime: timestamppb.New(start), EndTime: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"of a node, in the newer fields (CA-C107)": func() (float64, error) {
+		"a request with the newer fields returns the price of a node (CA-C107)": func() (float64, error) {
 			r, err := c.PricingNodePrice(t.Context(), &proto.PricingNodePriceRequest{Node: &proto.ExternalGrpcNode{Name: "x"}, StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"of a pod, in the older fields (CA-C107)": func() (float64, error) {
+		"a request with the older fields returns the price of a pod (CA-C107)": func() (float64, error) {
 			r, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{Pod: raw, StartTime: timestamppb.New(start), EndTime: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
-		"of a pod, in the newer fields (CA-C107)": func() (float64, error) {
+		"a request with the newer fields returns the price of a pod (CA-C107)": func() (float64, error) {
 			r, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: raw, StartTimestamp: timestamppb.New(start), EndTimestamp: timestamppb.New(end)})
 			return r.GetPrice(), err
 		},
@@ -107,24 +107,24 @@ func TestPricing(t *testing.T) {
 			}
 		})
 	}
-	t.Run("bytes that are not a pod", func(t *testing.T) {
+	t.Run("bytes that are not a pod are refused", func(t *testing.T) {
 		if _, err := c.PricingPodPrice(t.Context(), &proto.PricingPodPriceRequest{PodBytes: []byte{0xff, 0xff}}); status.Code(err) != codes.InvalidArgument {
 			t.Errorf("the answer is %v", err)
 		}
 	})
 }
 
-func TestGPUsAreAlwaysAnswered(t *testing.T) {
+func TestCallsAboutGPUsAreAlwaysAnswered(t *testing.T) {
 	s := &stub{gpuTypes: []string{"h100"}}
 	address, _ := serving(t, Options{Groups: s, Insecure: true, GPULabel: "gpu", GPUTypes: []string{"a100"}})
 	c := proto.NewCloudProviderClient(dial(t, address, nil))
-	t.Run("the types of the flags and of the groups (CA-C105)", func(t *testing.T) {
+	t.Run("GetAvailableGPUTypes returns the types of the flags and of the groups (CA-C105)", func(t *testing.T) {
 		got, err := c.GetAvailableGPUTypes(t.Context(), &proto.GetAvailableGPUTypesRequest{})
 		if err != nil || len(got.GetGpuTypes()) != 2 || got.GetGpuTypes()["a100"] == nil || got.GetGpuTypes()["h100"] == nil {
 			t.Errorf("the types are %v, error %v", got, err)
 		}
 	})
-	t.Run("the label, which a client asks for at its start (CA-C105)", func(t *testing.T) {
+	t.Run("GPULabel returns the label, and reports to the groups that a client has started (CA-C105)", func(t *testing.T) {
 		got, err := c.GPULabel(t.Context(), &proto.GPULabelRequest{})
 		if err != nil || got.GetLabel() != "gpu" || s.starts != 1 {
 			t.Errorf("the label is %v, error %v, %d starts", got, err, s.starts)
@@ -132,7 +132,7 @@ func TestGPUsAreAlwaysAnswered(t *testing.T) {
 	})
 }
 
-func TestCallsAreMeasured(t *testing.T) {
+func TestMetricsCountCallsByMethodAndCode(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	s := &stub{}
 	address, _ := serving(t, Options{Groups: s, Insecure: true, Registry: registry})
@@ -159,7 +159,7 @@ func TestCallsAreMeasured(t *testing.T) {
 	}
 }
 
-func TestACallWithoutADeadlineGetsOne(t *testing.T) {
+func TestACallWithoutADeadlineGetsADeadline(t *testing.T) {
 	s := &stub{}
 	address, _ := serving(t, Options{Groups: s, Insecure: true})
 	if _, err := proto.NewCloudProviderClient(dial(t, address, nil)).Refresh(t.Context(), &proto.RefreshRequest{}); err != nil {
@@ -171,7 +171,7 @@ func TestACallWithoutADeadlineGetsOne(t *testing.T) {
 }
 
 func TestAnAnswerFitsTheClient(t *testing.T) {
-	t.Run("thirty thousand instances, a thousand of them with an error (CA-C55, CA-C08)", func(t *testing.T) {
+	t.Run("thirty thousand instances arrive, a thousand of them with an error (CA-C55, CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		for n := range 30_000 {
 			i := model.Instance{State: model.Running, ID: "openstack:///0d1c6e9e-7d3f-4b8e-9c39-000000000000"}

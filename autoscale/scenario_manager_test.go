@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-func TestServerInAManagerOnARealAPIServer(t *testing.T) {
+func TestAServerInAManagerOnARealAPIServer(t *testing.T) {
 	control := kube.ForTest(t, kube.Options{})
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
@@ -48,13 +48,13 @@ func TestServerInAManagerOnARealAPIServer(t *testing.T) {
 
 	server := managed(t, control, scheme)
 	calls := proto.NewCloudProviderClient(dial(t, server.Addr(), nil))
-	t.Run("the first call of all is answered without a Refresh (CA-C02, CA-C20)", func(t *testing.T) {
+	t.Run("NodeGroups answers before the first Refresh (CA-C02, CA-C20)", func(t *testing.T) {
 		got, err := calls.NodeGroups(t.Context(), &proto.NodeGroupsRequest{})
 		if err != nil || len(got.GetNodeGroups()) != 1 || got.GetNodeGroups()[0].GetId() != "MachineDeployment/kube-system/pool" {
 			t.Errorf("the groups are %v, error %v", got, err)
 		}
 	})
-	t.Run("an increase is on the API server when the call returns (CA-C58)", func(t *testing.T) {
+	t.Run("an increase is stored in the API server before the call returns (CA-C58)", func(t *testing.T) {
 		if _, err := calls.NodeGroupIncreaseSize(t.Context(), &proto.NodeGroupIncreaseSizeRequest{Id: "MachineDeployment/kube-system/pool", Delta: 2}); err != nil {
 			t.Fatal(err)
 		}

@@ -42,17 +42,17 @@ func checkSecurity(o Options) error {
 	secured := given > 0 || o.SelfSigned || len(o.AllowedClients) > 0
 	switch {
 	case o.Insecure && secured:
-		return errors.New("--grpc-insecure: it excludes --grpc-cert, --grpc-key, --grpc-client-ca, --grpc-self-signed and --grpc-allowed-clients")
+		return errors.New("--grpc-insecure cannot be combined with --grpc-cert, --grpc-key, --grpc-client-ca, --grpc-self-signed or --grpc-allowed-clients")
 	case o.plain() && secured:
-		return fmt.Errorf("--grpc-address %s: a socket has no TLS, its permissions say who may call; leave out --grpc-cert, --grpc-key, --grpc-client-ca, --grpc-self-signed and --grpc-allowed-clients", o.Address)
+		return fmt.Errorf("--grpc-address %s: a unix socket has no TLS, because its file permissions decide who may call; remove --grpc-cert, --grpc-key, --grpc-client-ca, --grpc-self-signed and --grpc-allowed-clients", o.Address)
 	case o.Insecure:
 		return checkLoopback(o.Address)
 	case o.plain():
 		return nil
 	case o.SelfSigned && given > 0:
-		return errors.New("--grpc-self-signed: it excludes --grpc-cert, --grpc-key and --grpc-client-ca")
+		return errors.New("--grpc-self-signed cannot be combined with --grpc-cert, --grpc-key or --grpc-client-ca")
 	case !o.SelfSigned && given < 3:
-		return errors.New("--grpc-cert, --grpc-key and --grpc-client-ca: all three are needed, or --grpc-self-signed, or --grpc-insecure on a loopback address, or a unix socket")
+		return errors.New("--grpc-cert, --grpc-key and --grpc-client-ca: set all three; or use --grpc-self-signed, or --grpc-insecure on a loopback address, or a unix socket")
 	}
 	return nil
 }

@@ -226,7 +226,7 @@ func (s *Server) guard(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	defer func() {
 		if cause := recover(); cause != nil {
 			ctrl.LoggerFrom(ctx).Error(fmt.Errorf("%v", cause), "A call panicked", "method", info.FullMethod, "stack", string(debug.Stack()))
-			resp, err = nil, status.Error(codes.Internal, "An error of drover's own; its log has the details")
+			resp, err = nil, status.Error(codes.Internal, "Internal error of drover; see drover's log")
 		}
 		s.calls.took(info.FullMethod, status.Code(err), s.options.Clock.Since(began))
 	}()

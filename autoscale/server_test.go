@@ -88,7 +88,7 @@ func (a *authority) files(dir, name string) (cert, key, ca string) {
 	return cert, key, ca
 }
 
-// credentials returns the credentials of a client with the given name that trusts the authority trust.
+// credentials returns the credentials of a client with the given name, which trusts the given authority.
 func (a *authority) credentials(name string, trust *authority) credentials.TransportCredentials {
 	a.t.Helper()
 	cert, key, _ := a.files(a.t.TempDir(), name)
@@ -99,8 +99,7 @@ func (a *authority) credentials(name string, trust *authority) credentials.Trans
 	return trust.trusted(pair)
 }
 
-// trusted returns the credentials of a client that trusts the authority and presents the certificates in
-// show.
+// trusted returns the credentials of a client that trusts the authority and presents the given certificates.
 func (a *authority) trusted(show ...tls.Certificate) credentials.TransportCredentials {
 	pool := x509.NewCertPool()
 	pool.AddCert(a.cert)
@@ -126,12 +125,12 @@ func TestOnlyAllowedClientsMayCall(t *testing.T) {
 		creds credentials.TransportCredentials
 		want  codes.Code
 	}{
-		{"a client whose common name is allowed (CA-C07)", ours.credentials("autoscaler", ours), codes.OK},
-		{"a client whose DNS name is allowed", ours.credentials("other", ours), codes.OK},
-		{"a valid certificate of another name (CA-C07)", ours.credentials("stranger", ours), codes.PermissionDenied},
-		{"the allowed name of another authority", theirs.credentials("autoscaler", ours), codes.Unavailable},
-		{"no certificate", ours.trusted(), codes.Unavailable},
-		{"plaintext", nil, codes.Unavailable},
+		{"a client with an allowed common name may call (CA-C07)", ours.credentials("autoscaler", ours), codes.OK},
+		{"a client with an allowed DNS name may call", ours.credentials("other", ours), codes.OK},
+		{"a client with a valid certificate for another name is refused (CA-C07)", ours.credentials("stranger", ours), codes.PermissionDenied},
+		{"a client with an allowed name from another authority is refused", theirs.credentials("autoscaler", ours), codes.Unavailable},
+		{"a client without a certificate is refused", ours.trusted(), codes.Unavailable},
+		{"a client without TLS is refused", nil, codes.Unavailable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if err := call(t, address, tc.creds); status.Code(err) != tc.want {
@@ -139,14 +138,14 @@ func TestOnlyAllowedClientsMayCall(t *testing.T) {
 			}
 		})
 	}
-	t.Run("only allowed clients are reported to the groups", func(t *testing.T) {
+	t.Run("the groups learn only of the connections of allowed clients", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected, two may", got)
 		}
 	})
 }
 
-func TestAConnectionThatAsksForHealth(t *testing.T) {
+func TestAHealthCheckIsNotReportedToTheGroups(t *testing.T) {
 	groups := &stub{}
 	address, _ := serving(t, Options{Groups: groups, Insecure: true})
 	_, err := healthpb.NewHealthClient(dial(t, address, nil)).Check(t.Context(), &healthpb.HealthCheckRequest{})
@@ -166,7 +165,7 @@ func TestTheGroupsLearnOfANewConnection(t *testing.T) {
 			answered <- err
 		}()
 	}
-	t.Run("before its first call (CA-C36)", func(t *testing.T) {
+	t.Run("the groups learn of a connection before its first call (CA-C36)", func(t *testing.T) {
 		if !eventually(t, 5*time.Second, func() bool { return groups.connected() == 1 }) || groups.lastID() != "" {
 			t.Errorf("%d connections, the last call was about %q", groups.connected(), groups.lastID())
 		}
@@ -177,7 +176,7 @@ func TestTheGroupsLearnOfANewConnection(t *testing.T) {
 			}
 		}
 	})
-	t.Run("once for each connection", func(t *testing.T) {
+	t.Run("the groups learn of each connection once", func(t *testing.T) {
 		if _, err := client.Refresh(t.Context(), &proto.RefreshRequest{}); err != nil || groups.connected() != 1 {
 			t.Errorf("%d connections, error %v", groups.connected(), err)
 		}
@@ -185,7 +184,7 @@ func TestTheGroupsLearnOfANewConnection(t *testing.T) {
 }
 
 func TestChangedCertificateFilesAreRead(t *testing.T) {
-	t.Run("of the server and of the authority, without a restart (CA-C07)", func(t *testing.T) {
+	t.Run("the new certificate is served and the new authority trusted without a restart (CA-C07)", func(t *testing.T) {
 		before, after := newAuthority(t), newAuthority(t)
 		dir := t.TempDir()
 		cert, key, ca := before.files(dir, "drover")
@@ -212,7 +211,7 @@ func TestChangedCertificateFilesAreRead(t *testing.T) {
 	})
 }
 
-func TestACertificateWithoutItsKeyDoesNotReplaceTheLast(t *testing.T) {
+func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *testing.T) {
 	a := newAuthority(t)
 	dir := t.TempDir()
 	certFile, keyFile, _ := a.files(dir, "drover")
@@ -236,7 +235,7 @@ func TestACertificateWithoutItsKeyDoesNotReplaceTheLast(t *testing.T) {
 		changed, fails bool
 	}{
 		{"the old key beside the new certificate", old, false, true},
-		{"the same again", old, false, false},
+		{"the old key beside the new certificate again", old, false, false},
 		{"the new key", renewed, true, false},
 	} {
 		if err := os.WriteFile(keyFile, tc.key, 0o600); err != nil {
@@ -249,8 +248,8 @@ func TestACertificateWithoutItsKeyDoesNotReplaceTheLast(t *testing.T) {
 	}
 }
 
-func TestAHostWithoutInotifyInstances(t *testing.T) {
-	t.Run("the server starts: it opens none (F-51)", func(t *testing.T) {
+func TestAServerNeedsNoInotifyInstance(t *testing.T) {
+	t.Run("the server starts, because it opens no inotify instance (F-51)", func(t *testing.T) {
 		cert, key, ca := newAuthority(t).files(t.TempDir(), "drover")
 		serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
 		files, err := filepath.Glob("/proc/self/fd/*")
@@ -265,7 +264,7 @@ func TestAHostWithoutInotifyInstances(t *testing.T) {
 	})
 }
 
-func TestNewRefusesWrongOptions(t *testing.T) {
+func TestInvalidOptionsOfAServerAreRefused(t *testing.T) {
 	dir := t.TempDir()
 	cert, key, ca := newAuthority(t).files(dir, "drover")
 	empty := filepath.Join(dir, "empty")
@@ -277,20 +276,20 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{"neither certificates nor insecure", Options{}, "--grpc-cert"},
-		{"one of three", Options{Cert: cert}, "--grpc-client-ca"},
+		{"neither certificates nor plaintext", Options{}, "--grpc-cert"},
+		{"one of the three certificate files", Options{Cert: cert}, "--grpc-client-ca"},
 		{"plaintext on all interfaces", Options{Insecure: true, Address: ":8086"}, "--grpc-insecure"},
 		{"plaintext on an address of the network", Options{Insecure: true, Address: "192.0.2.1:8086"}, "192.0.2.1:8086"},
-		{"plaintext with certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "excludes"},
+		{"plaintext together with certificates", Options{Insecure: true, Cert: cert, Key: key, ClientCA: ca}, "cannot be combined"},
 		{"a certificate file that does not exist", Options{Cert: "/nowhere", Key: key, ClientCA: ca}, "/nowhere"},
 		{"an authority file that does not exist", Options{Cert: cert, Key: key, ClientCA: "/nowhere"}, "/nowhere"},
 		{"an authority without a certificate", Options{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
-		{"certificates of its own and in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed: it excludes"},
-		{"certificates of its own and plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure: it excludes"},
-		{"certificates for a socket", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a socket has no TLS"},
-		{"names of clients for a socket", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a socket has no TLS"},
-		{"a socket, and a port without certificates", Options{Address: "unix:///run/drover/s,:8086"}, "all three are needed"},
-		{"a socket, and plaintext on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
+		{"self-signed certificates together with certificates in files", Options{SelfSigned: true, Cert: cert}, "--grpc-self-signed cannot be combined"},
+		{"self-signed certificates together with plaintext", Options{SelfSigned: true, Insecure: true}, "--grpc-insecure cannot be combined"},
+		{"certificates for a socket", Options{Address: "unix:///run/drover/s", Cert: cert, Key: key, ClientCA: ca}, "a unix socket has no TLS"},
+		{"allowed clients for a socket", Options{Address: "unix:///run/drover/s", AllowedClients: []string{"autoscaler"}}, "a unix socket has no TLS"},
+		{"a socket together with a port without certificates", Options{Address: "unix:///run/drover/s,:8086"}, "set all three"},
+		{"a socket together with plaintext on all interfaces", Options{Address: "unix:///run/drover/s,:8086", Insecure: true}, ":8086 can be reached"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if _, err := New(tc.options); err == nil || !strings.Contains(err.Error(), tc.want) {
@@ -308,7 +307,7 @@ func TestNewRefusesWrongOptions(t *testing.T) {
 	}
 }
 
-func TestThePortIsInUse(t *testing.T) {
+func TestTheStartOfAServerOnAPortInUseFails(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -335,7 +334,7 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 		go func() { ended <- s.Start(ctx) }()
 		return s, ended
 	}
-	t.Run("a server that is stopped before has never listened (CA-C01)", func(t *testing.T) {
+	t.Run("a server that is stopped before it is ready never listens (CA-C01)", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		s, ended := start(t, ctx, make(chan struct{}))
@@ -343,7 +342,7 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 			t.Errorf("CA-C01 it listened on %v, error %v", s.Addr(), err)
 		}
 	})
-	t.Run("a server waits, and then opens the port (CA-C01)", func(t *testing.T) {
+	t.Run("a server opens the port once it is ready (CA-C01)", func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		ready := make(chan struct{})
@@ -365,7 +364,7 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 }
 
 func TestACallThatHasBegunIsFinished(t *testing.T) {
-	t.Run("when the server stops (CA-C04)", func(t *testing.T) {
+	t.Run("a stopping server finishes the call and accepts no new connection (CA-C04)", func(t *testing.T) {
 		s := &stub{held: make(chan struct{}), started: make(chan struct{})}
 		address, stop := serving(t, Options{Groups: s, Insecure: true})
 		c := proto.NewCloudProviderClient(dial(t, address, nil))
@@ -400,7 +399,7 @@ func TestACallThatHasBegunIsFinished(t *testing.T) {
 	})
 }
 
-func TestHealthAndReflection(t *testing.T) {
+func TestHealthChecksAnswerServing(t *testing.T) {
 	address, _ := serving(t, Options{Groups: &stub{}, Insecure: true, Reflection: true})
 	conn := dial(t, address, nil)
 	for _, service := range []string{"", proto.CloudProvider_ServiceDesc.ServiceName} {

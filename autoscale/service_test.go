@@ -39,15 +39,15 @@ func TestAnswersCarryAllFields(t *testing.T) {
 		call func() (gproto.Message, error)
 		want gproto.Message
 	}{
-		{"NodeGroups", func() (gproto.Message, error) { return c.NodeGroups(ctx, &proto.NodeGroupsRequest{}) },
+		{"NodeGroups returns id, bounds and debug text", func() (gproto.Message, error) { return c.NodeGroups(ctx, &proto.NodeGroupsRequest{}) },
 			&proto.NodeGroupsResponse{NodeGroups: []*proto.NodeGroup{group}}},
-		{"NodeGroupForNode with the bounds (CA-C25)", func() (gproto.Message, error) {
+		{"NodeGroupForNode returns the group with its bounds (CA-C25)", func() (gproto.Message, error) {
 			return c.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: asked})
 		}, &proto.NodeGroupForNodeResponse{NodeGroup: group}},
-		{"NodeGroupTargetSize", func() (gproto.Message, error) {
+		{"NodeGroupTargetSize returns the size", func() (gproto.Message, error) {
 			return c.NodeGroupTargetSize(ctx, &proto.NodeGroupTargetSizeRequest{Id: id})
 		}, &proto.NodeGroupTargetSizeResponse{TargetSize: 3}},
-		{"NodeGroupNodes with states and classes (CA-C48)", func() (gproto.Message, error) {
+		{"NodeGroupNodes returns the states and the classes of errors (CA-C48)", func() (gproto.Message, error) {
 			return c.NodeGroupNodes(ctx, &proto.NodeGroupNodesRequest{Id: id})
 		}, &proto.NodeGroupNodesResponse{Instances: []*proto.Instance{
 			{Id: "openstack:///1", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceRunning}},
@@ -58,22 +58,22 @@ func TestAnswersCarryAllFields(t *testing.T) {
 			{Id: "MachineDeployment/x/a/machine/n", Status: &proto.InstanceStatus{InstanceState: proto.InstanceStatus_instanceCreating,
 				ErrorInfo: &proto.InstanceErrorInfo{ErrorCode: "InvalidSpec", ErrorMessage: "typo", InstanceErrorClass: 99}}},
 		}}},
-		{"NodeGroupTemplateNodeInfo in both fields (CA-C10)", func() (gproto.Message, error) {
+		{"NodeGroupTemplateNodeInfo returns the Node in the old and in the new field (CA-C10)", func() (gproto.Message, error) {
 			return c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: id})
 		}, &proto.NodeGroupTemplateNodeInfoResponse{NodeInfo: []byte("node"), NodeBytes: []byte("node")}},
-		{"NodeGroupIncreaseSize", func() (gproto.Message, error) {
+		{"NodeGroupIncreaseSize returns an empty answer", func() (gproto.Message, error) {
 			return c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{Id: id, Delta: 2})
 		}, &proto.NodeGroupIncreaseSizeResponse{}},
-		{"NodeGroupDecreaseTargetSize", func() (gproto.Message, error) {
+		{"NodeGroupDecreaseTargetSize returns an empty answer", func() (gproto.Message, error) {
 			return c.NodeGroupDecreaseTargetSize(ctx, &proto.NodeGroupDecreaseTargetSizeRequest{Id: id, Delta: -2})
 		}, &proto.NodeGroupDecreaseTargetSizeResponse{}},
-		{"NodeGroupDeleteNodes", func() (gproto.Message, error) {
+		{"NodeGroupDeleteNodes returns an empty answer", func() (gproto.Message, error) {
 			return c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked}})
 		}, &proto.NodeGroupDeleteNodesResponse{}},
-		{"Refresh", func() (gproto.Message, error) { return c.Refresh(ctx, &proto.RefreshRequest{}) }, &proto.RefreshResponse{}},
-		{"Cleanup (CA-C03)", func() (gproto.Message, error) { return c.Cleanup(ctx, &proto.CleanupRequest{}) }, &proto.CleanupResponse{}},
-		{"GPULabel (CA-C105)", func() (gproto.Message, error) { return c.GPULabel(ctx, &proto.GPULabelRequest{}) }, &proto.GPULabelResponse{}},
-		{"GetAvailableGPUTypes (CA-C105)", func() (gproto.Message, error) {
+		{"Refresh returns an empty answer", func() (gproto.Message, error) { return c.Refresh(ctx, &proto.RefreshRequest{}) }, &proto.RefreshResponse{}},
+		{"Cleanup returns an empty answer (CA-C03)", func() (gproto.Message, error) { return c.Cleanup(ctx, &proto.CleanupRequest{}) }, &proto.CleanupResponse{}},
+		{"GPULabel returns an empty label when the groups have none (CA-C105)", func() (gproto.Message, error) { return c.GPULabel(ctx, &proto.GPULabelRequest{}) }, &proto.GPULabelResponse{}},
+		{"GetAvailableGPUTypes returns no types when the groups have none (CA-C105)", func() (gproto.Message, error) {
 			return c.GetAvailableGPUTypes(ctx, &proto.GetAvailableGPUTypesRequest{})
 		}, &proto.GetAvailableGPUTypesResponse{}},
 	} {
@@ -87,7 +87,7 @@ func TestAnswersCarryAllFields(t *testing.T) {
 			}
 		})
 	}
-	t.Run("requests arrive completely", func(t *testing.T) {
+	t.Run("the groups receive all fields of a request", func(t *testing.T) {
 		if _, err := c.NodeGroupDeleteNodes(ctx, &proto.NodeGroupDeleteNodesRequest{Id: id, Nodes: []*proto.ExternalGrpcNode{asked, {}, nil}}); err != nil {
 			t.Fatal(err)
 		}
@@ -101,7 +101,7 @@ func TestAnswersCarryAllFields(t *testing.T) {
 	})
 }
 
-func TestUnimplementedCalls(t *testing.T) {
+func TestAnswersWithoutAResult(t *testing.T) {
 	s := &stub{}
 	c := connect(t, s)
 	ctx := t.Context()
@@ -109,17 +109,17 @@ func TestUnimplementedCalls(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"NodeGroupGetOptions (CA-C90, CA-C92)", func() error {
+		{"NodeGroupGetOptions is Unimplemented for a group without options (CA-C90, CA-C92)", func() error {
 			_, err := c.NodeGroupGetOptions(ctx, &proto.NodeGroupAutoscalingOptionsRequest{Id: "g", Defaults: &proto.NodeGroupAutoscalingOptions{}})
 			return err
 		}},
-		{"PricingNodePrice (CA-C106)", func() error { _, err := c.PricingNodePrice(ctx, &proto.PricingNodePriceRequest{}); return err }},
-		{"PricingPodPrice (CA-C106)", func() error { _, err := c.PricingPodPrice(ctx, &proto.PricingPodPriceRequest{}); return err }},
-		{"a template without bytes (CA-C98)", func() error {
+		{"PricingNodePrice is Unimplemented without prices (CA-C106)", func() error { _, err := c.PricingNodePrice(ctx, &proto.PricingNodePriceRequest{}); return err }},
+		{"PricingPodPrice is Unimplemented without prices (CA-C106)", func() error { _, err := c.PricingPodPrice(ctx, &proto.PricingPodPriceRequest{}); return err }},
+		{"NodeGroupTemplateNodeInfo is Unimplemented for a group without a template (CA-C98)", func() error {
 			_, err := c.NodeGroupTemplateNodeInfo(ctx, &proto.NodeGroupTemplateNodeInfoRequest{Id: "g"})
 			return err
 		}},
-		{"a method of a newer protocol (CA-C09)", func() error {
+		{"a method of a newer protocol is Unimplemented (CA-C09)", func() error {
 			address, _ := serving(t, Options{Groups: s, Insecure: true})
 			return dial(t, address, nil).Invoke(ctx, "/"+proto.CloudProvider_ServiceDesc.ServiceName+"/Tomorrow", &proto.RefreshRequest{}, &proto.RefreshResponse{})
 		}},
@@ -130,7 +130,7 @@ func TestUnimplementedCalls(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a foreign node has an empty group id (CA-C27)", func(t *testing.T) {
+	t.Run("NodeGroupForNode returns an empty group id for a foreign node (CA-C27)", func(t *testing.T) {
 		for _, n := range []*proto.ExternalGrpcNode{nil, {}, {Name: "x"}} {
 			got, err := c.NodeGroupForNode(ctx, &proto.NodeGroupForNodeRequest{Node: n})
 			if err != nil || got.GetNodeGroup() == nil || got.GetNodeGroup().GetId() != "" {
@@ -140,7 +140,7 @@ func TestUnimplementedCalls(t *testing.T) {
 	})
 }
 
-func TestErrorsBecomeStatusCodes(t *testing.T) {
+func TestEachKindOfErrorBecomesAStatusCode(t *testing.T) {
 	for err, want := range map[error]codes.Code{
 		&model.Error{Kind: model.InvalidArgument}:    codes.InvalidArgument,
 		&model.Error{Kind: model.NotFound}:           codes.NotFound,
@@ -152,7 +152,7 @@ func TestErrorsBecomeStatusCodes(t *testing.T) {
 		context.Canceled:                             codes.Canceled,
 		errors.New("anything else"):                  codes.Internal,
 	} {
-		t.Run(want.String(), func(t *testing.T) {
+		t.Run("all calls that fail with it answer "+want.String(), func(t *testing.T) {
 			c := connect(t, &stub{err: err})
 			ctx := t.Context()
 			_, e1 := c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{})
@@ -171,8 +171,8 @@ func TestErrorsBecomeStatusCodes(t *testing.T) {
 	}
 }
 
-func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
-	t.Run("in any handler (CA-C11)", func(t *testing.T) {
+func TestACallThatPanicsDoesNotStopTheServer(t *testing.T) {
+	t.Run("a call that panics answers Internal, and the next call is answered (CA-C11)", func(t *testing.T) {
 		s := &stub{panics: true}
 		c := connect(t, s)
 		if _, err := c.Refresh(t.Context(), &proto.RefreshRequest{}); status.Code(err) != codes.Internal {
@@ -185,7 +185,7 @@ func TestAPanicIsInternalAndTheServerGoesOn(t *testing.T) {
 }
 
 func TestABigRequestIsAccepted(t *testing.T) {
-	t.Run("up to 64 MiB (CA-C08)", func(t *testing.T) {
+	t.Run("a request of 60 MiB is accepted, and a request of 70 MiB is refused (CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		c := connect(t, s)
 		big := &proto.ExternalGrpcNode{Name: "n", Annotations: map[string]string{"a": string(make([]byte, 1<<20))}}
@@ -205,8 +205,8 @@ func TestABigRequestIsAccepted(t *testing.T) {
 	})
 }
 
-// FuzzMessages sends arbitrary bytes as the request of every method: no call may panic.
-func FuzzMessages(f *testing.F) {
+// FuzzNoRequestMakesACallPanic sends arbitrary bytes as the request of every method: no call may panic.
+func FuzzNoRequestMakesACallPanic(f *testing.F) {
 	f.Add(0, []byte{})
 	f.Add(1, []byte{0x0a, 0x05, 0x0a, 0x03, 'a', 'b', 'c'})
 	f.Add(9, []byte{0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})

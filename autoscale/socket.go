@@ -62,13 +62,13 @@ func checkDirectory(dir string) error {
 		info, err = os.Stat(dir)
 	}
 	if err != nil {
-		return fmt.Errorf("looking at the directory of the socket: %w", err)
+		return fmt.Errorf("reading the owner and the permissions of the directory of the socket: %w", err)
 	}
 	if info.Mode().Perm()&0o002 != 0 {
-		return fmt.Errorf("every user may write to the directory %s; name a socket in a directory below it, such as %s: drover makes that one", dir, filepath.Join(dir, "drover", "grpc.sock"))
+		return fmt.Errorf("every user may write to the directory %s; name a socket in a subdirectory, such as %s; drover creates the subdirectory", dir, filepath.Join(dir, "drover", "grpc.sock"))
 	}
 	if owner, ok := info.Sys().(*syscall.Stat_t); ok && owner.Uid != 0 && int(owner.Uid) != os.Geteuid() {
-		return fmt.Errorf("the directory %s belongs to user %d, neither to root nor to drover's user %d; name a socket in another one", dir, owner.Uid, os.Geteuid())
+		return fmt.Errorf("the directory %s belongs to user %d, neither to root nor to drover's user %d; name a socket in another directory", dir, owner.Uid, os.Geteuid())
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func removeStale(ctx context.Context, path string) error {
 		return err
 	}
 	if info.Mode()&os.ModeSocket == 0 {
-		return errors.New("a file that is not a socket has this path; remove it or choose another path")
+		return fmt.Errorf("%s exists and is not a socket; remove it or choose another path", path)
 	}
 	var dialer net.Dialer
 	if conn, err := dialer.DialContext(ctx, "unix", path); err == nil {

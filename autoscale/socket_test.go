@@ -12,10 +12,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestUnixSocket(t *testing.T) {
+func TestTheFileOfAUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	options := Options{Groups: &stub{}, Address: unixScheme + path}
-	t.Run("it serves", func(t *testing.T) {
+	t.Run("the file of a socket is used by one server, and is removed when the server stops", func(t *testing.T) {
 		address, stop := serving(t, options)
 		if err := call(t, address, nil); err != nil {
 			t.Error(err)
@@ -34,7 +34,7 @@ func TestUnixSocket(t *testing.T) {
 			t.Errorf("the socket still exists: %v", err)
 		}
 	})
-	t.Run("a socket that was left behind is replaced", func(t *testing.T) {
+	t.Run("a socket that a killed server left behind is replaced", func(t *testing.T) {
 		left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
 		if err != nil {
 			t.Fatal(err)
@@ -58,7 +58,7 @@ func TestOnlyDroversUserAndGroupMayUseASocket(t *testing.T) {
 		{"in an existing directory", "there", 0o755, 0o755},
 		{"in a directory that drover creates", "missing", 0, 0o750},
 	} {
-		t.Run("drover's user and group alone "+tc.name, func(t *testing.T) {
+		t.Run("only drover's user and group may use a socket "+tc.name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), tc.directory)
 			if tc.mode != 0 {
 				mkdir(t, dir, tc.mode)
@@ -76,7 +76,7 @@ func TestOnlyDroversUserAndGroupMayUseASocket(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the file is created with its mode, so that no other user may connect before", func(t *testing.T) {
+	t.Run("the socket has its final mode from the start, so that no other user can connect", func(t *testing.T) {
 		before := syscall.Umask(0)
 		defer syscall.Umask(before)
 		path := filepath.Join(t.TempDir(), "s")
@@ -111,23 +111,23 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		make func(t *testing.T, dir string) (path string)
 		want string
 	}{
-		{"every user may write to the directory as to an emptyDir", func(t *testing.T, dir string) string {
+		{"a directory like an emptyDir that every user may write to is refused", func(t *testing.T, dir string) string {
 			mkdir(t, filepath.Join(dir, "open"), 0o777)
 			return filepath.Join(dir, "open", "s")
 		}, "every user may write to the directory"},
-		{"the sticky bit makes no difference", func(t *testing.T, dir string) string {
+		{"a directory that every user may write to is refused even with the sticky bit", func(t *testing.T, dir string) string {
 			mkdir(t, filepath.Join(dir, "open"), 0o777|os.ModeSticky)
 			return filepath.Join(dir, "open", "s")
 		}, "every user may write to the directory"},
-		{"a directory of another user", func(t *testing.T, dir string) string {
+		{"a directory of another user is refused", func(t *testing.T, dir string) string {
 			mkdir(t, filepath.Join(dir, "theirs"), 0o755)
 			if err := os.Chown(filepath.Join(dir, "theirs"), 12345, 12345); err != nil && os.Geteuid() == 0 {
 				t.Fatal(err)
 			}
 			return filepath.Join(dir, "theirs", "s")
 		}, "belongs to user 12345"},
-		{"two directories are missing", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
-		{"a file that is not a socket", func(t *testing.T, dir string) string {
+		{"a path in which two directories are missing is refused", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
+		{"a file that is not a socket is refused", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -151,10 +151,10 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		})
 	}
 	for name, path := range map[string]string{
-		"a path that is too long":                        "/" + strings.Repeat("a", longestSocket),
-		"a path with a colon, which no autoscaler takes": "/run/a:b",
-		"a path that is relative":                        "drover.sock",
-		"nothing behind the comma":                       "/run/drover/s,",
+		"a path that is too long is refused":                               "/" + strings.Repeat("a", longestSocket),
+		"a path with a colon is refused, because no autoscaler accepts it": "/run/a:b",
+		"a relative path is refused":                                       "drover.sock",
+		"an empty address after the comma is refused":                      "/run/drover/s,",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := (Options{Address: unixScheme + path}).Validate(); err == nil || !strings.Contains(err.Error(), "--grpc-address") {
@@ -164,7 +164,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPortAndASocket(t *testing.T) {
+func TestAServerListensOnAPortAndASocket(t *testing.T) {
 	a := newAuthority(t)
 	cert, key, ca := a.files(t.TempDir(), "drover")
 	path := filepath.Join(t.TempDir(), "s")
@@ -186,12 +186,12 @@ func TestAPortAndASocket(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("connections of both are reported to the groups", func(t *testing.T) {
+	t.Run("connections to the port and to the socket are reported to the groups", func(t *testing.T) {
 		if got := groups.connected(); got != 2 {
 			t.Errorf("%d clients connected", got)
 		}
 	})
-	t.Run("both end with the server", func(t *testing.T) {
+	t.Run("the port and the socket close when the server stops", func(t *testing.T) {
 		if err := stop(); err != nil {
 			t.Error(err)
 		}

@@ -76,12 +76,12 @@ func (a *advisor) warnings(g *model.Group) (list []warning) {
 		}
 		if g.Target < g.Min || g.Target > g.Max {
 			list = append(list, warning{reasonBeyond, fmt.Sprintf(
-				"the size is %d, and its bounds are %d and %d: it stays as it is until a user changes it; the autoscaler does not move it further out, and brings it back when pods need more nodes or nodes are empty", g.Target, g.Min, g.Max)})
+				"the size %d is outside the bounds %d and %d: it stays as it is until a user changes it; the autoscaler moves the size no further out, and brings it back when pods need more nodes or nodes are empty", g.Target, g.Min, g.Max)})
 		}
 	}
 	if provision := time.Duration(a.provision.Load()); provision > 0 && provision < a.join+model.RepairTime {
 		list = append(list, warning{reasonOptions, fmt.Sprintf(
-			"the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover replaces a server that does not join before the autoscaler gives the scale-up up", provision, a.join+model.RepairTime)})
+			"the autoscaler waits %s for a node (--max-node-provision-time): it should be at least %s, so that drover can replace a server that does not join before the autoscaler abandons the scale-up", provision, a.join+model.RepairTime)})
 	}
 	return list
 }

@@ -45,7 +45,7 @@ func TestWarningsAreRecordedByOneReplica(t *testing.T) {
 			t.Errorf("it says %q", said)
 		}
 	})
-	t.Run("only a new problem is recorded when there is one more", func(t *testing.T) {
+	t.Run("only the new problem is recorded when a second problem appears", func(t *testing.T) {
 		b := start(t, nil)
 		b.groups.advisor.advise(b.groups.store.published())
 		drain(b.recorder)
@@ -56,22 +56,22 @@ func TestWarningsAreRecordedByOneReplica(t *testing.T) {
 		}
 		b.catchUp()
 		b.groups.advisor.advise(b.groups.store.published())
-		if said := drain(b.recorder); strings.Count(said, "\n") != 1 || !strings.Contains(said, "SizeOutOfBounds the size is 9, and its bounds are 1 and 5") {
+		if said := drain(b.recorder); strings.Count(said, "\n") != 1 || !strings.Contains(said, "SizeOutOfBounds the size 9 is outside the bounds 1 and 5") {
 			t.Errorf("it says %q", said)
 		}
 	})
 }
 
-func TestASizeEditedByHand(t *testing.T) {
+func TestASizeThatAUserHasEdited(t *testing.T) {
 	for name, tc := range map[string]struct {
 		size    int32
 		says    string
 		grows   model.Kind
 		shrinks model.Kind
 	}{
-		"inside the bounds is followed (CAPI-13)":                                   {4, "", "", ""},
-		"above the maximum is followed and reported, and can only shrink (CAPI-13)": {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
-		"below the minimum is followed and reported, and can only grow (CAPI-13)":   {1, "SizeOutOfBounds", "", model.FailedPrecondition},
+		"a size within the bounds is used (CAPI-13)":                                       {4, "", "", ""},
+		"a size above the maximum is used and reported, and can only be lowered (CAPI-13)": {7, "SizeOutOfBounds", model.FailedPrecondition, ""},
+		"a size below the minimum is used and reported, and can only be raised (CAPI-13)":  {1, "SizeOutOfBounds", "", model.FailedPrecondition},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -98,8 +98,8 @@ func TestASizeEditedByHand(t *testing.T) {
 	}
 }
 
-func TestABadDeployment(t *testing.T) {
-	t.Run("leaves the others as they are, and has a metric (CAPI-11)", func(t *testing.T) {
+func TestADeploymentWithInvalidBounds(t *testing.T) {
+	t.Run("a deployment with invalid bounds does not affect other groups, and a metric reports the deployment (CAPI-11)", func(t *testing.T) {
 		for i, change := range []func(d *v1alpha1.MachineDeployment){
 			func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" },
 			func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" },

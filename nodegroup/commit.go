@@ -48,7 +48,7 @@ func (w *writer) commit(ctx context.Context, c resize.Change) (client.Object, er
 				return after, err
 			}
 		case !isUnknown(err):
-			return nil, &model.Error{Kind: model.FailedPrecondition, Message: "changing " + c.Group.ID + ", nothing was changed", Err: err}
+			return nil, &model.Error{Kind: model.FailedPrecondition, Message: "changing " + c.Group.ID + " (nothing was changed)", Err: err}
 		}
 		unknown = err
 		select {
@@ -76,7 +76,7 @@ func (w *writer) settle(ctx context.Context, c resize.Change) (client.Object, er
 		return live, nil
 	}
 	if c.Undecidable(now) {
-		return nil, model.Refusef(model.Unavailable, "changing %s: another client has changed it since, so it cannot be seen whether our write was applied", c.Group.ID)
+		return nil, model.Refusef(model.Unavailable, "changing %s: another client has changed it since, so it is not known whether the write of this call was applied", c.Group.ID)
 	}
 	return nil, errConflict
 }

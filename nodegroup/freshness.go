@@ -86,9 +86,9 @@ func (f *freshness) checkLeader() error {
 	return nil
 }
 
-// since returns the time that has passed since when; 0 when when is not set.
-func (f *freshness) since(when *atomic.Int64) time.Duration {
-	at := when.Load()
+// since returns the time that has passed since the stored moment; 0 when no moment is stored.
+func (f *freshness) since(moment *atomic.Int64) time.Duration {
+	at := moment.Load()
 	if at == 0 {
 		return 0
 	}

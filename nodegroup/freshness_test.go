@@ -49,28 +49,28 @@ func TestIncreasesNeedALeader(t *testing.T) {
 		}
 	}
 	order := func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 1) }
-	t.Run("are accepted while the lease is renewed", func(t *testing.T) {
+	t.Run("increases are accepted while the lease is renewed", func(t *testing.T) {
 		pass(5*time.Minute, true)
 		wantKind(t, order(), "")
 	})
-	t.Run("are accepted when it was not renewed for less than a minute", func(t *testing.T) {
+	t.Run("increases are accepted when the lease was last renewed less than a minute ago", func(t *testing.T) {
 		pass(50*time.Second, false)
 		wantKind(t, order(), "")
 	})
-	t.Run("are refused when it was not renewed for a minute", func(t *testing.T) {
+	t.Run("increases are refused when the lease was last renewed a minute ago", func(t *testing.T) {
 		pass(10*time.Second, false)
 		wantKind(t, order(), model.Unavailable)
 	})
-	t.Run("everything else is still served", func(t *testing.T) {
+	t.Run("Refresh, decreases and removals are accepted without a leader", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), "")
 	})
-	t.Run("are accepted with a new leader", func(t *testing.T) {
+	t.Run("increases are accepted again with a new leader", func(t *testing.T) {
 		pass(probeEvery, true)
 		wantKind(t, order(), "")
 	})
-	t.Run("are refused when the lease was released, even if it changes", func(t *testing.T) {
+	t.Run("increases are refused when no replica holds the lease, even while the lease is written", func(t *testing.T) {
 		lease.Spec.HolderIdentity = ptr.To("")
 		pass(time.Minute, true)
 		wantKind(t, order(), model.Unavailable)
@@ -78,7 +78,7 @@ func TestIncreasesNeedALeader(t *testing.T) {
 }
 
 func TestAWatchThatIsBehind(t *testing.T) {
-	t.Run("does not deliver drover's own write (CA-C13, CA-C113)", func(t *testing.T) {
+	t.Run("Refresh and increases fail when a watch does not deliver drover's own write (CA-C13, CA-C113)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
 		b := newBench(t, w)
@@ -90,7 +90,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
-		t.Run("does not hide the write with an older version (CA-C36)", func(t *testing.T) {
+		t.Run("an event with an older version does not hide the write (CA-C36)", func(t *testing.T) {
 			b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
@@ -100,7 +100,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("does not deliver another client's change (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh fails when a watch does not deliver another client's change (CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 50)
 		m := p.Machine("a-1")
@@ -121,7 +121,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		b.clock.Step(time.Second)
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
-		t.Run("has delivered the change at last", func(t *testing.T) {
+		t.Run("Refresh succeeds once the watch has delivered the change", func(t *testing.T) {
 			b.frozen = false
 			b.catchUp()
 			b.probeOnce(t.Context())
@@ -130,7 +130,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 	})
 }
 
-func TestReadsAtRest(t *testing.T) {
+func TestReplicasReadLittleWhileNothingChanges(t *testing.T) {
 	key := types.NamespacedName{Namespace: "drover", Name: "drover"}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	lease.Spec.HolderIdentity = ptr.To("one")
@@ -164,7 +164,7 @@ func TestReadsAtRest(t *testing.T) {
 		}
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("an undelivered change of any kind is detected within one round of the kinds (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("a change that no watch delivers is detected after one probe of each kind (F-58, CA-C13)", func(t *testing.T) {
 		for _, list := range []client.ObjectList{&v1alpha1.MachineDeploymentList{}, &v1alpha1.MachineSetList{}, &v1alpha1.MachineList{}} {
 			w := pools.NewWorld()
 			w.Pool("a", 1, 0, 50).Node("a-1")
@@ -181,7 +181,7 @@ func TestReadsAtRest(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
-	t.Run("every Machine is read in time (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("every Machine is read after enough probes (F-58, CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {
@@ -237,7 +237,7 @@ func TestAFrozenGroup(t *testing.T) {
 			t.Errorf("CA-C24 the groups are %+v", got)
 		}
 	})
-	t.Run("renames a blocked unit's placeholder instead of taking it back (CA-C72, CA-C84)", func(t *testing.T) {
+	t.Run("renames the placeholders of replicas without a Machine, and keeps its size (CA-C72, CA-C84)", func(t *testing.T) {
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -1), "")
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Fake(pools.UnitID(p, 1, 0), "unregistered")}), "")
 		b.expect(p, 3)
@@ -245,13 +245,13 @@ func TestAFrozenGroup(t *testing.T) {
 			t.Errorf("the series is %d", got)
 		}
 	})
-	t.Run("removing works", func(t *testing.T) {
+	t.Run("removes a node that DeleteNodes names", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}), "")
 		b.expect(p, 2, "a-1")
 	})
 }
 
-func TestDiscovery(t *testing.T) {
+func TestWhichDeploymentsAreDiscoveredAsGroups(t *testing.T) {
 	selector, err := labels.Parse("tier in (workers)")
 	if err != nil {
 		t.Fatal(err)
@@ -261,11 +261,11 @@ func TestDiscovery(t *testing.T) {
 		change    func(*v1alpha1.MachineDeployment)
 		listed    bool
 	}{
-		"everything":                     {model.Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
-		"its namespace":                  {model.Discovery{Namespaces: []string{"x", pools.Namespace}}, func(*v1alpha1.MachineDeployment) {}, true},
-		"other namespaces":               {model.Discovery{Namespaces: []string{"x"}}, func(*v1alpha1.MachineDeployment) {}, false},
-		"a selector that matches":        {model.Discovery{Selector: selector}, func(d *v1alpha1.MachineDeployment) { d.Labels = map[string]string{"tier": "workers"} }, true},
-		"a selector that does not match": {model.Discovery{Selector: selector}, func(*v1alpha1.MachineDeployment) {}, false},
+		"a deployment is a group when nothing is filtered":             {model.Discovery{}, func(*v1alpha1.MachineDeployment) {}, true},
+		"a deployment in one of the given namespaces is a group":       {model.Discovery{Namespaces: []string{"x", pools.Namespace}}, func(*v1alpha1.MachineDeployment) {}, true},
+		"a deployment in another namespace is not a group":             {model.Discovery{Namespaces: []string{"x"}}, func(*v1alpha1.MachineDeployment) {}, false},
+		"a deployment that matches the selector is a group":            {model.Discovery{Selector: selector}, func(d *v1alpha1.MachineDeployment) { d.Labels = map[string]string{"tier": "workers"} }, true},
+		"a deployment that does not match the selector is not a group": {model.Discovery{Selector: selector}, func(*v1alpha1.MachineDeployment) {}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -286,7 +286,7 @@ func TestDiscovery(t *testing.T) {
 	}
 }
 
-func TestABareSetIsAGroup(t *testing.T) {
+func TestWhenABareSetIsAGroup(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 0, 5)
 	p.Node("a-1")
@@ -298,7 +298,7 @@ func TestABareSetIsAGroup(t *testing.T) {
 	_, n := p.Node("bare-1")
 	p.Machine("bare-2")
 	id := "MachineSet/" + pools.Namespace + "/bare"
-	t.Run("it is not a group without --bare-machinesets", func(t *testing.T) {
+	t.Run("a bare set is not a group without --bare-machinesets", func(t *testing.T) {
 		b := newBench(t, w)
 		if _, ok := b.groups.ForNode(pools.Asked(n)); ok || len(b.groups.List()) != 1 {
 			t.Error("it is a group")
@@ -312,7 +312,7 @@ func TestABareSetIsAGroup(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("its nodes and placeholders are instances", func(t *testing.T) {
+	t.Run("the nodes and placeholders of a bare set are instances", func(t *testing.T) {
 		if g, ok := b.groups.ForNode(pools.Asked(n)); !ok || g.ID != id || g.Max != 4 {
 			t.Errorf("the node belongs to %+v", g)
 		}
@@ -321,14 +321,14 @@ func TestABareSetIsAGroup(t *testing.T) {
 			t.Errorf("the instances are %v, error %v", list, err)
 		}
 	})
-	t.Run("it grows", func(t *testing.T) {
+	t.Run("a bare set grows up to its maximum", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), id, 1), "")
 		wantKind(t, b.groups.IncreaseSize(t.Context(), id, 1), model.FailedPrecondition)
 		if got := *read().Spec.Replicas; got != 4 {
 			t.Errorf("replicas are %d", got)
 		}
 	})
-	t.Run("removals are written to the same field (CA-C65)", func(t *testing.T) {
+	t.Run("removals are written to spec.removals of the set (CA-C65)", func(t *testing.T) {
 		wantKind(t, b.groups.DeleteNodes(t.Context(), id, []membership.Node{pools.Asked(n), pools.Fake(id+"/0/0", "unregistered")}), "")
 		if s := read(); *s.Spec.Replicas != 2 || len(s.Spec.Removals) != 1 || s.Spec.Removals[0].Name != "bare-1" || *s.Spec.PlaceholderSeries != 1 {
 			t.Errorf("the spec is %+v", s.Spec)
@@ -341,14 +341,14 @@ func TestABareSetIsAGroup(t *testing.T) {
 	})
 }
 
-func TestAShortageThatWasActedUpon(t *testing.T) {
+func TestAShortageOnWhichTheAutoscalerHasActed(t *testing.T) {
 	short := func(d *v1alpha1.MachineDeployment, until time.Duration) {
 		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
 			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left",
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("is not shown again before the next failure when the Machine stays at the minimum (CA-C69)", func(t *testing.T) {
+	t.Run("is not shown again before the next failure, although the Machine stays because of the minimum (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

@@ -47,8 +47,9 @@ type Options struct {
 	Elected <-chan struct{}
 	// Prices names a ConfigMap with prices. Default: no prices.
 	Prices types.NamespacedName
-	// RestartGuard keeps an autoscaler that has just started from ordering nodes that are already on their way. Until those
-	// nodes have registered, but for at most RestartGuard, the maximum of such a group is reported as its size. Default: off.
+	// RestartGuard keeps an autoscaler that has just started from ordering nodes that are already on their way. Until pods
+	// can run on those nodes, and 5 s longer, but for at most RestartGuard, the maximum of such a group is reported as its
+	// size. Default: off.
 	RestartGuard time.Duration
 	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods. Default: no taint.
 	StartupTaint string

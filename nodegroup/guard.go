@@ -29,7 +29,7 @@ func (w *guard) over(g *model.Group, now time.Time) bool {
 	return now.Sub(w.since) >= settledAfter
 }
 
-// guard keeps the groups that await nodes from growing, for at most the time most.
+// guard keeps the groups that await nodes from growing, for at most the given time.
 func (s *store) guard(most time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -193,7 +193,7 @@ func (b *bench) deployment(p *pools.Pool) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// expect compares the size and the removals of the pool's object on the API server with replicas and removals.
+// expect fails the test unless the pool's object on the API server has the given size and removals.
 func (b *bench) expect(p *pools.Pool, replicas int32, removals ...string) {
 	b.t.Helper()
 	d := b.deployment(p)

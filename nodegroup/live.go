@@ -44,13 +44,13 @@ func (l liveReader) read(ctx context.Context, s *model.Snapshot, nodes []members
 		case s.Index.AwaitsNode(m):
 			exists, err := l.nodeExists(ctx, m.Machine)
 			if err != nil {
-				return facts, model.Unavailablef(err, "reading node %s of machine %s, nothing was changed", m.Machine.Status.NodeRef.Name, m.Machine.Name)
+				return facts, model.Unavailablef(err, "reading node %s of machine %s (nothing was changed)", m.Machine.Status.NodeRef.Name, m.Machine.Name)
 			}
 			facts.Gone[m.UID()] = !exists
 		case g != nil && g.Concealed(m):
 			started, err := l.hasStarted(ctx, m)
 			if err != nil {
-				return facts, model.Unavailablef(err, "reading machine %s and its node, nothing was changed", m.Machine.Name)
+				return facts, model.Unavailablef(err, "reading machine %s and its node (nothing was changed)", m.Machine.Name)
 			}
 			facts.Started[m.UID()] = started
 		}

@@ -38,12 +38,12 @@ func TestDeleteNodesReadsANodeThatTheCacheLacks(t *testing.T) {
 	remove := func(b *bench, p *pools.Pool) error {
 		return b.groups.DeleteNodes(b.t.Context(), p.ID(), []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")})
 	}
-	t.Run("does not remove its Machine as one that never joined (CA-C70)", func(t *testing.T) {
+	t.Run("does not remove the Machine of a Node that has registered (CA-C70)", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 2)
 	})
-	t.Run("removes the Machine of a Node that a user has deleted", func(t *testing.T) {
+	t.Run("removes a Machine whose Node a user has deleted from the API", func(t *testing.T) {
 		b, p, n := unseen(t)
 		if err := b.client.Delete(t.Context(), n); err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestDeleteNodesReadsANodeThatTheCacheLacks(t *testing.T) {
 		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 2)
 	})
-	t.Run("reads nothing for a node that the cache has and for a Machine without one", func(t *testing.T) {
+	t.Run("reads nothing for a Node that the cache has, nor for a Machine without a Node", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		_, n := p.Node("a-1")
@@ -105,7 +105,7 @@ func TestAWatchOfNodesThatDeliversNoNewNodesIsDetected(t *testing.T) {
 		b.clock.Step(d)
 		b.probeOnce(b.t.Context())
 	}
-	t.Run("a Machine names a Node that exists and the cache lacks (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh fails when a Machine names an existing Node that the cache lacks (CA-C13)", func(t *testing.T) {
 		b, _, _ := unseen(t)
 		b.probeAll()
 		pass(b, staleAfter-time.Second)
@@ -117,7 +117,7 @@ func TestAWatchOfNodesThatDeliversNoNewNodesIsDetected(t *testing.T) {
 		pass(b, time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a Node that is deleted again does not count", func(t *testing.T) {
+	t.Run("Refresh succeeds when the Node that the cache lacks was deleted again", func(t *testing.T) {
 		b, _, n := unseen(t)
 		b.probeAll()
 		if err := b.client.Delete(t.Context(), n); err != nil {
@@ -126,7 +126,7 @@ func TestAWatchOfNodesThatDeliversNoNewNodesIsDetected(t *testing.T) {
 		pass(b, staleAfter)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a Node whose Machine is deleted does not count", func(t *testing.T) {
+	t.Run("Refresh succeeds when the cache lacks only the Node of a Machine that is being deleted", func(t *testing.T) {
 		b, p, _ := unseen(t)
 		m := machineNamed(p, "a-2").DeepCopy()
 		m.DeletionTimestamp = &metav1.Time{Time: pools.Noon}
@@ -136,7 +136,7 @@ func TestAWatchOfNodesThatDeliversNoNewNodesIsDetected(t *testing.T) {
 		pass(b, staleAfter)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("a Node that never existed does not count", func(t *testing.T) {
+	t.Run("Refresh succeeds when the Node that a Machine names never existed", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Machine("a-1", pools.WithServer, func(m *v1alpha1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: "a-1"} })

@@ -1,6 +1,7 @@
 package nodegroup
 
 import (
+	"runtime/debug"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -9,6 +10,8 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	// The tests create much garbage and keep little.
+	debug.SetGCPercent(400)
 	ctrl.SetLogger(logr.Discard())
 	goleak.VerifyTestMain(m)
 }

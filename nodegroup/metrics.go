@@ -72,7 +72,7 @@ func (m *metrics) register(registry prometheus.Registerer, s *store) {
 
 func (m *metrics) built(took time.Duration) { m.build.Observe(took.Seconds()) }
 
-// changed counts a write that changed a group's size from before to after.
+// changed counts a write that changed a group's size; before and after are the two sizes.
 func (m *metrics) changed(group, call string, before, after int32, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -57,6 +57,6 @@ func (p *prices) note(ctx context.Context, err error) {
 		text = err.Error()
 	}
 	if old := p.trouble.Swap(&text); (old == nil || *old != text) && err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Prices cannot be read; the last good ones stay")
+		ctrl.LoggerFrom(ctx).Error(err, "Reading the prices failed; the previous prices stay in use")
 	}
 }

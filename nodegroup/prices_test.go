@@ -55,11 +55,11 @@ func TestNodeAndPodPrices(t *testing.T) {
 		node         membership.Node
 		want         float64
 	}{
-		{"a flavor by its label (CA-C107)", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
-		{"a template node, by its resources (CA-C107)", rates, template, 0.28},
-		{"a node of a group (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
-		{"an unknown node costs as much as the dearest (CA-C107)", list, membership.Node{Name: "x"}, 3},
-		{"an unknown node, where only rates are known (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
+		{"a node with a flavor's label costs the price of the flavor (CA-C107)", list, membership.Node{Labels: map[string]string{corev1.LabelInstanceTypeStable: "m1"}}, 0.4},
+		{"a template node costs the rates for its resources (CA-C107)", rates, template, 0.28},
+		{"a node of a group costs the rates for its resources (CA-C107)", rates, membership.Node{Name: "a-1", ProviderID: pools.ProviderID("a-1")}, 0.28},
+		{"an unknown node costs as much as the dearest flavor (CA-C107)", list, membership.Node{Name: "x"}, 3},
+		{"an unknown node costs the rates for 1 CPU and 1 GiB when flavors have no prices (CA-C107)", rates, membership.Node{Name: "x"}, 0.11},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b, _ := priced(t, tc.prices)
@@ -72,7 +72,7 @@ func TestNodeAndPodPrices(t *testing.T) {
 			}
 		})
 	}
-	t.Run("pods cost what they request (CA-C107)", func(t *testing.T) {
+	t.Run("a pod costs the rates for the resources that it requests (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		got, err := b.groups.PodPrice(podOf("500m", "2Gi"), pools.Noon, pools.Noon.Add(time.Hour))
 		if err != nil || math.Abs(got-0.07) > 1e-9 {
@@ -98,7 +98,7 @@ func TestNodeAndPodPrices(t *testing.T) {
 
 func TestPricesThatCannotBeRead(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                      "neither flavors nor cpu",
+		"":                      "there is no price: set flavors, cpu or memoryGiB",
 		"cpu: -1":               "cpu is -1",
 		"flavors: {m1: 0}":      "the flavor m1 costs 0",
 		"flavours: {m1: 1}":     "flavours",
@@ -117,7 +117,7 @@ func TestPricesThatCannotBeRead(t *testing.T) {
 		wantKind(t, first, model.Unimplemented)
 		wantKind(t, second, model.Unimplemented)
 	})
-	t.Run("the last good prices stay", func(t *testing.T) {
+	t.Run("the last valid prices stay in use when the new prices cannot be read", func(t *testing.T) {
 		b, _ := priced(t, "cpu: 1\nmemoryGiB: 1\n")
 		config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: "prices"}, Data: map[string]string{pricesKey: "cpu: x"}}
 		if err := b.client.Update(t.Context(), config); err != nil {
@@ -130,7 +130,7 @@ func TestPricesThatCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestGPUTypes(t *testing.T) {
+func TestGPUTypesAreReadFromTheTemplatesOfTheGroups(t *testing.T) {
 	w := pools.NewWorld()
 	for name, label := range map[string]string{"a": "a100", "b": "h100", "c": "", "d": "a100"} {
 		p := w.Pool(name, 1, 0, 2)

@@ -14,10 +14,10 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestTemplateNodeOfAGroup(t *testing.T) {
+func TestTheTemplateNodeOfAGroup(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 0, 0, 5)
-	t.Run("is Unimplemented, never empty, while it is unknown, and the group is listed (CA-C98, CA-C23)", func(t *testing.T) {
+	t.Run("an unknown template node is Unimplemented and not empty, and its group is listed (CA-C98, CA-C23)", func(t *testing.T) {
 		b := newBench(t, w)
 		raw, err := b.groups.TemplateNode(p.ID())
 		wantKind(t, err, model.Unimplemented)
@@ -25,7 +25,7 @@ func TestTemplateNodeOfAGroup(t *testing.T) {
 			t.Errorf("the bytes are %q, the groups %v", raw, b.groups.List())
 		}
 	})
-	t.Run("is unknown without memory (CA-C98)", func(t *testing.T) {
+	t.Run("a template node without memory is Unimplemented (CA-C98)", func(t *testing.T) {
 		p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
 		delete(p.Deployment.Status.NodeTemplate.Allocatable, corev1.ResourceMemory)
 		_, err := newBench(t, w).groups.TemplateNode(p.ID())

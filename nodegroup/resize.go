@@ -31,7 +31,7 @@ func (g *Groups) DeleteNodes(ctx context.Context, id string, nodes []membership.
 	}
 	for _, n := range nodes {
 		if n.Name == "" && n.ProviderID == "" {
-			return model.Refusef(model.InvalidArgument, "removing from %s: a node has neither name nor provider ID", id)
+			return model.Refusef(model.InvalidArgument, "removing from %s: a node in the request has neither name nor provider ID", id)
 		}
 	}
 	const reason = "RemovedNodes"

@@ -25,14 +25,14 @@ func TestIncreaseSize(t *testing.T) {
 		kind  model.Kind
 		size  int32
 	}{
-		{"the delta is added (CA-C58)", "", 2, "", 5},
-		{"up to the maximum (CA-C57)", "", 7, "", 10},
-		{"beyond the maximum nothing is changed (CA-C57)", "", 8, model.FailedPrecondition, 3},
+		{"the delta is added to the size (CA-C58)", "", 2, "", 5},
+		{"a group can grow up to its maximum (CA-C57)", "", 7, "", 10},
+		{"an increase beyond the maximum is refused and changes nothing (CA-C57)", "", 8, model.FailedPrecondition, 3},
 		{"a delta that overflows is refused (CA-C57)", "", 1<<31 - 1, model.FailedPrecondition, 3},
 		{"a delta of 0 is refused (CA-C56)", "", 0, model.InvalidArgument, 3},
 		{"a negative delta is refused (CA-C56)", "", -1, model.InvalidArgument, 3},
-		{"an unknown group", "MachineDeployment/x/y", 1, model.NotFound, 3},
-		{"an id that is not a group's", "\x00/../", 1, model.NotFound, 3},
+		{"an increase of an unknown group is refused", "MachineDeployment/x/y", 1, model.NotFound, 3},
+		{"an id that is not a group's is refused", "\x00/../", 1, model.NotFound, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -52,13 +52,13 @@ func TestIncreaseSize(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an empty id", func(t *testing.T) {
+	t.Run("an empty id is refused", func(t *testing.T) {
 		wantKind(t, newBench(t, pools.NewWorld()).groups.IncreaseSize(t.Context(), "", 1), model.InvalidArgument)
 	})
 }
 
 func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
-	t.Run("a group that was paused since the refresh is refused (CA-C63)", func(t *testing.T) {
+	t.Run("an increase of a group that was paused since the last Refresh is refused (CA-C63)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -70,7 +70,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("a group that was deleted since the refresh is refused, and its reads are still answered (CA-C63, CA-C15)", func(t *testing.T) {
+	t.Run("an increase of a group that was deleted since the last Refresh is refused, and reads of the group are answered (CA-C63, CA-C15)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -92,7 +92,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 			t.Errorf("%d groups are listed after the refresh", got)
 		}
 	})
-	t.Run("a size that another client has written is kept (CA-C60)", func(t *testing.T) {
+	t.Run("the delta is added to a size that another client has written (CA-C60)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -105,7 +105,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 8)
 	})
-	t.Run("the increase shows before and after the cache has it (CA-C36, CA-C39)", func(t *testing.T) {
+	t.Run("the new size is shown both before and after the watch has delivered it (CA-C36, CA-C39)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 10)
 		b := newBench(t, w)
@@ -198,7 +198,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(ctx, p.ID(), 2), "")
 		b.expect(p, 5)
 	})
-	t.Run("a refusal of the API server changes nothing (CA-C77)", func(t *testing.T) {
+	t.Run("a write that the API server refuses changes nothing (CA-C77)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -211,7 +211,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 			t.Errorf("it was tried %d times", b.patches.Load())
 		}
 	})
-	t.Run("a caller that disconnected while waiting has changed nothing (CA-C12)", func(t *testing.T) {
+	t.Run("the call of a client that disconnected while it waited changes nothing (CA-C12)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -227,7 +227,7 @@ func TestAWriteWithAnUnknownOutcome(t *testing.T) {
 	})
 }
 
-func TestTheAPIServerOutOfReach(t *testing.T) {
+func TestCallsWhileTheAPIServerCannotBeReached(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 1, 10)
 	_, n := p.Node("a-1")
@@ -242,13 +242,13 @@ func TestTheAPIServerOutOfReach(t *testing.T) {
 			t.Errorf("%d writes were made", b.patches.Load())
 		}
 	})
-	t.Run("the other reads are answered (CA-C13)", func(t *testing.T) {
+	t.Run("reads other than Refresh are answered (CA-C13)", func(t *testing.T) {
 		if got := len(b.groups.List()); got != 1 {
 			t.Errorf("%d groups are listed", got)
 		}
 		b.expect(p, 3)
 	})
-	t.Run("Refresh succeeds once it is back", func(t *testing.T) {
+	t.Run("Refresh succeeds once the API server answers again", func(t *testing.T) {
 		b.groups.freshness.reached()
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
@@ -293,7 +293,7 @@ func TestTheListOfGroupsChangesOnlyAtARefresh(t *testing.T) {
 }
 
 func TestReadsMakeNoCalls(t *testing.T) {
-	t.Run("no call to the API server", func(t *testing.T) {
+	t.Run("reads make no call to the API server", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		_, n := p.Node("a-1")
@@ -313,7 +313,7 @@ func TestReadsMakeNoCalls(t *testing.T) {
 	})
 }
 
-func TestEveryWriteLeavesAnEvent(t *testing.T) {
+func TestAnEventShowsTheOldAndTheNewSize(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 1, 10)
 	b := newBench(t, w)
@@ -334,7 +334,7 @@ func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
 	p.Deployment.ResourceVersion = "1000"
 	b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 	wantKind(t, b.groups.store.renew(false), "")
-	t.Run("the size is the number of Machines until the next Refresh, and nothing is changed (F-29)", func(t *testing.T) {
+	t.Run("the shown size is the number of Machines until the next Refresh, and changes are refused (F-29)", func(t *testing.T) {
 		if size, err := b.groups.TargetSize(p.ID()); size != 1 || err != nil {
 			t.Errorf("the target size is %d, error %v", size, err)
 		}
@@ -346,7 +346,7 @@ func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
 			t.Errorf("a call was obeyed, with %d writes", b.patches.Load())
 		}
 	})
-	t.Run("after a Refresh it is not a node group, and the Event names the reason (F-29)", func(t *testing.T) {
+	t.Run("the deployment is not a node group after the next Refresh (F-29)", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if list := b.groups.List(); len(list) != 0 {
 			t.Error("it is one")

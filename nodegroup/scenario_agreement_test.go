@@ -23,7 +23,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestDeleteNodesTakesBackAUnitWithoutAMachine(t *testing.T) {
+func TestDeleteNodesTakesBackAReplicaWithoutAMachine(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 1, 9)
 	p.Node("a-1")
@@ -35,7 +35,7 @@ func TestDeleteNodesTakesBackAUnitWithoutAMachine(t *testing.T) {
 		}
 		return b.groups.DeleteNodes(t.Context(), p.ID(), nodes)
 	}
-	t.Run("takes it back once, in one write that renames the other placeholders (CA-C72)", func(t *testing.T) {
+	t.Run("takes the replica back once, in one write that renames the other placeholders (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 0, 2)), "")
 		b.expect(p, 4)
 		list, _ := b.groups.Instances(p.ID())
@@ -53,7 +53,7 @@ func TestDeleteNodesTakesBackAUnitWithoutAMachine(t *testing.T) {
 		}
 		b.expect(p, 4)
 	})
-	t.Run("two calls at once for one unit lower the size by one (CA-C72)", func(t *testing.T) {
+	t.Run("parallel calls for one replica without a Machine lower the size by one (CA-C72)", func(t *testing.T) {
 		var calls sync.WaitGroup
 		for range 5 {
 			calls.Go(func() { wantKind(t, remove(pools.UnitID(p, 1, 1)), "") })
@@ -61,7 +61,7 @@ func TestDeleteNodesTakesBackAUnitWithoutAMachine(t *testing.T) {
 		calls.Wait()
 		b.expect(p, 3)
 	})
-	t.Run("takes back all that are left in one call, down to the minimum (CA-C72)", func(t *testing.T) {
+	t.Run("takes back all remaining replicas without a Machine in one call, down to the minimum (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 2, 0), pools.UnitID(p, 2, 1)), "")
 		b.expect(p, 1)
 	})
@@ -100,14 +100,14 @@ func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 		"a Machine that failed": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.MachineID(p, "a-2"), "create-error")
 		},
-		"a Machine that is late": func(p *pools.Pool, _ membership.Node) membership.Node {
+		"a Machine that has not joined": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.MachineID(p, "a-3"), "unregistered")
 		},
-		"a unit without a Machine": func(p *pools.Pool, _ membership.Node) membership.Node {
+		"a replica without a Machine": func(p *pools.Pool, _ membership.Node) membership.Node {
 			return pools.Fake(pools.UnitID(p, 0, 0), "unregistered")
 		},
 	} {
-		t.Run("of "+name+" (CA-C76, MCM-101, CA-C37)", func(t *testing.T) {
+		t.Run("two replicas show the same after the removal of "+name+" (CA-C76, MCM-101, CA-C37)", func(t *testing.T) {
 			w := pools.NewWorld()
 			p := w.Pool("a", 4, 0, 9)
 			_, n := p.Node("a-1")
@@ -133,7 +133,7 @@ func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 	}
 }
 
-func TestARemovalWaitsForNothing(t *testing.T) {
+func TestDeleteNodesDoesNotWait(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 9)
 	_, n := p.Node("a-1")
@@ -165,14 +165,14 @@ func TestARemovalWaitsForNothing(t *testing.T) {
 	err := b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)})
 	stop()
 	ticking.Wait()
-	t.Run("is done within a second in spite of conflicts and a lost answer (CA-C78)", func(t *testing.T) {
+	t.Run("DeleteNodes returns within a second despite conflicts and a lost answer (CA-C78)", func(t *testing.T) {
 		wantKind(t, err, "")
 		if took := b.clock.Since(began); took >= time.Second || ours != 3 {
 			t.Errorf("it took %s", took)
 		}
 		b.expect(p, 2, "a-1")
 	})
-	t.Run("does not wait for anything to happen to the Machine (CA-C78)", func(t *testing.T) {
+	t.Run("DeleteNodes returns before the Machine is deleted (CA-C78)", func(t *testing.T) {
 		m := &v1alpha1.Machine{}
 		if err := b.client.Get(t.Context(), client.ObjectKey{Namespace: pools.Namespace, Name: "a-1"}, m); err != nil || m.DeletionTimestamp != nil {
 			t.Errorf("the Machine is %v, error %v", m.DeletionTimestamp, err)
@@ -189,25 +189,25 @@ func TestDecreaseTargetSizeStopsAtTheMinimum(t *testing.T) {
 		change(p)
 		return newBench(t, w), p
 	}
-	t.Run("records an Event, and still awaits what is left (CA-C87)", func(t *testing.T) {
+	t.Run("records an Event, and the remaining replicas are still awaited (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(*pools.Pool) {})
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -4), "")
 		b.expect(p, 3)
-		if said := drain(b.recorder); !strings.Contains(said, "DecreaseClamped The autoscaler asked to take back 4 requests for nodes; 1 are open above the minimum of 3") {
+		if said := drain(b.recorder); !strings.Contains(said, "DecreaseClamped The autoscaler asked to take back 4 requests for nodes, but only 1 are open above the minimum of 3") {
 			t.Errorf("the Events are %q", said)
 		}
 		if wrong := agreement(b, p, 3); wrong != "" {
 			t.Error(wrong)
 		}
 	})
-	t.Run("takes nothing back where no replacements would be created (CA-C87)", func(t *testing.T) {
+	t.Run("takes nothing back from a frozen group, which creates no replacements (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) {
 			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
 		})
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 4)
 	})
-	t.Run("leaves a size that is already below the minimum (CA-C87)", func(t *testing.T) {
+	t.Run("does not change a size that is already below the minimum (CA-C87)", func(t *testing.T) {
 		b, p := start(t, func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](2) })
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2), "")
 		b.expect(p, 2)

@@ -50,9 +50,8 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// TestASizeBeyondTheMaximumOnARealAPIServer stores an absurd size under a schema without a maximum, as in older schemas.
-func TestASizeBeyondTheMaximumOnARealAPIServer(t *testing.T) {
-	s := newSite(t)
+// testASizeBeyondTheMaximum stores an absurd size under a schema without a maximum, as in older schemas.
+func (s *site) testASizeBeyondTheMaximum(t *testing.T) {
 	s.setMaximum(nil)
 	s.pool("other", 2)
 	d := s.sized("absurd", 10)
@@ -70,7 +69,7 @@ func TestASizeBeyondTheMaximumOnARealAPIServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.setMaximum(int64(v1alpha1.MaxReplicas))
-	t.Run("a group with such a size leaves the list, and others are served (F-29)", func(t *testing.T) {
+	t.Run("a group with a size beyond the maximum is no longer listed, and other groups are served (F-29)", func(t *testing.T) {
 		s.eventually("it has left", func() bool {
 			_, err := s.groups.TargetSize(id)
 			return s.groups.Refresh(t.Context()) == nil && model.KindOf(err) == model.NotFound
@@ -84,7 +83,7 @@ func TestASizeBeyondTheMaximumOnARealAPIServer(t *testing.T) {
 			t.Errorf("the heap grew from %d to %d bytes", before, after)
 		}
 	})
-	t.Run("a corrected size brings the group back (F-29)", func(t *testing.T) {
+	t.Run("the group is listed again after its size was corrected (F-29)", func(t *testing.T) {
 		if err := s.client.Patch(t.Context(), d, client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":3}}`))); err != nil {
 			t.Fatal(err)
 		}

@@ -26,30 +26,30 @@ func TestMalformedRequests(t *testing.T) {
 		kind model.Kind
 		call func() error
 	}{
-		{"growing by 0 (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
-		{"growing by less than nothing (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
-		{"growing by more than an int32 holds (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
-		{"growing without an id", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
-		{"growing an unknown group", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
-		{"growing a placeholder", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
-		{"taking back 0 (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
-		{"taking back a positive number (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
-		{"taking back without an id", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
-		{"taking back in an unknown group", model.NotFound, func() error { return g.DecreaseTargetSize(ctx, "MachineSet/x/y", -1) }},
-		{"removing nothing", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
-		{"removing without an id", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
-		{"removing from an unknown group", model.NotFound, func() error { return g.DeleteNodes(ctx, "x", []membership.Node{pools.Asked(n)}) }},
-		{"removing a node that has no name (CA-C74)", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
-		{"removing another group's node (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Asked(foreign)}) }},
-		{"removing another group's placeholder (CA-C74)", model.FailedPrecondition, func() error {
+		{"an increase by 0 is refused (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, 0) }},
+		{"an increase by a negative number is refused (CA-C56)", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, id, -1<<31) }},
+		{"an increase beyond the range of an int32 is refused (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
+		{"an increase without an id is refused", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
+		{"an increase of a group with an unknown id is refused", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
+		{"an increase of a placeholder is refused", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
+		{"a decrease by 0 is refused (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
+		{"a decrease by a positive delta is refused (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
+		{"a decrease without an id is refused", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
+		{"a decrease of an unknown group is refused", model.NotFound, func() error { return g.DecreaseTargetSize(ctx, "MachineSet/x/y", -1) }},
+		{"a removal of no nodes is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
+		{"a removal without an id is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
+		{"a removal from an unknown group is refused", model.NotFound, func() error { return g.DeleteNodes(ctx, "x", []membership.Node{pools.Asked(n)}) }},
+		{"removing a node without a name is refused (CA-C74)", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
+		{"removing another group's node is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Asked(foreign)}) }},
+		{"removing another group's placeholder is refused (CA-C74)", model.FailedPrecondition, func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Fake(pools.UnitID(other, 0, 0), "unregistered")})
 		}},
-		{"removing by an invalid provider ID (CA-C74)", model.FailedPrecondition, func() error {
+		{"removing by an invalid provider ID is refused (CA-C74)", model.FailedPrecondition, func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {Name: "x", ProviderID: "://\xff/../"}})
 		}},
-		{"removing a template (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},
-		{"removing more foreign nodes than a list of removals can hold (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
-		{"removing a unit beyond the size (CA-C72)", "", func() error {
+		{"removing a template node is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},
+		{"removing more foreign nodes than a list of removals can contain is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, many) }},
+		{"removing the placeholder of a replica beyond the size changes nothing (CA-C72)", "", func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Fake(pools.UnitID(p, 0, 1<<31-1), "unregistered"), pools.Fake(pools.UnitID(p, 1<<31-1, 0), "unregistered")})
 		}},
 	} {
@@ -60,7 +60,7 @@ func TestMalformedRequests(t *testing.T) {
 			}
 		})
 	}
-	t.Run("reads", func(t *testing.T) {
+	t.Run("reads of an unknown group are refused", func(t *testing.T) {
 		for _, id := range []string{"x", "MachineDeployment//", id + "/", "\xff"} {
 			_, size := g.TargetSize(id)
 			_, instances := g.Instances(id)

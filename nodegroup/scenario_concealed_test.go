@@ -32,7 +32,7 @@ func withOption(p *pools.Pool) {
 	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
 }
 
-func TestNodeThatHasNotStarted(t *testing.T) {
+func TestHowANodeThatHasNotStartedIsShown(t *testing.T) {
 	for _, tc := range []struct {
 		name       string
 		pool       func(*pools.Pool)
@@ -53,9 +53,9 @@ func TestNodeThatHasNotStarted(t *testing.T) {
 		},
 		{"is shown as registered once its Machine is Running", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionTrue), true},
 		{"is shown as registered once its Machine is Ready", withOption, inPhase(v1alpha1.PhaseJoined, corev1.ConditionTrue), true},
-		{"stays registered when it turns NotReady later", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionFalse), true},
-		{"stays registered when its Machine fails", withOption, inPhase(v1alpha1.PhaseFailed, corev1.ConditionFalse), true},
-		{"stays registered while drover has not written its Machine's phase", withOption, func(*v1alpha1.Machine) {}, true},
+		{"stays shown as registered when it turns NotReady later", withOption, inPhase(v1alpha1.PhaseRunning, corev1.ConditionFalse), true},
+		{"stays shown as registered when its Machine fails", withOption, inPhase(v1alpha1.PhaseFailed, corev1.ConditionFalse), true},
+		{"stays shown as registered while drover has not written its Machine's phase", withOption, func(*v1alpha1.Machine) {}, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -79,7 +79,7 @@ func TestNodeThatHasNotStarted(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is shown by the options that the group has now (F-48)", func(t *testing.T) {
+	t.Run("is shown according to the options that the group has now (F-48)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)
@@ -119,17 +119,17 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 			pools.Fake(pools.MachineID(p, "a-2"), "unregistered"), pools.Fake(pools.MachineID(p, "a-3"), "unregistered"),
 		})
 	}
-	t.Run("removes them together with servers that never joined (F-48)", func(t *testing.T) {
+	t.Run("removes nodes that have not started together with servers that never joined (F-48)", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 1, "a-2", "a-3")
 	})
-	t.Run("keeps them at the minimum (F-48)", func(t *testing.T) {
+	t.Run("keeps nodes that have not started when the size is the minimum (F-48)", func(t *testing.T) {
 		b, p := setUp(t, 3)
 		wantKind(t, remove(b, p), "")
 		b.expect(p, 3)
 	})
-	t.Run("refuses when the Machine is Running and the watch has not delivered that yet", func(t *testing.T) {
+	t.Run("refuses a node whose Machine is Running, even before the watch has delivered the phase", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		m := &v1alpha1.Machine{}
@@ -143,7 +143,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("refuses when pods can run on the node and its Machine's status does not show it yet", func(t *testing.T) {
+	t.Run("refuses a node on which pods can run, even before its Machine's status shows it", func(t *testing.T) {
 		b, p := setUp(t, 0)
 		b.freeze()
 		n := &corev1.Node{}
@@ -167,7 +167,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 		wantKind(t, remove(b, p), model.Unavailable)
 		b.expect(p, 3)
 	})
-	t.Run("refuses in a group without options, where the node is shown as registered", func(t *testing.T) {
+	t.Run("refuses a node of a group without options, where the node is shown as registered", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)
@@ -178,7 +178,7 @@ func TestDeleteNodesThatHaveNotStarted(t *testing.T) {
 }
 
 func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
-	t.Run("takes back only the server that has not joined", func(t *testing.T) {
+	t.Run("takes back the Machine whose Node has not registered, and keeps the Machine whose Node has registered but is not Ready", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		withOption(p)
@@ -192,8 +192,8 @@ func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
 
 func TestARolloutHidesTheNewNodeUntilItHasStarted(t *testing.T) {
 	for name, options := range map[string]func(*pools.Pool){
-		"hides the new node until it has started, not an old one that works (F-47)":                          func(*pools.Pool) {},
-		"hides the new node until it has started, not an old one that works, in a group with options (F-48)": withOption,
+		"the new node is hidden until it has started, and no old node that works is hidden (F-47)":                          func(*pools.Pool) {},
+		"in a group with options, the new node is hidden until it has started, and no old node that works is hidden (F-48)": withOption,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()

@@ -25,9 +25,9 @@ func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 	return n
 }
 
-func TestNothingIsKeptOfADeletedGroup(t *testing.T) {
+func TestADeletedGroupLeavesNoMetricsAndNoLock(t *testing.T) {
 	const many = 10_000
-	t.Run("metrics of deleted groups are dropped within an hour (F-12)", func(t *testing.T) {
+	t.Run("metrics of a deleted group disappear within an hour (F-12)", func(t *testing.T) {
 		w, registry := pools.NewWorld(), prometheus.NewRegistry()
 		living, gone := w.Pool("living", 1, 0, 9), w.Pool("gone", 1, 0, 9)
 		b := newBench(t, w, Options{Registry: registry})
@@ -56,7 +56,7 @@ func TestNothingIsKeptOfADeletedGroup(t *testing.T) {
 			t.Errorf("%d series an hour later, want %d", got, want)
 		}
 	})
-	t.Run("a lock is dropped when no call holds it or waits for it (F-12)", func(t *testing.T) {
+	t.Run("the lock of a group is removed when no call holds it or waits for it (F-12)", func(t *testing.T) {
 		l := &locks{}
 		for n := range many {
 			release, err := l.take(t.Context(), fmt.Sprint(n))

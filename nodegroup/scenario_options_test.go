@@ -22,7 +22,7 @@ func with(change func(*model.Settings)) model.Settings {
 	return s
 }
 
-func TestSettingsReturnsTheGroupsOwnOptions(t *testing.T) {
+func TestOptionsOfAGroupOverrideTheAutoscalersFlags(t *testing.T) {
 	const ours, capi = v1alpha1.AnnotationOptions, v1alpha1.AnnotationOptionsCAPI
 	for _, tc := range []struct {
 		name        string
@@ -33,13 +33,13 @@ func TestSettingsReturnsTheGroupsOwnOptions(t *testing.T) {
 		// says lists parts of the expected Events, separated by |.
 		says string
 	}{
-		{name: "no annotation (CA-C90)"},
+		{name: "a group without annotations has no options of its own (CA-C90)"},
 		{
-			name: "one option is overridden, the others are returned as sent (CA-C91)", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
+			name: "one option is overridden, and the other options are returned as sent (CA-C91)", annotations: map[string]string{ours + "scaledownunneededtime": "3m"},
 			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
 		{
-			name: "all options, under the other prefix (CA-C91)",
+			name: "all options are read under Cluster API's prefix (CA-C91)",
 			annotations: map[string]string{
 				capi + "scaledownutilizationthreshold": "0.7", capi + "scaledowngpuutilizationthreshold": "0.8", capi + "scaledownunneededtime": "1m",
 				capi + "scaledownunreadytime": "2m", capi + "maxnodeprovisiontime": "40m", capi + "ignoredaemonsetsutilization": "true",
@@ -47,26 +47,26 @@ func TestSettingsReturnsTheGroupsOwnOptions(t *testing.T) {
 			want: &model.Settings{UtilizationThreshold: 0.7, GPUUtilizationThreshold: 0.8, UnneededTime: time.Minute, UnreadyTime: 2 * time.Minute, ProvisionTime: 40 * time.Minute, IgnoreDaemonSets: true},
 		},
 		{
-			name: "drover's prefix wins", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
+			name: "drover's prefix takes precedence over Cluster API's prefix", annotations: map[string]string{ours + "scaledownunneededtime": "3m", capi + "scaledownunneededtime": "4m"},
 			want: new(with(func(s *model.Settings) { s.UnneededTime = 3 * time.Minute })),
 		},
-		{name: "an unreadable value leaves the flag and is reported (CA-C93)", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
+		{name: "with an unreadable value the autoscaler's flag applies, and the value is reported (CA-C93)", annotations: map[string]string{ours + "scaledownunneededtime": "soon"}, says: `scaledownunneededtime has the value "soon"`},
 		{name: "a time of 0 is refused (CA-C91)", annotations: map[string]string{ours + "scaledownunreadytime": "0s"}, says: "above 0"},
-		{name: "a share above 1", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
-		{name: "a share that is not a number", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
-		{name: "an unknown option", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
-		{name: "a startup time cannot be passed on (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
-		{name: "all-or-nothing scaling is refused (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
+		{name: "a utilization threshold above 1 is refused", annotations: map[string]string{ours + "scaledownutilizationthreshold": "50"}, says: "from 0 to 1"},
+		{name: "a utilization threshold that is not a number is refused", annotations: map[string]string{ours + "scaledownutilizationthreshold": "NaN"}, says: "from 0 to 1"},
+		{name: "an unknown option is reported", annotations: map[string]string{ours + "scaledownunneeded": "1m"}, says: "there is no such option"},
+		{name: "a startup time is reported, because it cannot be passed on (CA-C94)", annotations: map[string]string{ours + "maxnodestartuptime": "5m"}, says: "maxnodestartuptime cannot be passed"},
+		{name: "all-or-nothing scaling is refused when it is not enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, says: "--allow-zero-or-max"},
 		{
-			name: "all-or-nothing scaling is passed on when enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
+			name: "all-or-nothing scaling is passed on when it is enabled (CA-C95)", annotations: map[string]string{ours + "zeroormaxnodescaling": "true"}, options: Options{ZeroOrMax: true},
 			want: new(with(func(s *model.Settings) { s.ZeroOrMax = true })),
 		},
 		{
-			name: "a provision time that leaves no room for a replacement (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
+			name: "a provision time that leaves no room for a replacement is refused (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "11m"},
 			options: Options{JoinTimeout: 10 * time.Minute}, says: "at least 12m0s",
 		},
 		{
-			name: "a provision time that leaves room for a replacement (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
+			name: "a provision time that leaves room for a replacement is passed on (CA-C96)", annotations: map[string]string{ours + "maxnodeprovisiontime": "12m"}, options: Options{JoinTimeout: 10 * time.Minute},
 			want: new(with(func(s *model.Settings) { s.ProvisionTime = 12 * time.Minute })),
 		},
 	} {
@@ -107,22 +107,22 @@ func drain(r *events.FakeRecorder) string {
 	}
 }
 
-func TestSettingsOfUnusualCallers(t *testing.T) {
+func TestOptionsForUnusualCallers(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 1, 5)
 	p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
 	b := newBench(t, w, Options{JoinTimeout: 10 * time.Minute})
-	t.Run("an autoscaler up to 1.28, which sends no provision time (CA-C92)", func(t *testing.T) {
+	t.Run("an autoscaler up to 1.28, which sends no provision time, receives no options (CA-C92)", func(t *testing.T) {
 		if got, ok := b.groups.Settings(p.ID(), model.Settings{UnneededTime: time.Minute}); ok {
 			t.Errorf("it receives %+v", got)
 		}
 	})
-	t.Run("an unknown group (CA-C93)", func(t *testing.T) {
+	t.Run("an unknown group has no options (CA-C93)", func(t *testing.T) {
 		if got, ok := b.groups.Settings("nonsense", flags); ok {
 			t.Errorf("it receives %+v", got)
 		}
 	})
-	t.Run("while the API server is away (CA-C93)", func(t *testing.T) {
+	t.Run("options are returned while the API server is out of reach (CA-C93)", func(t *testing.T) {
 		b.clock.Step(time.Hour)
 		if _, ok := b.groups.Settings(p.ID(), flags); !ok {
 			t.Error("it fails")

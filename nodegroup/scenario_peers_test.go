@@ -41,7 +41,7 @@ func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 }
 
 func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
-	t.Run("lowers the size in one write when two replicas are asked at once, again, in a rollout (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
+	t.Run("lowers the size in one write when parallel and repeated calls to two replicas name the same nodes during a rollout (MC-71, MCM-87, MCM-88, CAPI-6)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		first, second := pair(t, w)
 		named := []membership.Node{nodes[1], nodes[4], nodes[1]}
@@ -69,7 +69,7 @@ func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
 			t.Errorf("%d writes", b.patches.Load())
 		}
 	})
-	t.Run("removes none when one node is of another group, of no group, or needed for the minimum (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
+	t.Run("removes no node when one of the nodes is of another group, of no group, or needed for the minimum (MC-71, MCM-89, CAPI-7)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		other := w.Pool("b", 1, 0, 5)
 		_, foreign := other.Node("b-1")
@@ -111,7 +111,7 @@ func TestSizeAndRemovalsAreOneWrite(t *testing.T) {
 			Removals []v1alpha1.Removal
 		}
 	}
-	t.Run("the write has both, is conditional on the version of the decision, and changes nothing when refused (CAPI-8)", func(t *testing.T) {
+	t.Run("one write has size and removals and requires the resourceVersion that was decided on, and a refused write changes nothing (CAPI-8)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		b := newBench(t, w)
 		var sent []patch
@@ -157,8 +157,8 @@ func (s spy) Patch(ctx context.Context, o client.Object, p client.Patch, opts ..
 	return s.Client.Patch(ctx, o, p, opts...)
 }
 
-func TestTwoReplicasGrowAGroupAtOnce(t *testing.T) {
-	t.Run("each delta counts once, and a conflict is decided again, while a user writes too (CAPI-5, MCM-92)", func(t *testing.T) {
+func TestTwoReplicasIncreaseAGroupAtTheSameTime(t *testing.T) {
+	t.Run("each delta counts once, even when the replicas conflict with each other and with a user (CAPI-5, MCM-92)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 1000)
 		first, second := pair(t, w)
@@ -182,7 +182,7 @@ func TestTwoReplicasGrowAGroupAtOnce(t *testing.T) {
 		first.catchUp()
 		first.expect(p, 120)
 	})
-	t.Run("nothing changes beyond the maximum, and the error names the current size, delta and maximum (CAPI-4)", func(t *testing.T) {
+	t.Run("an increase beyond the maximum changes nothing, and the error names the current size, delta and maximum (CAPI-4)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 7, 0, 9)
 		b := newBench(t, w)
@@ -195,9 +195,9 @@ func TestTwoReplicasGrowAGroupAtOnce(t *testing.T) {
 	})
 }
 
-// TestTheLifeOfAMachineAsItIsShown follows a Machine from creation to deletion on one replica. A second replica, restarted at
+// TestTheShownStateOfAMachineFollowsItsLife follows a Machine from creation to deletion on one replica. A second replica, restarted at
 // each step, must show the same.
-func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
+func TestTheShownStateOfAMachineFollowsItsLife(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 0, 5)
 	b := newBench(t, w)
@@ -213,12 +213,12 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 		node   bool
 		want   model.Instance
 	}{
-		{"it is made", func(*v1alpha1.Machine) {}, false, model.Instance{ID: id, State: model.Creating}},
-		{"the quota is exceeded", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
-		{"its spec is invalid", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
-		{"it has a server", pools.WithServer, false, model.Instance{ID: id, State: model.Creating}},
-		{"its node has registered", pools.WithServer, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running}},
-		{"it is being deleted", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
+		{"a new Machine is Creating", func(*v1alpha1.Machine) {}, false, model.Instance{ID: id, State: model.Creating}},
+		{"a Machine that exceeds the quota is Creating with an error", pools.Failed(fault.CodeQuotaExceeded, "no cores"), false, model.Instance{ID: id, State: model.Creating, Error: quota}},
+		{"a Machine with an invalid spec is Creating with an error", pools.Failed(fault.CodeImageNotFound, "no image"), false, model.Instance{ID: id, State: model.Creating, Error: bad}},
+		{"a Machine with a server is Creating", pools.WithServer, false, model.Instance{ID: id, State: model.Creating}},
+		{"a Machine whose node has registered is Running", pools.WithServer, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running}},
+		{"a Machine that is being deleted is Deleting", pools.Deleting, true, model.Instance{ID: pools.ProviderID("a-1"), State: model.Deleting}},
 	} {
 		t.Run(stage.name+" (MC-72, MCM-94, CAPI-10)", func(t *testing.T) {
 			next := m.DeepCopy()
@@ -244,7 +244,7 @@ func TestTheLifeOfAMachineAsItIsShown(t *testing.T) {
 	}
 }
 
-func TestNamesWithACommonBeginning(t *testing.T) {
+func TestGroupsWhoseNamesHaveACommonBeginning(t *testing.T) {
 	w := pools.NewWorld()
 	groups := map[string]*pools.Pool{}
 	for _, name := range []string{"pool", "pool-1", "pool-1-a"} {
@@ -253,7 +253,7 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 		groups[name].Machine(name + "-1-late")
 	}
 	b := newBench(t, w)
-	t.Run("are not confused in nodes, placeholders, sizes and removals (MCM-95)", func(t *testing.T) {
+	t.Run("names with a common beginning are not confused in nodes, placeholders, sizes and removals (MCM-95)", func(t *testing.T) {
 		for name, p := range groups {
 			for _, n := range []membership.Node{
 				{Name: name + "-1-node"}, {ProviderID: pools.ProviderID(name + "-1-node")},
@@ -280,8 +280,8 @@ func TestNamesWithACommonBeginning(t *testing.T) {
 	})
 }
 
-func TestRemovedAndGrownAtOnce(t *testing.T) {
-	t.Run("the named Machine is removed nevertheless, and one more is awaited (MCM-97)", func(t *testing.T) {
+func TestDeleteNodesAndIncreaseSizeOfOneGroup(t *testing.T) {
+	t.Run("the named Machine is removed although the group grows, and a new Machine is awaited (MCM-97)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 0, 5)
 		_, n := p.Node("a-1")
@@ -304,7 +304,7 @@ func TestRemovedAndGrownAtOnce(t *testing.T) {
 }
 
 func TestOptionsFromAnnotations(t *testing.T) {
-	t.Run("readable options hold, and the flag for an unreadable one (MCM-99)", func(t *testing.T) {
+	t.Run("readable options apply, and the autoscaler's flag applies for an unreadable option (MCM-99)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Deployment.Annotations[v1alpha1.AnnotationOptions+"scaledownunneededtime"] = "3m"
@@ -314,7 +314,7 @@ func TestOptionsFromAnnotations(t *testing.T) {
 			t.Errorf("the options are %+v, want %+v", got, want)
 		}
 	})
-	t.Run("a provision time shorter than drover's own deadline is reported, and the size falls once when both act (MCM-100)", func(t *testing.T) {
+	t.Run("a provision time shorter than drover's own deadline is reported, and the size falls once when drover and the autoscaler both act (MCM-100)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 0, 5)
 		p.Node("a-1")

@@ -56,7 +56,7 @@ func TestANewReplicaGivesTheSameAnswers(t *testing.T) {
 	wantKind(t, b.groups.IncreaseSize(t.Context(), a.ID(), 2), "")
 	wantKind(t, b.groups.DeleteNodes(t.Context(), a.ID(), []membership.Node{pools.Asked(first)}), "")
 	wantKind(t, b.groups.DecreaseTargetSize(t.Context(), z.ID(), -1), "")
-	t.Run("a replica that has just started answers the same without an earlier call (CA-C04, CA-C05)", func(t *testing.T) {
+	t.Run("a replica that has just started gives the same answers as an older replica (CA-C04, CA-C05)", func(t *testing.T) {
 		b.catchUp()
 		successor := &bench{t: t, client: b.client, clock: b.clock, recorder: b.recorder}
 		successor.groups = newGroups(parts{source: successor, live: b.client, nodes: b.client, writer: b.client, recorder: b.recorder, options: Options{Clock: b.clock, Discovery: b.options.Discovery, Reach: b.reach()}})
@@ -68,22 +68,22 @@ func TestANewReplicaGivesTheSameAnswers(t *testing.T) {
 	})
 }
 
-func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
+func TestAGroupIsListedInEveryState(t *testing.T) {
 	for name, change := range map[string]func(p *pools.Pool){
-		"its template is unknown (CA-C19)":       func(p *pools.Pool) { p.Deployment.Status.NodeTemplate = nil },
-		"its set has not been seen yet (CA-C19)": func(p *pools.Pool) { p.World.Sets = nil },
-		"the cloud does not answer (CA-C19)": func(p *pools.Pool) {
+		"a group is listed when its template is unknown (CA-C19)":                  func(p *pools.Pool) { p.Deployment.Status.NodeTemplate = nil },
+		"a group is listed before the watch has delivered its MachineSet (CA-C19)": func(p *pools.Pool) { p.World.Sets = nil },
+		"a group is listed while the cloud does not answer (CA-C19)": func(p *pools.Pool) {
 			p.World.Machines[0].Status.ErrorReason = ptr.To(string(fault.CodeCloudUnavailable))
 		},
-		"a rollout begins (CA-C19)":    func(p *pools.Pool) { p.Revision(2) },
-		"rollouts are paused (CA-C19)": func(p *pools.Pool) { p.Deployment.Spec.Paused = true },
-		"it is frozen (CA-C19)": func(p *pools.Pool) {
+		"a group is listed when a rollout begins (CA-C19)":     func(p *pools.Pool) { p.Revision(2) },
+		"a group is listed while rollouts are paused (CA-C19)": func(p *pools.Pool) { p.Deployment.Spec.Paused = true },
+		"a group is listed while it is frozen (CA-C19)": func(p *pools.Pool) {
 			p.Deployment.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionTrue}}
 		},
-		"a writer has dropped the size (CA-C19)": func(p *pools.Pool) {
+		"a group is listed when a client has removed spec.replicas (CA-C19)": func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](4)
 		},
-		"all its Machines are being replaced (CA-C19)": func(p *pools.Pool) { pools.Deleting(p.World.Machines[0]) },
+		"a group is listed while all its Machines are being replaced (CA-C19)": func(p *pools.Pool) { pools.Deleting(p.World.Machines[0]) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -97,7 +97,7 @@ func TestAGroupThatGrowsStaysOnTheList(t *testing.T) {
 	}
 }
 
-func TestTheCloudDoesNotAnswerForAnHour(t *testing.T) {
+func TestIncreasesWhileTheCloudDoesNotAnswerForAnHour(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 9)
 	_, n := p.Node("a-1")
@@ -119,13 +119,13 @@ func TestTheCloudDoesNotAnswerForAnHour(t *testing.T) {
 		}
 		b.clock.Step(time.Minute)
 	}
-	t.Run("increases are accepted (CA-C112)", func(t *testing.T) {
+	t.Run("increases are accepted while the cloud does not answer (CA-C112)", func(t *testing.T) {
 		b.groups.freshness.reached()
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
 	})
 }
 
-func TestAChangeIsOneWrite(t *testing.T) {
+func TestEachCallOfTheAutoscalerMakesAtMostOneWrite(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 5, 0, 20)
 	_, n := p.Node("a-1")
@@ -134,9 +134,9 @@ func TestAChangeIsOneWrite(t *testing.T) {
 		name string
 		call func() error
 	}{
-		{"growing is one write without waiting (CA-C61)", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
-		{"removing is one write without waiting", func() error { return b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) }},
-		{"taking back is one write without waiting", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2) }},
+		{"IncreaseSize makes one write and does not wait (CA-C61)", func() error { return b.groups.IncreaseSize(t.Context(), p.ID(), 3) }},
+		{"DeleteNodes makes one write and does not wait", func() error { return b.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{pools.Asked(n)}) }},
+		{"DecreaseTargetSize makes one write and does not wait", func() error { return b.groups.DecreaseTargetSize(t.Context(), p.ID(), -2) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			patches, gets := b.patches.Load(), b.gets.Load()
@@ -166,15 +166,15 @@ func TestPendingMachinesDoNotReduceAnIncrease(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 7)
 	})
-	t.Run("the maximum holds, and shrinking removes no nodes (MC-70, MCM-93)", func(t *testing.T) {
+	t.Run("an increase beyond the maximum is refused, and shrinking removes no nodes (MC-70, MCM-93)", func(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 3), model.FailedPrecondition)
 		wantKind(t, b.groups.DecreaseTargetSize(t.Context(), p.ID(), -9), "")
 		b.expect(p, 1, "a-2")
 	})
 }
 
-// TestWhenASnapshotIsNotSound simulates a broken invariant, because no input breaks one.
-func TestWhenASnapshotIsNotSound(t *testing.T) {
+// TestASnapshotThatBreaksAnInvariantIsNotServed simulates a broken invariant, because no input breaks one.
+func TestASnapshotThatBreaksAnInvariantIsNotServed(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 9)
 	_, n := p.Node("a-1")
@@ -183,7 +183,7 @@ func TestWhenASnapshotIsNotSound(t *testing.T) {
 	b.groups.store.flaw = func(*model.Snapshot) error { return errors.New("an instance is in two groups") }
 	b.groups.store.inbox.put(membership.Event{Object: p.Machine("a-2")})
 	t.Run("Refresh fails (CA-C13)", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
-	t.Run("the last sound answers stay (CA-C53)", func(t *testing.T) {
+	t.Run("reads are answered from the last sound snapshot (CA-C53)", func(t *testing.T) {
 		if diff := cmp.Diff(before, answers(t, b.groups, []membership.Node{pools.Asked(n)})); diff != "" {
 			t.Errorf("the answers differ:\n%s", diff)
 		}
@@ -217,7 +217,7 @@ func (c *core) loop(t *testing.T, pods int) {
 	}
 }
 
-func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
+func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 	// start returns a group of three nodes. An autoscaler has ordered two more nodes before its restart.
 	start := func(t *testing.T, guard time.Duration) (*bench, *pools.Pool, *core) {
 		w := pools.NewWorld()
@@ -250,18 +250,18 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 		}
 		b.catchUp()
 	}
-	t.Run("it orders the two again without the guard", func(t *testing.T) {
+	t.Run("without the restart guard the autoscaler orders the two nodes again", func(t *testing.T) {
 		b, p, second := start(t, 0)
 		second.loop(t, 5)
 		b.expect(p, 7)
 	})
-	t.Run("it does not order again with the guard", func(t *testing.T) {
+	t.Run("with the restart guard the autoscaler does not order the two nodes again", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		for range 3 {
 			second.loop(t, 5)
 		}
 		b.expect(p, 5)
-		t.Run("further pods wait until the ordered nodes have come", func(t *testing.T) {
+		t.Run("further pods wait until the ordered nodes have started", func(t *testing.T) {
 			second.loop(t, 6)
 			arrive(b, p, "a-4")
 			second.loop(t, 6)
@@ -289,14 +289,14 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 			b.expect(p, 6)
 		})
 	})
-	t.Run("the guard ends after its time", func(t *testing.T) {
+	t.Run("the restart guard ends after its configured time", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		b.clock.Step(15 * time.Minute)
 		b.groups.freshness.reached()
 		second.loop(t, 6)
 		b.expect(p, 8)
 	})
-	t.Run("a group in which nothing is awaited is not guarded", func(t *testing.T) {
+	t.Run("the restart guard does not delay an increase of a group that awaits no nodes", func(t *testing.T) {
 		b, p, second := start(t, 15*time.Minute)
 		arrive(b, p, "a-4")
 		arrive(b, p, "a-5")
@@ -308,7 +308,7 @@ func TestAnAutoscalerRestartsWhileItsOrderIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestIncreasesOfOneGroupRunInTurn(t *testing.T) {
+func TestParallelIncreasesOfOneGroupRunOneAfterTheOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 10)

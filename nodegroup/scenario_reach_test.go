@@ -27,7 +27,7 @@ func (r *refusing) List(context.Context, client.ObjectList, ...client.ListOption
 	return nil
 }
 
-func TestTheClusterOfTheNodesCannotBeReached(t *testing.T) {
+func TestCallsWhileTheClusterOfTheNodesCannotBeReached(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 50)
 	_, n := p.Node("a-1")
@@ -58,12 +58,12 @@ func TestTheClusterOfTheNodesCannotBeReached(t *testing.T) {
 		}
 		b.expect(p, 3)
 	})
-	t.Run("the other reads are answered (MCM-80)", func(t *testing.T) {
+	t.Run("reads other than Refresh are answered (MCM-80)", func(t *testing.T) {
 		if got := len(b.groups.List()); got != 1 {
 			t.Errorf("%d groups are listed", got)
 		}
 	})
-	t.Run("changes are made again once it answers (MCM-79)", func(t *testing.T) {
+	t.Run("Refresh succeeds once the API server answers again (MCM-79)", func(t *testing.T) {
 		target.away = false
 		b.probeOnce(t.Context())
 		wantKind(t, b.groups.Refresh(t.Context()), "")

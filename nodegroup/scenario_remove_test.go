@@ -64,18 +64,18 @@ func both(fs ...func(p, other *pools.Pool)) func(p, other *pools.Pool) {
 var deleteCalls = []call{
 	{name: "a node is removed and the size is lowered (CA-C65)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
 	{name: "two nodes are removed in one write (CA-C65)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
-	{name: "a node named twice counts once (CA-C75)", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
-	{name: "a node that is listed changes nothing (CA-C67)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "a node that is named twice is counted once (CA-C75)", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
+	{name: "a node that is already listed for removal changes nothing (CA-C67)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
-	{name: "a node whose Machine was listed and is gone changes nothing (CA-C67)", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
+	{name: "a node whose Machine was listed for removal and is gone changes nothing (CA-C67)", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
 		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
-	{name: "a node that a user is deleting is listed, so that it is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "a node that a user is deleting is listed for removal, so that it is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
 	{name: "a node that a user is deleting is replaced at the minimum (CA-C68)", nodes: nodes("a-2"), size: 3, removals: []string{"a-2"},
 		setup: both(setMin("3"), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "no other node is removed when the replacement of a deleted one has its node (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "no other node is removed when the replacement of a deleted node has registered (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) })},
-	{name: "a replacement without a node is listed by name when two deleted nodes are named (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
+	{name: "a replacement without a node is listed for removal when two deleted nodes are named (CA-C68)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3", "a-4"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			pools.Deleting(machineNamed(p, "a-3"))
@@ -94,24 +94,24 @@ var deleteCalls = []call{
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1") }},
 	{name: "the last node that a rolling update has made surplus is removed, and no up-to-date node (CA-C80)", nodes: nodes("a-1"), size: 3, removals: []string{"a-1"},
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Node("new-1"); p.Node("new-2"); p.Node("new-3") }},
-	{name: "a named node that the cache lacks is not taken for the replacement of another named one (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
+	{name: "a named node that the cache lacks is not taken for the replacement of another named node (CA-C68)", nodes: nodes("a-2", "a-4"), size: 3, removals: []string{"a-2", "a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) {
 			pools.Deleting(machineNamed(p, "a-2"))
 			p.Machine("a-4", pools.WithServer)
 			p.Node("a-5")
 		})},
-	{name: "a working node at the minimum is refused (CA-C73)", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
-	{name: "none of two working nodes is removed when only one is above the minimum (CA-C73, CA-C77)", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
-	{name: "none is removed when one is another group's node (CA-C74)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of a working node at the minimum is refused (CA-C73)", nodes: nodes("a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("3")},
+	{name: "neither of two working nodes is removed when the minimum allows the removal of only one (CA-C73, CA-C77)", nodes: nodes("a-1", "a-2"), kind: model.FailedPrecondition, size: 3, setup: setMin("2")},
+	{name: "no node is removed when another group's node is named too (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, other *pools.Pool) []membership.Node {
 			return append(nodes("a-1")(p, other), membership.Node{ProviderID: pools.ProviderID("b-1")})
 		}},
-	{name: "none is removed when one is a foreign node (CA-C74)", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
-	{name: "another group's placeholder is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
+	{name: "no node is removed when a foreign node is named too (CA-C74)", kind: model.FailedPrecondition, size: 3, nodes: nodes("a-1", "stranger")},
+	{name: "the removal of another group's placeholder is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(_, other *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(other, 0, 0), "unregistered")}
 		}},
-	{name: "a template node is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of a template node is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node { return []membership.Node{pools.Fake(p.ID()+"/template", "")} }},
 	{name: "a call without a node is refused", kind: model.InvalidArgument, size: 3, nodes: nodes()},
 	{name: "a node without name and provider ID is refused", kind: model.InvalidArgument, size: 3, nodes: func(*pools.Pool, *pools.Pool) []membership.Node { return []membership.Node{{}} }},
@@ -121,7 +121,7 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
 		}},
-	{name: "at the minimum a failed Machine is accepted and stays (CA-C69)", size: 4,
+	{name: "a call for a failed Machine at the minimum is accepted, and the Machine stays (CA-C69)", size: 4,
 		setup: both(setReplicas(4), setMin("4"), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "create-error")}
@@ -131,11 +131,11 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-4"), "unregistered")}
 		}},
-	{name: "a Machine that has joined meanwhile is refused (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of a Machine that has joined meanwhile is refused (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
 		}},
-	{name: "a Machine that has joined meanwhile is refused under its provider ID (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of a Machine that has joined meanwhile is refused when its provider ID is named (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
 		}},
@@ -143,7 +143,7 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-7"), "unregistered")}
 		}},
-	{name: "a replica without a Machine is taken back once, and the others get new names (CA-C72)", size: 4, series: 1,
+	{name: "a replica without a Machine is taken back once, and the other placeholders get new names (CA-C72)", size: 4, series: 1,
 		setup: setReplicas(5), nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
@@ -156,29 +156,29 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 2, 0), "unregistered")}
 		}},
-	{name: "a placeholder whose replica has its Machine now changes nothing (CA-C72)", size: 3,
+	{name: "a placeholder changes nothing when its replica has a Machine by now (CA-C72)", size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "a replica without a Machine is accepted at the minimum and stays (CA-C72)", size: 5, setup: both(setReplicas(5), setMin("5")),
+	{name: "a call for a replica without a Machine at the minimum is accepted and changes nothing (CA-C72)", size: 5, setup: both(setReplicas(5), setMin("5")),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
-	{name: "a unit that a rollout holds open stays under a new name (CA-C72)", size: 4, series: 1,
+	{name: "a replica that a rollout keeps without a Machine stays under a new placeholder (CA-C72)", size: 4, series: 1,
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Set = p.Revision(2) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},
 	{name: "exactly the named node is removed in a rollout (CA-C80)", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
 		setup: func(p, _ *pools.Pool) { p.Set = p.Revision(2); p.Machine("new-1") }},
-	{name: "a call beyond the length of the list of removals is refused", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
+	{name: "a call that would make the list of removals too long is refused", kind: model.ResourceExhausted, size: 3, nodes: nodes("a-2"),
 		removals: fullList(),
 		setup: func(p, _ *pools.Pool) {
 			for i := range v1alpha1.MaxRemovals {
 				p.Deployment.Spec.Removals = append(p.Deployment.Spec.Removals, v1alpha1.Removal{Name: fmt.Sprintf("gone-%04d", i), UID: types.UID(fmt.Sprint(i))})
 			}
 		}},
-	{name: "an entry of an earlier Machine of the same name makes room", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
+	{name: "an entry in spec.removals for an earlier Machine of the same name is replaced", size: 2, removals: []string{"a-2"}, nodes: nodes("a-2"),
 		setup: func(p, _ *pools.Pool) {
 			p.Deployment.Spec.Removals = []v1alpha1.Removal{{Name: "a-2", UID: "earlier"}}
 		}},
@@ -234,20 +234,20 @@ func TestAfterDeleteNodes(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Run("the size is lower at once (CA-C76)", func(*testing.T) { b.expect(p, 1, "a-1") })
-	t.Run("the instance is Deleting (CA-C76)", func(t *testing.T) {
+	t.Run("the instance of the removed node is Deleting (CA-C76)", func(t *testing.T) {
 		list, err := b.groups.Instances(p.ID())
 		if err != nil || len(list) != 2 || list[0].State != model.Deleting || list[1].State != model.Running {
 			t.Errorf("instances are %+v, error %v", list, err)
 		}
 	})
-	t.Run("its node has no group (CA-C34)", func(t *testing.T) {
+	t.Run("the removed node has no group (CA-C34)", func(t *testing.T) {
 		if g, ok := b.groups.ForNode(pools.Asked(n)); ok {
 			t.Errorf("its group is %s", g.ID)
 		}
 	})
 }
 
-func TestAnUnwantedReplacementThatJoinsIsRemoved(t *testing.T) {
+func TestAReplacementThatJoinsAfterDeleteNodesOfTheReplacedNodeIsHidden(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 10)
 	_, works := p.Node("a-1")
@@ -266,7 +266,7 @@ func TestAnUnwantedReplacementThatJoinsIsRemoved(t *testing.T) {
 	}
 }
 
-func TestAFailedMachineAtTheMinimumIsShownWithoutError(t *testing.T) {
+func TestAFailedMachineAtTheMinimumIsShownWithoutErrorAfterDeleteNodes(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 1, 10)
 	p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
@@ -301,25 +301,25 @@ func TestDecreaseTargetSize(t *testing.T) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3")
 		}, -2, "", 3, nil, 1},
-		{"then Machines without a server, then failed ones, then those without a node (CA-C84)", func(p *pools.Pool) {
+		{"Machines without a server are taken back before failed Machines, and failed Machines before other Machines without a node (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](6)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
 			p.Machine("a-5", pools.WithServer, pools.Failed(fault.CodeNoValidHost, "no host"))
 		}, -3, "", 3, []string{"a-4", "a-5"}, 1},
-		{"a delta beyond the Machines without a node takes all of those and no node (CA-C85)", func(p *pools.Pool) {
+		{"a delta larger than the number of Machines without a node takes back all of these Machines and no node (CA-C85)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](5)
 			p.Machine("a-3", pools.WithServer)
 			p.Machine("a-4")
 		}, -5, "", 2, []string{"a-3", "a-4"}, 1},
-		{"the most negative delta takes no node either (CA-C85)", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
-		{"it stops at the minimum (CA-C87)", func(p *pools.Pool) {
+		{"the most negative delta takes back no node (CA-C85)", func(*pools.Pool) {}, -1 << 31, "", 2, nil, 0},
+		{"a decrease stops at the minimum (CA-C87)", func(p *pools.Pool) {
 			p.Deployment.Annotations[v1alpha1.AnnotationsMinSize[0]] = "3"
 			p.Deployment.Spec.Replicas = ptr.To[int32](4)
 			p.Machine("a-3")
 			p.Machine("a-4")
 		}, -2, "", 3, []string{"a-3"}, 0},
-		{"a unit that a rollout holds open is renamed, not taken back (CA-C84)", func(p *pools.Pool) {
+		{"a replica that a rollout keeps without a Machine gets a new placeholder and is not taken back (CA-C84)", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas = ptr.To[int32](3)
 			p.Set = p.Revision(2)
 		}, -1, "", 3, nil, 1},
@@ -343,8 +343,8 @@ func TestDecreaseTargetSize(t *testing.T) {
 	}
 }
 
-func TestDecreaseThenRemoveOfTheSamePlaceholder(t *testing.T) {
-	t.Run("the size goes down once (CA-C71, CA-C89)", func(t *testing.T) {
+func TestDeleteNodesOfAPlaceholderAfterDecreaseTargetSize(t *testing.T) {
+	t.Run("the size is lowered once (CA-C71, CA-C89)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 4, 0, 10)
 		p.Node("a-1")

@@ -20,8 +20,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestTheOrderOfTheList(t *testing.T) {
-	t.Run("is by id at every Refresh and on every replica (CA-C22)", func(t *testing.T) {
+func TestNodeGroupsAreListedInTheSameOrder(t *testing.T) {
+	t.Run("the list is sorted by id at every Refresh and on every replica (CA-C22)", func(t *testing.T) {
 		w := pools.NewWorld()
 		names := rand.Perm(30)
 		for _, n := range names {
@@ -69,7 +69,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 			t.Errorf("its group is %v", g)
 		}
 	})
-	t.Run("is not deleted as one that never registered, however long that takes (CA-C42)", func(t *testing.T) {
+	t.Run("is not deleted as a node that never registered, however long the provider ID is missing (CA-C42)", func(t *testing.T) {
 		for range 30 {
 			b.clock.Step(time.Minute)
 			b.groups.freshness.reached()
@@ -77,7 +77,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 		}
 		b.expect(p, 1)
 	})
-	t.Run("runs under the provider ID once it has one, in whatever form (CA-C42)", func(t *testing.T) {
+	t.Run("is Running under its provider ID once it has a provider ID of any form (CA-C42)", func(t *testing.T) {
 		n := n.DeepCopy()
 		n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		b.groups.store.inbox.put(membership.Event{Object: n})
@@ -103,7 +103,7 @@ func TestAPermanentFailureShowsAtOnce(t *testing.T) {
 		fault.CodeIPPoolExhausted, fault.CodeAddressesExhausted, fault.CodeZoneUnavailable, fault.CodeNoValidHost, fault.CodeServerGroupFull,
 		fault.CodeFlavorNotFound, fault.CodeImageNotFound, fault.CodeNetworkNotFound, fault.CodeInvalidSpec, fault.CodeUserDataTooLarge,
 	} {
-		t.Run("with code "+string(code)+", as soon as the Machine's status has it (CA-C46)", func(t *testing.T) {
+		t.Run("a failure with code "+string(code)+" is shown as soon as the Machine's status has it (CA-C46)", func(t *testing.T) {
 			next := m.DeepCopy()
 			next.CreationTimestamp = metav1.NewTime(b.clock.Now())
 			pools.Failed(code, "it cannot be")(next)
@@ -142,7 +142,7 @@ func TestAServerThatVanishes(t *testing.T) {
 		wantKind(t, b.groups.store.renew(false), "")
 	}
 	shows(t, model.Instance{ID: pools.ProviderID("a-1"), State: model.Running})
-	t.Run("its Node is deleted, and the server's id is no longer listed (CA-C52)", func(t *testing.T) {
+	t.Run("the server's id is no longer listed after its Node was deleted (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: n, Gone: true})
 		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating})
 		if _, ok := b.groups.ForNode(pools.Fake(pools.ProviderID("a-1"), "unregistered")); !ok {
@@ -151,11 +151,11 @@ func TestAServerThatVanishes(t *testing.T) {
 	})
 	going := m.DeepCopy()
 	pools.Deleting(going)
-	t.Run("its Machine is replaced: the size stays (CA-C52)", func(t *testing.T) {
+	t.Run("the size stays when the server's Machine is replaced (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: going})
 		shows(t, model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Deleting}, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})
-	t.Run("its Machine is gone (CA-C52)", func(t *testing.T) {
+	t.Run("only the replacement is listed when the server's Machine is gone (CA-C52)", func(t *testing.T) {
 		happens(membership.Event{Object: going, Gone: true})
 		shows(t, model.Instance{ID: pools.UnitID(p, 0, 0), State: model.Creating})
 	})

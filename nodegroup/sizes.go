@@ -48,7 +48,7 @@ type sizes struct {
 func (s *sizes) connected(ctx context.Context) {
 	if _, err := s.read(ctx); err != nil {
 		s.served.Store(0)
-		ctrl.LoggerFrom(ctx).V(1).Info("The sizes could not be read when a client connected", "cause", err.Error())
+		ctrl.LoggerFrom(ctx).V(1).Info("Reading the sizes failed when a client connected", "cause", err.Error())
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *sizes) read(ctx context.Context) (map[string]bool, error) {
 	s.freshness.reached()
 	adopted, resized := s.store.adoptNewer(objects)
 	if adopted > 0 {
-		ctrl.LoggerFrom(ctx).Info("Read what other replicas have written", "objects", adopted, "sizes", len(resized))
+		ctrl.LoggerFrom(ctx).Info("Read the sizes that other replicas have written", "objects", adopted, "sizes", len(resized))
 	}
 	s.resized = resized
 	return resized, nil

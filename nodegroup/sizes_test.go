@@ -50,7 +50,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("CA-C36 the size is %d (error %v), want %d", got, err, want)
 		}
 	}
-	t.Run("its first Refresh reads the sizes once and shows the order (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
+	t.Run("the replica's first Refresh reads the sizes once, so that the ordered nodes are shown (CA-C36, CA-C58, MC-74)", func(t *testing.T) {
 		p, _, second := grown(t)
 		size(t, second, p, 3)
 		for range 3 {
@@ -67,7 +67,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("CA-C39 the instances are %v, error %v", list, err)
 		}
 	})
-	t.Run("a new connection reads the sizes before its first call (CA-C58)", func(t *testing.T) {
+	t.Run("the replica reads the sizes before the first call of a new connection (CA-C58)", func(t *testing.T) {
 		p, _, second := grown(t)
 		second.groups.Connected(t.Context())
 		size(t, second, p, 5)
@@ -76,7 +76,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("%d lists were made", got)
 		}
 	})
-	t.Run("an order that was decided on the old size is refused, the next one is accepted (CA-C62)", func(t *testing.T) {
+	t.Run("an increase that the autoscaler decided on the old size is refused, and the next increase is accepted (CA-C62)", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.IncreaseSize(t.Context(), p.ID(), 2), model.Unavailable)
 		first.expect(p, 5)
@@ -84,7 +84,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		first.catchUp()
 		first.expect(p, 6)
 	})
-	t.Run("two orders at once on different groups are both refused (CA-C62)", func(t *testing.T) {
+	t.Run("two parallel increases of different groups are refused when the autoscaler decided them on the old sizes (CA-C62)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := pools.NewWorld()
 			p, other := w.Pool("a", 3, 0, 10), w.Pool("b", 3, 0, 10)
@@ -105,7 +105,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			first.expect(other, 5)
 		})
 	})
-	t.Run("a removal of the other replica is shown, and naming it again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
+	t.Run("a removal by the other replica is shown, and naming the node again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
 		p, first, second := grown(t)
 		n := membership.Node{Name: "a-2", ProviderID: pools.ProviderID("a-2")}
 		wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}), "")
@@ -116,7 +116,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		}
 		first.expect(p, 4, "a-2")
 	})
-	t.Run("the first replica reads the sizes after a pause", func(t *testing.T) {
+	t.Run("the first replica reads the sizes again when it has received no calls for a while", func(t *testing.T) {
 		p, first, second := grown(t)
 		first.catchUp()
 		first.freeze()
@@ -126,7 +126,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, first.groups.Refresh(t.Context()), "")
 		size(t, first, p, 6)
 	})
-	t.Run("the sizes are read when the clock has been set back (CA-C115)", func(t *testing.T) {
+	t.Run("the sizes are read again when the clock has been set back (CA-C115)", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		wantKind(t, first.groups.IncreaseSize(t.Context(), p.ID(), 1), "")
@@ -134,7 +134,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 6)
 	})
-	t.Run("Refresh and changes fail while the sizes cannot be read, other reads do not (CA-C13)", func(t *testing.T) {
+	t.Run("Refresh and changes fail while the sizes cannot be read, and other reads are answered (CA-C13)", func(t *testing.T) {
 		p, first, second := grown(t)
 		second.unlistable = errors.New("connection refused")
 		wantKind(t, second.groups.Refresh(t.Context()), model.Unavailable)
@@ -148,7 +148,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		size(t, second, p, 5)
 	})
-	t.Run("an event with the same version changes nothing, one with a newer version does", func(t *testing.T) {
+	t.Run("an event with the same version changes nothing, and an event with a newer version is applied", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		second.groups.store.inbox.put(membership.Event{Object: p.Deployment})
@@ -163,7 +163,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 		second.catchUp()
 		size(t, second, p, 7)
 	})
-	t.Run("nothing is kept of a deployment that was deleted meanwhile", func(t *testing.T) {
+	t.Run("a deployment that was deleted meanwhile is no longer remembered", func(t *testing.T) {
 		p, first, second := grown(t)
 		wantKind(t, second.groups.Refresh(t.Context()), "")
 		if err := first.client.Delete(t.Context(), first.deployment(p)); err != nil {
@@ -175,7 +175,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("%d objects are remembered", len(second.groups.store.own))
 		}
 	})
-	t.Run("concurrent calls share one read", func(t *testing.T) {
+	t.Run("concurrent calls share one read of the sizes", func(t *testing.T) {
 		p, _, second := grown(t)
 		slow := &slowReader{Reader: second.groups.sizes.live, begun: make(chan struct{}), goOn: make(chan struct{})}
 		second.groups.sizes.live = slow

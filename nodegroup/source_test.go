@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-func TestNodeMatters(t *testing.T) {
+func TestWhichChangesOfANodeAffectAnswers(t *testing.T) {
 	tainted := func(taints ...corev1.Taint) *corev1.Node {
 		return &corev1.Node{Spec: corev1.NodeSpec{Taints: taints}}
 	}
@@ -16,9 +16,9 @@ func TestNodeMatters(t *testing.T) {
 		before, after *corev1.Node
 		want          bool
 	}{
-		{"a taint that replaces another matters (F-47)", tainted(a), tainted(corev1.Taint{Key: "b", Effect: a.Effect}), true},
-		{"another effect of a taint matters (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute}), true},
-		{"another value of a taint does not matter (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Value: "v", Effect: a.Effect}), false},
+		{"a taint that replaces another taint affects answers (F-47)", tainted(a), tainted(corev1.Taint{Key: "b", Effect: a.Effect}), true},
+		{"a changed effect of a taint affects answers (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Effect: corev1.TaintEffectNoExecute}), true},
+		{"a changed value of a taint affects no answer (F-47)", tainted(a), tainted(corev1.Taint{Key: "a", Value: "v", Effect: a.Effect}), false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			if got := nodeMatters(tt.before, tt.after); got != tt.want {

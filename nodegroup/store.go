@@ -75,7 +75,7 @@ func (s *store) advance(events []membership.Event, relist bool) error {
 	s.newest = s.newest.Apply(events, now)
 	if err := s.flaw(s.newest); err != nil {
 		s.unsound.Inc()
-		return model.Unavailablef(err, "the node groups are inconsistent, the last consistent answers stay")
+		return model.Unavailablef(err, "the node groups are inconsistent (the last consistent answers stay in use)")
 	}
 	maps.DeleteFunc(s.guarded, func(id string, _ *guard) bool { return s.newest.Groups[id] == nil })
 	if relist {

@@ -60,7 +60,7 @@ func TestAnAnswerThatArrivesAfterTheWatchEvent(t *testing.T) {
 		b.clock.Step(time.Second)
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 	})
-	t.Run("does not count as a late watch when its object was re-created while the watch was broken (CA-C13)", func(t *testing.T) {
+	t.Run("does not make a watch count as late when the object was re-created while the watch was broken (CA-C13)", func(t *testing.T) {
 		b, _, answer := begin(t)
 		b.groups.store.adopt(answer)
 		another := answer.DeepCopy()

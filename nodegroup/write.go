@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// writeDeadline bounds one call with all its attempts, because the autoscaler gives up after 5 s.
+	// writeDeadline bounds one call with all its attempts to write, because the autoscaler gives up after 5 s.
 	writeDeadline = 4 * time.Second
 	// conflicts is how often a write is decided again after a conflict with another writer.
 	conflicts = 50
@@ -77,7 +77,7 @@ func (l *locks) take(ctx context.Context, id string) (release func(), err error)
 		return func() { <-of.turn; l.leave(id) }, nil
 	case <-ctx.Done():
 		l.leave(id)
-		return nil, model.Unavailablef(ctx.Err(), "waiting for other calls on %s, nothing was changed", id)
+		return nil, model.Unavailablef(ctx.Err(), "gave up waiting for other calls on %s (nothing was changed)", id)
 	}
 }
 
@@ -123,7 +123,7 @@ func (w *writer) inTurn(ctx context.Context, id string, r request) error {
 	}
 	defer release()
 	if ctx.Err() != nil {
-		return model.Unavailablef(ctx.Err(), "beginning to change %s, nothing was changed", id)
+		return model.Unavailablef(ctx.Err(), "beginning to change %s (nothing was changed)", id)
 	}
 	return w.carryOut(ctx, id, r)
 }
@@ -146,7 +146,7 @@ func (w *writer) admit(ctx context.Context, id string, r request) error {
 	case err != nil || !r.grows:
 		return err
 	case resized[id]:
-		return model.Refusef(model.Unavailable, "increasing %s: another replica has changed its size to %d, and this one has answered with the older size until now; nothing was changed", id, e.Target)
+		return model.Refusef(model.Unavailable, "increasing %s: nothing was changed, because another replica has changed the size to %d and this replica has answered with the older size until now", id, e.Target)
 	}
 	return w.freshness.checkLeader()
 }
@@ -170,7 +170,7 @@ func (w *writer) carryOut(ctx context.Context, id string, r request) error {
 			return err
 		}
 	}
-	return model.Refusef(model.Unavailable, "changing %s: others changed it %d times in a row, nothing was changed", id, conflicts)
+	return model.Refusef(model.Unavailable, "changing %s: other clients changed it %d times in a row; this call changed nothing", id, conflicts)
 }
 
 // attempt decides on the group in one snapshot, and writes the change unless the object has changed since.
@@ -185,7 +185,7 @@ func (w *writer) attempt(ctx context.Context, s *model.Snapshot, g *model.Group,
 	log := ctrl.LoggerFrom(ctx).WithValues("group", g.ID, "call", r.reason)
 	if lowered, clamped := c.Clamped(); clamped {
 		w.recorder.Eventf(g.Owner.Object, nil, corev1.EventTypeNormal, "DecreaseClamped", "Scale",
-			"The autoscaler asked to take back %d requests for nodes; %d are open above the minimum of %d", c.Asked, lowered, g.Min)
+			"The autoscaler asked to take back %d requests for nodes, but only %d are open above the minimum of %d", c.Asked, lowered, g.Min)
 	}
 	if c.None() {
 		w.store.adopt(g.Owner.Object, c.Kept...)
@@ -213,7 +213,7 @@ func (w *writer) reread(ctx context.Context, o *membership.Owner) error {
 		if apierrors.IsNotFound(err) {
 			return model.Refusef(model.FailedPrecondition, "changing %s: its %s is gone", o.ID, o.Kind())
 		}
-		return model.Unavailablef(err, "reading %s %s, nothing was changed", o.Kind(), o.Key())
+		return model.Unavailablef(err, "reading %s %s (nothing was changed)", o.Kind(), o.Key())
 	}
 	w.store.adopt(live)
 	return nil

@@ -161,7 +161,7 @@ func embedded(number protowire.Number, body []byte) []byte {
 }
 
 func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
-	t.Run("a pod that 1.25 embeds is read as bytes (CA-C10)", func(t *testing.T) {
+	t.Run("a pod that a client of release 1.25 embeds is read as bytes (CA-C10)", func(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"}}
 		body, err := pod.Marshal()
 		if err != nil {
@@ -179,7 +179,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("read %s/%s", got.Namespace, got.Name)
 		}
 	})
-	t.Run("a time that 1.25 sends is read as a timestamp (CA-C10)", func(t *testing.T) {
+	t.Run("a time that a client of release 1.25 sends is read as a timestamp (CA-C10)", func(t *testing.T) {
 		at := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 		sent := metav1.NewTime(at)
 		body, err := sent.Marshal()
@@ -194,7 +194,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("read %s, sent %s", got, at)
 		}
 	})
-	t.Run("a duration that 1.29 sends is read as nanoseconds (CA-C10)", func(t *testing.T) {
+	t.Run("a duration that a client of release 1.29 sends is read as nanoseconds (CA-C10)", func(t *testing.T) {
 		d := metav1.Duration{Duration: 15 * time.Minute}
 		body, err := d.Marshal()
 		if err != nil {
@@ -208,7 +208,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("read %s", got)
 		}
 	})
-	t.Run("the node bytes in field 1 are what a client with an embedded Node reads (CA-C10)", func(t *testing.T) {
+	t.Run("a client with an embedded Node reads the Node from the bytes in field 1 (CA-C10)", func(t *testing.T) {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "template"}}
 		body, err := node.Marshal()
 		if err != nil {
@@ -228,7 +228,7 @@ func TestOldClientsReadAndWriteTheSameBytes(t *testing.T) {
 			t.Errorf("field %d holds node %q", number, got.Name)
 		}
 	})
-	t.Run("a field that is not known yet is ignored (CA-C09)", func(t *testing.T) {
+	t.Run("an unknown field is ignored (CA-C09)", func(t *testing.T) {
 		var req proto.NodeGroupTargetSizeRequest
 		if err := gproto.Unmarshal(append(embedded(1, []byte("g")), embedded(99, []byte("later"))...), &req); err != nil || req.GetId() != "g" {
 			t.Errorf("read %q, error %v", req.GetId(), err)

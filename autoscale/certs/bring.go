@@ -24,7 +24,7 @@ func bringOwn(data map[string][]byte, server wanted, now time.Time) (ownContent,
 	}
 	trusted := living(all, now)
 	if len(trusted) < len(all) {
-		reasons = append(reasons, "an authority that is not valid is left out")
+		reasons = append(reasons, "an authority that is no longer valid is removed")
 	}
 	if why := authorityDue(trusted, now); why != "" {
 		made, err := makeAuthority(now)
@@ -42,7 +42,7 @@ func bringOwn(data map[string][]byte, server wanted, now time.Time) (ownContent,
 	}
 	cert, why, err := bringLeaf(data, trusted, server, now)
 	if why != "" {
-		reasons = append(reasons, "a new certificate of the server: "+why)
+		reasons = append(reasons, "a new server certificate: "+why)
 	}
 	return ownContent{trusted, cert}, reasons, err
 }
@@ -53,11 +53,11 @@ func bringAutoscalers(data map[string][]byte, trusted []authority, autoscaler wa
 	var reasons []string
 	if !bytes.Equal(data[authoritiesKey], certificatesOf(trusted)) {
 		putAuthorities(data, trusted)
-		reasons = append(reasons, "the authorities that are trusted now")
+		reasons = append(reasons, "the list of trusted authorities")
 	}
 	cert, why, err := bringLeaf(data, trusted, autoscaler, now)
 	if why != "" {
-		reasons = append(reasons, "a new certificate of the autoscaler: "+why)
+		reasons = append(reasons, "a new autoscaler certificate: "+why)
 	}
 	return cert, reasons, err
 }

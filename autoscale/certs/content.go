@@ -43,7 +43,7 @@ func authoritiesIn(data map[string][]byte) ([]authority, error) {
 		all = append(all, a)
 	}
 	if !signs {
-		return nil, fmt.Errorf("%s holds the key of no certificate in %s", signingKey, authoritiesKey)
+		return nil, fmt.Errorf("no key in %s belongs to a certificate in %s", signingKey, authoritiesKey)
 	}
 	return all, nil
 }
@@ -58,7 +58,7 @@ func keysIn(text []byte) ([]crypto.Signer, error) {
 		}
 		key, ok := parsed.(crypto.Signer)
 		if !ok {
-			return nil, errors.New("a key cannot sign")
+			return nil, errors.New("a private key is of a type that cannot sign")
 		}
 		keys = append(keys, key)
 	}

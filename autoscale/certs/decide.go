@@ -62,7 +62,7 @@ func authorityDue(valid []authority, now time.Time) string {
 	signing := slices.DeleteFunc(slices.Clone(valid), func(a authority) bool { return a.key == nil })
 	switch {
 	case len(signing) == 0:
-		return "there is no authority that is valid"
+		return "there is no valid authority"
 	case aged(signing[len(signing)-1].cert, now):
 		return "two thirds of the authority's life are over"
 	}
@@ -94,7 +94,7 @@ func (w wanted) due(have *leaf, trusted []authority, now time.Time) string {
 	case now.Before(have.cert.NotBefore):
 		return "it is not valid yet"
 	case !w.signedByOne(have.cert, trusted):
-		return "none of the authorities that are trusted now has signed it"
+		return "no trusted authority has signed it"
 	case aged(have.cert, now):
 		return "two thirds of its life are over"
 	case have.cert.Subject.CommonName != w.commonName:
@@ -116,9 +116,9 @@ func (w wanted) signedByOne(cert *x509.Certificate, trusted []authority) bool {
 	})
 }
 
-// namesFor returns the names of the certificate that replaces the certificate before. While the old certificate is not old
-// enough to be renewed, the new one keeps its names: another replica, of another version or with other flags, may want them,
-// and otherwise the two replicas would replace each other's certificates endlessly.
+// namesFor returns the names of the next certificate. before is the certificate that it replaces. While the old certificate
+// is not old enough to be renewed, the new one keeps its names: another replica, of another version or with other flags, may
+// want them, and otherwise the two replicas would replace each other's certificates endlessly.
 func (w wanted) namesFor(before *leaf, now time.Time) []string {
 	names := slices.Clone(w.names)
 	if before != nil && !aged(before.cert, now) {

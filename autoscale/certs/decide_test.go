@@ -25,7 +25,7 @@ func made(t *testing.T, years float64) authority {
 
 func withoutKey(a authority) authority { return authority{cert: a.cert, key: crypto.Signer(nil)} }
 
-func TestAuthorityDue(t *testing.T) {
+func TestWhenAnAuthorityIsDueForRenewal(t *testing.T) {
 	first, second := made(t, 0), made(t, 10)
 	for _, tc := range []struct {
 		name string
@@ -33,14 +33,14 @@ func TestAuthorityDue(t *testing.T) {
 		now  time.Time
 		want string
 	}{
-		{"there is none", nil, at(0), "there is no authority that is valid"},
-		{"a new authority", []authority{first}, at(0), ""},
-		{"one with more than a third of its life left", []authority{first}, at(9.99), ""},
-		{"one with a third of its life left", []authority{first}, at(10), "two thirds of the authority's life are over"},
-		{"an old one beside a new one", []authority{second, first}, at(12), ""},
-		{"one that has ended", []authority{first}, at(15.01), "there is no authority that is valid"},
-		{"one that is valid a year from now", []authority{made(t, 1)}, at(0), "there is no authority that is valid"},
-		{"one without a key", []authority{withoutKey(first)}, at(1), "there is no authority that is valid"},
+		{"a missing authority is due", nil, at(0), "there is no valid authority"},
+		{"a new authority is not due", []authority{first}, at(0), ""},
+		{"an authority with more than a third of its life left is not due", []authority{first}, at(9.99), ""},
+		{"an authority with a third of its life left is due", []authority{first}, at(10), "two thirds of the authority's life are over"},
+		{"an old authority beside a new authority is not due", []authority{second, first}, at(12), ""},
+		{"an expired authority is due", []authority{first}, at(15.01), "there is no valid authority"},
+		{"an authority that becomes valid in a year is due", []authority{made(t, 1)}, at(0), "there is no valid authority"},
+		{"an authority without a key is due", []authority{withoutKey(first)}, at(1), "there is no valid authority"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := authorityDue(living(tc.all, tc.now), tc.now); got != tc.want {
@@ -50,7 +50,7 @@ func TestAuthorityDue(t *testing.T) {
 	}
 }
 
-func TestSigner(t *testing.T) {
+func TestWhichAuthoritySignsCertificates(t *testing.T) {
 	first, second, late := made(t, 0), made(t, 10), made(t, 13)
 	for _, tc := range []struct {
 		name string
@@ -58,11 +58,11 @@ func TestSigner(t *testing.T) {
 		now  time.Time
 		want authority
 	}{
-		{"the only one, from its first moment", []authority{first}, at(0), first},
-		{"the older one while the younger is not trusted for long enough", []authority{first, second}, at(11), first},
-		{"the younger one once it is", []authority{second, first}, at(11.1), second},
-		{"the younger one at once when the older ends before what it would sign", []authority{first, late}, at(13), late},
-		{"the one with a key", []authority{first, withoutKey(second)}, at(12), first},
+		{"the only authority signs from its first moment", []authority{first}, at(0), first},
+		{"the older authority signs until the younger has been trusted for long enough", []authority{first, second}, at(11), first},
+		{"the younger authority signs once it has been trusted for long enough", []authority{second, first}, at(11.1), second},
+		{"the younger authority signs at once when the older would expire before the certificate", []authority{first, late}, at(13), late},
+		{"the authority with a key signs, not a younger authority without a key", []authority{first, withoutKey(second)}, at(12), first},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := signer(living(tc.all, tc.now), tc.now); !got.cert.Equal(tc.want.cert) {
@@ -72,7 +72,7 @@ func TestSigner(t *testing.T) {
 	}
 }
 
-func TestDue(t *testing.T) {
+func TestWhenACertificateIsDueForRenewal(t *testing.T) {
 	first, other := made(t, 0), made(t, 0)
 	server := wanted{usage: x509.ExtKeyUsageServerAuth, commonName: "drover.drover.svc", names: []string{"drover.drover.svc", "10.0.0.1"}, life: serverLife}
 	cert, err := server.make(first, server.names, at(0))
@@ -91,15 +91,15 @@ func TestDue(t *testing.T) {
 		now     time.Time
 		want    string
 	}{
-		{"there is none", server, nil, []authority{first}, at(0), "there is none"},
-		{"a new one", server, cert, []authority{first}, at(0), ""},
-		{"one with more than a third of its life left", server, cert, []authority{other, first}, at(0.66), ""},
-		{"one with less", server, cert, []authority{first}, at(0.67), "two thirds of its life are over"},
-		{"one of an authority that is not trusted", server, cert, []authority{other}, at(0), "none of the authorities that are trusted now has signed it"},
-		{"one for the other side", client, cert, []authority{first}, at(0), "none of the authorities that are trusted now has signed it"},
-		{"one that is valid later: a clock was wrong", server, cert, []authority{first}, at(-1), "it is not valid yet"},
-		{"one that lacks a name", more, cert, []authority{first}, at(0), "it lacks the name drover.example"},
-		{"one with another common name", renamed, cert, []authority{first}, at(0), "its name is not drover.example"},
+		{"a missing certificate is due", server, nil, []authority{first}, at(0), "there is none"},
+		{"a new certificate is not due", server, cert, []authority{first}, at(0), ""},
+		{"a certificate with more than a third of its life left is not due", server, cert, []authority{other, first}, at(0.66), ""},
+		{"a certificate with less than a third of its life left is due", server, cert, []authority{first}, at(0.67), "two thirds of its life are over"},
+		{"a certificate of an authority that is not trusted is due", server, cert, []authority{other}, at(0), "no trusted authority has signed it"},
+		{"a server's certificate is due when a client's certificate is wanted", client, cert, []authority{first}, at(0), "no trusted authority has signed it"},
+		{"a certificate that is not valid yet is due", server, cert, []authority{first}, at(-1), "it is not valid yet"},
+		{"a certificate that lacks a wanted name is due", more, cert, []authority{first}, at(0), "it lacks the name drover.example"},
+		{"a certificate with another common name is due", renamed, cert, []authority{first}, at(0), "its name is not drover.example"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := tc.wanted.due(tc.have, tc.trusted, tc.now); got != tc.want {
@@ -109,7 +109,7 @@ func TestDue(t *testing.T) {
 	}
 }
 
-func TestNamesFor(t *testing.T) {
+func TestWhichNamesARenewedCertificateHas(t *testing.T) {
 	before, err := wanted{commonName: "a", life: serverLife}.make(made(t, 0), []string{"old.example", "a.example"}, at(0))
 	if err != nil {
 		t.Fatal(err)
@@ -121,9 +121,9 @@ func TestNamesFor(t *testing.T) {
 		now    time.Time
 		want   []string
 	}{
-		{"there was none", nil, at(0), []string{"a.example", "new.example"}},
-		{"names of one that is not old stay, since another replica may want them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
-		{"names of an old one that are no longer wanted are left out", before, at(0.7), []string{"a.example", "new.example"}},
+		{"the first certificate has the wanted names", nil, at(0), []string{"a.example", "new.example"}},
+		{"unwanted names of a young certificate stay, because another replica may want them", before, at(0.1), []string{"a.example", "new.example", "old.example"}},
+		{"unwanted names of an old certificate are left out", before, at(0.7), []string{"a.example", "new.example"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := w.namesFor(tc.before, tc.now); !slices.Equal(got, tc.want) {

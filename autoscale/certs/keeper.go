@@ -128,7 +128,7 @@ func (k *Keeper) look(ctx context.Context) error {
 		text = err.Error()
 	}
 	if text != "" && text != k.complaint && ctx.Err() == nil {
-		ctrl.LoggerFrom(ctx).Error(err, "The certificates of gRPC are not up to date", "serving", k.current.Load() != nil)
+		ctrl.LoggerFrom(ctx).Error(err, "Checking the certificates of gRPC failed", "serving", k.current.Load() != nil)
 	}
 	k.complaint = text
 	return err

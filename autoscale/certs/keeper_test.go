@@ -114,7 +114,7 @@ func TestAKeeperCreatesBothSecrets(t *testing.T) {
 			t.Errorf("the Secret holds %v and is of type %s", got, s.Type)
 		}
 	})
-	t.Run("the autoscaler's Secret has its certificate and key, and no key of the authority", func(t *testing.T) {
+	t.Run("the autoscaler's Secret has the autoscaler's certificate and key, and no key of the authority", func(t *testing.T) {
 		s := w.secret(autoscalers)
 		if got := slices.Sorted(maps.Keys(s.Data)); !slices.Equal(got, []string{"ca.crt", "tls.crt", "tls.key"}) {
 			t.Errorf("the Secret holds %v", got)
@@ -128,7 +128,7 @@ func TestAKeeperCreatesBothSecrets(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("nothing is written while nothing is due", func(t *testing.T) {
+	t.Run("no Secret is written while no certificate is due", func(t *testing.T) {
 		before, theirs := w.secret(own), w.secret(autoscalers)
 		w.clock.Step(100 * day)
 		w.look()
@@ -146,7 +146,7 @@ func TestAKeeperCreatesBothSecrets(t *testing.T) {
 			t.Error("it serves another certificate")
 		}
 	})
-	t.Run("the metric holds the end of each certificate", func(t *testing.T) {
+	t.Run("the metric shows when each certificate ends", func(t *testing.T) {
 		for which, end := range map[string]time.Time{"server": origin.Add(serverLife), "autoscaler": origin.Add(clientLife), "authority": origin.Add(authorityLife)} {
 			if got := testutil.ToFloat64(w.keeper.expiry.WithLabelValues(which)); got != float64(end.Unix()) {
 				t.Errorf("%s ends at %v, want %v", which, got, end.Unix())
@@ -193,19 +193,19 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 		// keeps is true when an autoscaler that started earlier can still connect.
 		keeps bool
 	}{
-		{"the autoscaler's Secret is deleted and created again", remove(autoscalers), "", true},
-		{"drover's own Secret is deleted and everything is created again", remove(own), "", false},
-		{"both are deleted", remove(own, autoscalers), "", false},
-		{"the server's certificate is gone", change(own, "tls.crt", ""), "", true},
-		{"the server's key is another one", change(own, "tls.key", "garbage"), "", true},
-		{"the autoscaler's authorities are gone", change(autoscalers, "ca.crt", ""), "", true},
-		{"the autoscaler's certificate is garbage", change(autoscalers, "tls.crt", "garbage"), "", true},
-		{"the key of the authority is gone", change(own, "ca.key", ""), "drover/drover-grpc: ca.key holds the key of no certificate in ca.crt; when you delete it", true},
-		{"the authority is garbage", change(own, "ca.crt", "garbage"), "drover/drover-grpc: ca.key holds the key of no certificate", true},
-		{"the authority's key cannot be parsed", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
-		{"the authority's certificate cannot be parsed", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
-		{"drover's own Secret is another program's", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc holds something that drover has not made", true},
-		{"the autoscaler's Secret is another program's", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover holds something that drover has not made", true},
+		{"the autoscaler's Secret is created again after its deletion", remove(autoscalers), "", true},
+		{"all certificates are created again after drover's own Secret was deleted", remove(own), "", false},
+		{"both Secrets are created again after their deletion", remove(own, autoscalers), "", false},
+		{"a missing certificate of the server is created again", change(own, "tls.crt", ""), "", true},
+		{"the server's certificate is replaced when its key is garbage", change(own, "tls.key", "garbage"), "", true},
+		{"authorities that are missing from the autoscaler's Secret are restored", change(autoscalers, "ca.crt", ""), "", true},
+		{"a garbled certificate in the autoscaler's Secret is replaced", change(autoscalers, "tls.crt", "garbage"), "", true},
+		{"drover's own Secret is refused when the key of the authority is missing", change(own, "ca.key", ""), "drover/drover-grpc: no key in ca.key belongs to a certificate in ca.crt; delete the Secret", true},
+		{"drover's own Secret is refused when the authority in it is garbled", change(own, "ca.crt", "garbage"), "drover/drover-grpc: no key in ca.key belongs to a certificate", true},
+		{"drover's own Secret is refused when the authority's key cannot be parsed", change(own, "ca.key", string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")}))), "reading ca.key", true},
+		{"drover's own Secret is refused when the authority's certificate cannot be parsed", change(own, "ca.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")}))), "reading ca.crt", true},
+		{"another program's Secret in the place of drover's own is refused", holding(own, map[string][]byte{"tls.crt": []byte("theirs")}), "drover/drover-grpc was not made by drover", true},
+		{"another program's Secret in the place of the autoscaler's is refused", holding(autoscalers, map[string][]byte{"password": []byte("theirs")}), "kube-system/cluster-autoscaler-drover was not made by drover", true},
 		{"an empty Secret in the place of the autoscaler's is filled", holding(autoscalers, nil), "", true},
 		{"an empty Secret in the place of drover's own is filled", holding(own, nil), "", false},
 	} {
@@ -243,13 +243,13 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 	}
 }
 
-func TestAReplicaWhoseWriteConflicts(t *testing.T) {
+func TestAReplicaWhoseWriteOfTheSecretsConflicts(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		// there reports whether the Secrets exist when the replica writes.
 		there bool
-	}{{"another replica has created the Secrets in between", false}, {"another replica has changed them in between", true}} {
-		t.Run(tc.name+", and its write counts", func(t *testing.T) {
+	}{{"another replica has created the Secrets in between", false}, {"another replica has changed the Secrets in between", true}} {
+		t.Run(tc.name+", so the replica serves the stored certificate", func(t *testing.T) {
 			var w *world
 			meddle := true
 			other := func() {
@@ -290,7 +290,7 @@ func TestAReplicaWhoseWriteConflicts(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the error names endless writes of another client", func(t *testing.T) {
+	t.Run("the error contains the number of conflicts when another client never stops writing", func(t *testing.T) {
 		w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
 			Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 				return apierrors.NewAlreadyExists(corev1.Resource("secrets"), own.Name)
@@ -302,7 +302,7 @@ func TestAReplicaWhoseWriteConflicts(t *testing.T) {
 	})
 }
 
-func TestAKeeperWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+func TestAKeeperServesTheCertificateThatItHasReadWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	refused := errors.New("refused")
 	var away error
 	w := newWorld(t, interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{

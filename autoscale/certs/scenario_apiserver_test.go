@@ -40,7 +40,7 @@ func TestReplicasThatStartAtTheSameTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	theirs := types.NamespacedName{Namespace: "kube-system", Name: "cluster-autoscaler-drover"}
-	t.Run("all serve the certificate that is stored, in each of ten starts", func(t *testing.T) {
+	t.Run("all replicas serve the same stored certificate after each of ten simultaneous starts", func(t *testing.T) {
 		for range 10 {
 			for _, name := range []types.NamespacedName{own, theirs} {
 				if err := client.IgnoreNotFound(admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: objectMeta(name)})); err != nil {

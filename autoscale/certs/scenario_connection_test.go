@@ -109,7 +109,7 @@ func TestConnectionsWhileCertificatesAreRenewed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("a renewed certificate is served without a restart, and accepted by an autoscaler that started before", func(t *testing.T) {
+	t.Run("a renewed certificate is served without a restart, and accepted by an autoscaler that started before the renewal", func(t *testing.T) {
 		until(t, "the keeper waits", clock.HasWaiters)
 		clock.SetTime(time.Now())
 		until(t, "another certificate is served", func() bool {
@@ -120,7 +120,7 @@ func TestConnectionsWhileCertificatesAreRenewed(t *testing.T) {
 			return now.Cmp(first) != 0
 		})
 	})
-	t.Run("the server's own certificate is refused as a client's", func(t *testing.T) {
+	t.Run("a client that presents the server's own certificate is refused", func(t *testing.T) {
 		s := &corev1.Secret{}
 		if err := c.Get(t.Context(), own, s); err != nil {
 			t.Fatal(err)

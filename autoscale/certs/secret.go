@@ -34,14 +34,14 @@ func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func
 		}
 		missing := err != nil
 		if foreign(secret) {
-			return fmt.Errorf("the Secret %s holds something that drover has not made (it lacks the annotation %s): delete it, or name another one with --grpc-secret or --grpc-client-secret", name, annotation)
+			return fmt.Errorf("the Secret %s was not made by drover (the annotation %s is missing): delete the Secret, or name another one with --grpc-secret or --grpc-client-secret", name, annotation)
 		}
 		if secret.Data == nil {
 			secret.Data = map[string][]byte{}
 		}
 		reasons, err := bring(secret.Data)
 		if err != nil {
-			return fmt.Errorf("reading the Secret %s: %w; when you delete it, drover makes everything again, and the autoscaler has to be restarted", name, err)
+			return fmt.Errorf("reading the Secret %s: %w; delete the Secret, so that drover makes new certificates, and then restart the autoscaler", name, err)
 		}
 		if len(reasons) == 0 {
 			return nil
@@ -53,7 +53,7 @@ func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func
 		if err != nil {
 			return fmt.Errorf("writing the Secret %s: %w", name, err)
 		}
-		ctrl.LoggerFrom(ctx).Info("Certificates of gRPC were made and stored", "secret", name.String(), "changes", strings.Join(reasons, "; "))
+		ctrl.LoggerFrom(ctx).Info("Stored new certificates of gRPC", "secret", name.String(), "changes", strings.Join(reasons, "; "))
 		return nil
 	}
 	return fmt.Errorf("writing the Secret %s: another client has written it %d times in a row", name, attempts)

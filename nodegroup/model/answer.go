@@ -52,7 +52,7 @@ func (g *Group) unit(ordinal int32) string {
 	return membership.Placeholder{Group: g.ID, Series: g.Owner.PlaceholderSeries(), Ordinal: ordinal}.String()
 }
 
-// unitsWithin returns how many placeholders fit into room bytes.
+// unitsWithin returns how many placeholders fit into the given number of bytes.
 func (g *Group) unitsWithin(room int) int32 {
 	if g.Gap == 0 {
 		return 0

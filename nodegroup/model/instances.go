@@ -93,7 +93,7 @@ func (g *Group) instanceID(m *membership.Member) string {
 	return membership.Placeholder{Group: g.ID, Machine: m.Machine.Name}.String()
 }
 
-// recheckAt records that the answers change at the time when.
+// recheckAt records that the answers change at the given time.
 func (g *Group) recheckAt(when time.Time) {
 	if g.recheck.IsZero() || when.Before(g.recheck) {
 		g.recheck = when

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-func TestInstancesOfAGroup(t *testing.T) {
+func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 	quota := &InstanceError{Code: "QuotaExceeded", Message: "no more cores", OutOfResources: true}
 	for _, tc := range []struct {
 		name  string
@@ -30,16 +30,16 @@ func TestInstancesOfAGroup(t *testing.T) {
 		{"placeholders have the group's series in their name (CA-C39)", func(p *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
-		{"placeholders keep the series while a client has dropped it from the spec (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
+		{"placeholders keep the series when a client has dropped it from the spec (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
 		{"a Machine without a server is creating under a placeholder (CA-C40, CA-C45)", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a server without a node keeps the placeholder (CA-C41)", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine whose server has no node is awaited under its placeholder (CA-C41)", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a node without a provider ID keeps the placeholder", func(p *pools.Pool) {
+		{"a Machine whose node has no provider ID is awaited under its placeholder", func(p *pools.Pool) {
 			_, n := p.Node("a-1")
 			n.Spec.ProviderID = ""
 		}, 1, func(p *pools.Pool) []Instance {
@@ -61,7 +61,7 @@ func TestInstancesOfAGroup(t *testing.T) {
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: quota}}
 		}},
-		{"an unknown flavor is shown at once, as another error (CA-C46)", func(p *pools.Pool) {
+		{"an unknown flavor is shown at once, but not as out of resources (CA-C46)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeFlavorNotFound, "no flavor x"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "FlavorNotFound", Message: "no flavor x"}}}
@@ -83,15 +83,15 @@ func TestInstancesOfAGroup(t *testing.T) {
 		{"the cloud's rate limit is never shown (CA-C47)", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine that is being deleted is Deleting and its replacement awaited (CA-C37, CA-C51)", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine that is being deleted is Deleting, and its replacement is awaited (CA-C37, CA-C51)", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.ProviderID("a-1"), State: Deleting}, {ID: pools.UnitID(p, 0, 0), State: Creating}}
 		}},
-		{"a listed Machine is Deleting, and shows no error (CA-C50)", func(p *pools.Pool) {
+		{"a Machine that is listed for removal is Deleting, and shows no error (CA-C50)", func(p *pools.Pool) {
 			p.Remove(p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores")))
 		}, 0, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Deleting}}
 		}},
-		{"a removal of an earlier Machine of the same name has no effect", func(p *pools.Pool) {
+		{"a removal that names the UID of an earlier Machine of the same name has no effect", func(p *pools.Pool) {
 			m := p.Machine("a-1")
 			p.Remove(&v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: m.Name, UID: "earlier"}})
 		}, 1, func(p *pools.Pool) []Instance {
@@ -116,7 +116,7 @@ func TestInstancesOfAGroup(t *testing.T) {
 	}
 }
 
-func TestAnErrorThatWasActedUponIsNotShownAgain(t *testing.T) {
+func TestAnErrorIsNotShownAgainAfterTheAutoscalerActedOnIt(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 1, 5)
 	m := p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
@@ -135,7 +135,7 @@ func TestAnErrorThatWasActedUponIsNotShownAgain(t *testing.T) {
 }
 
 func TestErrorMessagesAreOneShortLine(t *testing.T) {
-	t.Run("one line of at most 256 bytes (CA-C54)", func(t *testing.T) {
+	t.Run("an error message is one line of at most 256 bytes (CA-C54)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1", pools.Failed(fault.CodeNoValidHost, "first line\nsecond\t"+strings.Repeat("ü", 400)))
@@ -147,7 +147,7 @@ func TestErrorMessagesAreOneShortLine(t *testing.T) {
 }
 
 func TestAnAnswerStaysSmall(t *testing.T) {
-	t.Run("thirty thousand failed Machines (CA-C55, CA-C08)", func(t *testing.T) {
+	t.Run("an answer with thirty thousand failed Machines fits into 4 MiB (CA-C55, CA-C08)", func(t *testing.T) {
 		const machines, limit = 30_000, 4 << 20
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", machines, 0, machines)
@@ -157,7 +157,8 @@ func TestAnAnswerStaysSmall(t *testing.T) {
 		}
 		size := 0
 		for _, i := range snapshotOf(t, w).Groups[p.ID()].instances {
-			// Three tags with a length of up to two bytes each, the state and the class.
+			// 16 bytes approximate what protobuf adds to an instance: the tags and lengths of the three texts, the state and the error
+			// class.
 			size += len(i.ID) + len(i.Error.Code) + len(i.Error.Message) + 16
 		}
 		if size > limit {
@@ -166,7 +167,7 @@ func TestAnAnswerStaysSmall(t *testing.T) {
 	})
 }
 
-func TestTargetSizeOfAGroup(t *testing.T) {
+func TestWhatTheTargetSizeOfAGroupIs(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(p *pools.Pool)
@@ -179,13 +180,13 @@ func TestTargetSizeOfAGroup(t *testing.T) {
 			}
 			p.Node("a-4", pools.Deleting)
 		}, 3},
-		{"the target size is the last size without spec.replicas", func(p *pools.Pool) {
+		{"without spec.replicas the target size is the last size", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](4)
 		}, 4},
-		{"the last size is clamped to the bounds without spec.replicas", func(p *pools.Pool) {
+		{"without spec.replicas the last size is clamped to the bounds", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](40)
 		}, 5},
-		{"a new group without spec.replicas has its minimum", func(p *pools.Pool) { p.Deployment.Spec.Replicas = nil }, 2},
+		{"the target size of a new group without spec.replicas is its minimum", func(p *pools.Pool) { p.Deployment.Spec.Replicas = nil }, 2},
 		{"a size above the maximum is not changed", func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](9) }, 9},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

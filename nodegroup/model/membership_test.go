@@ -36,32 +36,32 @@ func TestANodeBelongsToTheGroupOfItsMachine(t *testing.T) {
 		node membership.Node
 		want string
 	}{
-		{"by provider ID (CA-C25)", pools.Asked(n), id},
-		{"by provider ID alone, without labels (CA-C25, CA-C35)", membership.Node{ProviderID: n.Spec.ProviderID}, id},
-		{"by a provider ID with a region where the Machine's has none (CA-C25)", pools.Asked(regional), id},
-		{"by a provider ID without the region that the node's has (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
-		{"another group's node (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
-		{"by name, through nodeRef, without a provider ID (CA-C26)", pools.Asked(bareNode), id},
-		{"by owner label (CA-C26)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
-		{"by annotation (CA-C26)", membership.Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: pools.Namespace + "/a-3"}}, id},
-		{"a control plane node (CA-C27)", membership.Node{Name: "control-plane-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
-		{"a foreign node (CA-C27)", membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
-		{"a foreign server with the name of a Machine (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
-		{"another provider's ID that ends like a Machine's (F-20, CA-C27)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
-		{"by provider ID in capital letters (F-20, CA-C25)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
-		{"a node without any field (CA-C27)", membership.Node{}, ""},
-		{"the placeholder of a Machine (CA-C28)", pools.Fake(pools.MachineID(p, pending.Name), "unregistered"), id},
-		{"the placeholder of a Machine that is gone (CA-C28)", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
-		{"the placeholder of a Machine that has its node now (CA-C28)", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
-		{"the placeholder of a replica, of an older series (CA-C28)", pools.Fake(pools.UnitID(p, 0, 7), "unregistered"), id},
-		{"a template node (CA-C29)", membership.Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
-		{"a template node by its provider ID (CA-C29)", membership.Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
-		{"a template node without a marker (CA-C29)", membership.Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
-		{"a template node of a deleted group (CA-C29)", membership.Node{Name: "template-node-for-x-1", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: "MachineDeployment/x/y"}}, ""},
-		{"the node of a Machine that is being deleted (CA-C31)", pools.Asked(goingNode), ""},
-		{"the node of a Machine that is being deleted, by owner label (CA-C31)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
-		{"the node of a listed Machine (CA-C31, CA-C34)", pools.Asked(listedNode), ""},
-		{"a second Node of the same server (CA-C33)", pools.Asked(twin), id},
+		{"a node belongs to a group by its provider ID (CA-C25)", pools.Asked(n), id},
+		{"a node without labels belongs to a group by its provider ID alone (CA-C25, CA-C35)", membership.Node{ProviderID: n.Spec.ProviderID}, id},
+		{"a provider ID with a region matches a Machine's provider ID without a region (CA-C25)", pools.Asked(regional), id},
+		{"a provider ID without a region matches a Machine whose Node's provider ID has a region (CA-C25)", membership.Node{ProviderID: *region.Spec.ProviderID}, id},
+		{"another group's node belongs to that group (CA-C25)", membership.Node{ProviderID: pools.ProviderID("b-1")}, other.ID()},
+		{"a node without a provider ID belongs to a group by its name in a Machine's nodeRef (CA-C26)", pools.Asked(bareNode), id},
+		{"a node belongs to a group by its owner label (CA-C26)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(bare.UID)}}, id},
+		{"a node belongs to a group by the annotation with its Machine's name (CA-C26)", membership.Node{Name: "x", Annotations: map[string]string{v1alpha1.AnnotationNodeMachine: pools.Namespace + "/a-3"}}, id},
+		{"a control plane node belongs to no group (CA-C27)", membership.Node{Name: "control-plane-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
+		{"a foreign node belongs to no group (CA-C27)", membership.Node{Name: "x", ProviderID: "aws:///eu-1/i-1"}, ""},
+		{"a foreign server with the name of a Machine belongs to no group (CA-C27)", membership.Node{Name: "a-1", ProviderID: pools.ProviderID("elsewhere")}, ""},
+		{"a node with another provider's ID that ends like a Machine's belongs to no group (F-20, CA-C27)", membership.Node{ProviderID: "aws:///eu-1/" + pools.ServerOf("a-1")}, ""},
+		{"a node belongs to a group by its provider ID in capital letters (F-20, CA-C25)", membership.Node{ProviderID: "OpenStack:///" + strings.ToUpper(pools.ServerOf("a-1"))}, id},
+		{"a node without any field belongs to no group (CA-C27)", membership.Node{}, ""},
+		{"the placeholder of a Machine belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, pending.Name), "unregistered"), id},
+		{"the placeholder of a Machine that is gone belongs to its group (CA-C28)", pools.Fake(pools.MachineID(p, "a-0"), "unregistered"), id},
+		{"the placeholder of a Machine that has its node now belongs to the Machine's group (CA-C28)", pools.Fake(pools.MachineID(p, m.Name), "unregistered"), id},
+		{"the placeholder of a replica beyond the size belongs to its group (CA-C28)", pools.Fake(pools.UnitID(p, 0, 7), "unregistered"), id},
+		{"a template node belongs to the group in its annotation (CA-C29)", membership.Node{Name: "template-node-for-x-1-upcoming-0", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: id}}, id},
+		{"a template node belongs to the group in its provider ID (CA-C29)", membership.Node{Name: "template-node-for-x-1", ProviderID: id + "/template"}, id},
+		{"a template node without a group's id belongs to no group (CA-C29)", membership.Node{Name: "template-node-for-x-1", Labels: map[string]string{"cluster-autoscaler.kubernetes.io/template-node": "true"}}, ""},
+		{"a template node of a deleted group belongs to no group (CA-C29)", membership.Node{Name: "template-node-for-x-1", Annotations: map[string]string{v1alpha1.AnnotationNodeGroup: "MachineDeployment/x/y"}}, ""},
+		{"the node of a Machine that is being deleted belongs to no group (CA-C31)", pools.Asked(goingNode), ""},
+		{"a node with the owner label of a Machine that is being deleted belongs to no group (CA-C31)", membership.Node{Name: "x", Labels: map[string]string{v1alpha1.LabelOwnedBy: string(going.UID)}}, ""},
+		{"the node of a Machine that is listed for removal belongs to no group (CA-C31, CA-C34)", pools.Asked(listedNode), ""},
+		{"a second Node of the same server belongs to the server's group (CA-C33)", pools.Asked(twin), id},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := ""
@@ -89,7 +89,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 			p.Node("new-1")
 			return p
 		}, "old-1"},
-		{"a new Machine without a node is hidden before any node that works (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"a new Machine without a node is hidden rather than a node that works (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old-1")
 			p.Node("old-2")
@@ -97,13 +97,13 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 			p.Machine("new-1")
 			return p
 		}, "new-1"},
-		{"after kubectl scale the marked node is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"after kubectl scale the node that is marked for deletion is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Node("a-1")
 			p.Node("a-2", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"} })
 			return p
 		}, "a-2"},
-		{"of two promises the one without a server is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"of two Machines without a node, the Machine without a server is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Machine("a-1", pools.WithServer)
 			p.Machine("a-2")
@@ -152,18 +152,18 @@ func TestWhichObjectsAreNodeGroups(t *testing.T) {
 		change func(d *v1alpha1.MachineDeployment)
 		listed bool
 	}{
-		{"a deployment with both bounds", func(*v1alpha1.MachineDeployment) {}, true},
+		{"a deployment with both bounds is listed", func(*v1alpha1.MachineDeployment) {}, true},
 		{"a deployment without a maximum is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) }, false},
 		{"a deployment with a maximum of 0 is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) {
 			d.Annotations[v1alpha1.AnnotationsMinSize[0]], d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "0", "0"
 		}, false},
 		{"a deployment whose minimum is above its maximum is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMinSize[0]] = "9" }, false},
 		{"a deployment with a bound that is not a number is not listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "many" }, false},
-		{"the minimum may be missing (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMinSize[0]) }, true},
+		{"a deployment without a minimum is listed (CA-C17)", func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMinSize[0]) }, true},
 		{"a deployment that is being deleted is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = &metav1.Time{Time: pools.Noon} }, false},
 		{"a deployment that is paused by annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" }, false},
 		{"a deployment that is paused by Cluster API's annotation is not listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPausedCAPI] = "true" }, false},
-		{"a pause annotation counts whatever its value, also false (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
+		{"a deployment whose pause annotation has the value false is not listed (F-27)", func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "false" }, false},
 		{"a deployment with spec.paused, which only stops rollouts, is listed (CA-C18)", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -178,17 +178,17 @@ func TestWhichObjectsAreNodeGroups(t *testing.T) {
 	}
 }
 
-func TestHeldReportsUnitsThatARolloutKeepsOpen(t *testing.T) {
+func TestWhichRolloutsKeepReplicasWithoutAMachine(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(d *v1alpha1.MachineDeployment)
 		want   bool
 	}{
-		{"a rolling update keeps units open", func(*v1alpha1.MachineDeployment) {}, true},
-		{"OnDelete does not", func(d *v1alpha1.MachineDeployment) {
+		{"a rolling update keeps replicas without a Machine", func(*v1alpha1.MachineDeployment) {}, true},
+		{"the strategy OnDelete keeps no replicas without a Machine", func(d *v1alpha1.MachineDeployment) {
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.OnDelete}
 		}, false},
-		{"a paused rollout does not", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
+		{"a paused rollout keeps no replicas without a Machine", func(d *v1alpha1.MachineDeployment) { d.Spec.Paused = true }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()

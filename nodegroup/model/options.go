@@ -50,7 +50,7 @@ func readOptions(annotations map[string]string) Override {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if err := o.set(name, values[name]); err != nil {
-			o.Problems = append(o.Problems, fmt.Sprintf("annotation autoscaling-options-%s has the value %q: %v; the autoscaler's flag holds", name, values[name], err))
+			o.Problems = append(o.Problems, fmt.Sprintf("annotation autoscaling-options-%s has the value %q: %v; the autoscaler's flag applies", name, values[name], err))
 		}
 	}
 	return o
@@ -112,11 +112,11 @@ func (o Override) limits(r Rules) Override {
 	out.Problems = slices.Clone(o.Problems)
 	if o.zeroOrMax != nil && *o.zeroOrMax && !r.ZeroOrMax {
 		out.zeroOrMax = nil
-		out.Problems = append(out.Problems, "all-or-nothing scaling is not enabled (--allow-zero-or-max): the autoscaler would never scale the group down, and one failed machine would cost it all others")
+		out.Problems = append(out.Problems, "all-or-nothing scaling is not enabled (--allow-zero-or-max): the autoscaler would add nodes up to the maximum at once and never scale the group down")
 	}
 	if o.provision != nil && *o.provision < r.JoinTimeout+RepairTime {
 		out.provision = nil
-		out.Problems = append(out.Problems, fmt.Sprintf("maxnodeprovisiontime is %s: it must be at least %s, which is --join-timeout and %s for a replacement; the autoscaler's flag holds", *o.provision, r.JoinTimeout+RepairTime, RepairTime))
+		out.Problems = append(out.Problems, fmt.Sprintf("maxnodeprovisiontime is %s: it must be at least %s, which is --join-timeout and %s for a replacement; the autoscaler's flag applies", *o.provision, r.JoinTimeout+RepairTime, RepairTime))
 	}
 	if o.startup {
 		out.Problems = append(out.Problems, "maxnodestartuptime cannot be passed to the autoscaler: its protocol has no field for it; set its flag --max-node-startup-time, for all groups")

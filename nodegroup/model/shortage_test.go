@@ -17,8 +17,8 @@ func TestServersThatFailOneAfterTheOther(t *testing.T) {
 		failures int32
 		code     string
 	}{
-		"one failed server is not shown: the next may work (F-50)":                {1, ""},
-		"the second in a row is shown at once, on all that have no server (F-50)": {2, "Unknown"},
+		"the first failed server is not shown, because the next server may work (F-50)":               {1, ""},
+		"the second failed server in a row is shown at once, on all Machines without a server (F-50)": {2, "Unknown"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -42,7 +42,7 @@ func TestServersThatFailOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestAShortageShowsAtOnce(t *testing.T) {
+func TestAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 	short := func(d *v1alpha1.MachineDeployment, flavor string, until time.Duration) {
 		d.Status.Backoffs = []v1alpha1.GroupBackoff{{
 			Class: string(fault.Quota), Code: string(fault.CodeQuotaExceeded), Message: "no cores left", Flavor: flavor,
@@ -73,7 +73,7 @@ func TestAShortageShowsAtOnce(t *testing.T) {
 	if got := shown(s); got != pools.MachineID(p, "a-2")+" " {
 		t.Errorf("CA-C46 CA-C48 the error is shown for %q", got)
 	}
-	t.Run("the error stays until the next attempt, also after the back-off (CA-C49)", func(t *testing.T) {
+	t.Run("the error stays until the next attempt, even after the back-off (CA-C49)", func(t *testing.T) {
 		for _, later := range []time.Duration{59 * time.Second, time.Minute, time.Hour} {
 			if got := shown(s.Apply(nil, pools.Noon.Add(later))); got != pools.MachineID(p, "a-2")+" " {
 				t.Errorf("CA-C49 after %s it is shown for %q", later, got)
@@ -114,9 +114,9 @@ func TestAShortageThatAnotherMachineReported(t *testing.T) {
 		Until: metav1.NewTime(pools.Noon.Add(time.Minute)), Step: 1,
 	}}
 	for _, gone := range []bool{false, true} {
-		name := "is shown as another's (F-27)"
+		name := "the error names the Machine that reported the shortage (F-27)"
 		if gone {
-			name = "is shown as another's when that one is gone by now (F-27)"
+			name = "the error names the Machine that reported the shortage, even when that Machine is gone (F-27)"
 			p.Deployment.Status.Backoffs[0].Machine = "a-0"
 		}
 		t.Run(name, func(t *testing.T) {

@@ -34,8 +34,8 @@ type Snapshot struct {
 	// shown maps the ids of all instances to the id of their group.
 	shown persistent.Map[string]
 	now   time.Time
-	// seen holds, by UID of a Machine that was not removed because of the minimum, the time of the failed attempt that the
-	// autoscaler has acted upon. The error of that attempt is not shown again; an error of a later attempt is shown.
+	// seen holds, by UID of a Machine that was not removed because of the minimum, the time of the failure that the
+	// autoscaler has acted upon. The error of that failure is not shown again; the error of a later failure is shown.
 	seen map[types.UID]time.Time
 	// flaw is the first broken invariant; a snapshot with a flaw is not published.
 	flaw error

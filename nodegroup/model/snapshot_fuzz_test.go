@@ -19,9 +19,9 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzSizes puts arbitrary numbers into all fields with sizes and bounds. The snapshot is sound, and the memory allocated for
+// FuzzASnapshotIsSoundAndSmallWithAnySize puts arbitrary numbers into all fields with sizes and bounds. The snapshot is sound, and the memory allocated for
 // it and for its answers stays below a bound that does not depend on the numbers.
-func FuzzSizes(f *testing.F) {
+func FuzzASnapshotIsSoundAndSmallWithAnySize(f *testing.F) {
 	const most = math.MaxInt32
 	f.Add(int32(3), int32(0), int32(0), "5", "0", uint8(2))
 	f.Add(int32(100_000), int32(most), int32(0), "100000", "100000", uint8(0))
@@ -78,7 +78,7 @@ func answerSize(list []Instance) (size int) {
 	return size
 }
 
-func TestMemoryOfASnapshot(t *testing.T) {
+func TestTheMemoryOfASnapshotDoesNotDependOnTheSize(t *testing.T) {
 	used := func(replicas int32) uint64 {
 		w := pools.NewWorld()
 		p := w.Pool("a", replicas, 0, 5)
@@ -92,7 +92,7 @@ func TestMemoryOfASnapshot(t *testing.T) {
 	}
 	few := used(2)
 	for _, replicas := range []int32{1000, 100_000, 2_000_000_000, math.MaxInt32} {
-		t.Run(fmt.Sprintf("it is the same for %d replicas as for 2 (F-29)", replicas), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a snapshot needs the same memory for %d replicas as for 2 (F-29)", replicas), func(t *testing.T) {
 			if many := used(replicas); many > few+few/10+4096 {
 				t.Errorf("%d bytes, and %d bytes for 2 replicas", many, few)
 			}
@@ -102,7 +102,7 @@ func TestMemoryOfASnapshot(t *testing.T) {
 
 func TestTheLargestGroups(t *testing.T) {
 	const limit = 4 << 20
-	t.Run("of a hundred thousand missing units, show as many placeholders as fit into an answer (F-29, CA-C55)", func(t *testing.T) {
+	t.Run("a group with a hundred thousand replicas without a Machine shows as many placeholders as fit into an answer (F-29, CA-C55)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		p.Node("general-purpose-1")
@@ -111,7 +111,7 @@ func TestTheLargestGroups(t *testing.T) {
 			t.Errorf("%d instances with %d bytes, the first %+v", len(list), size, list[:2])
 		}
 	})
-	t.Run("of a hundred thousand Machines, show those without a node first, then those with one (F-29, CA-C55)", func(t *testing.T) {
+	t.Run("a group with a hundred thousand Machines shows all Machines without a node, and as many nodes as fit into an answer (F-29, CA-C55)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", v1alpha1.MaxReplicas, 0, v1alpha1.MaxReplicas)
 		for i := range v1alpha1.MaxReplicas - 10 {

@@ -178,7 +178,7 @@ func (c *churn) everything(d Discovery) *Snapshot {
 
 // TestASnapshotDoesNotDependOnTheOrderOfEvents shows that a snapshot may be made from the previous one.
 func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
-	t.Run("with events in any order, late and lost ones included (CA-C115)", func(t *testing.T) {
+	t.Run("a snapshot after many events equals a snapshot of the same objects that is built at once, even when events are late or lost (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
 			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}
@@ -211,7 +211,7 @@ func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
 	})
 }
 
-func TestOneProviderIDOnTwoNodes(t *testing.T) {
+func TestTwoNodesWithTheSameProviderID(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 5)
 	first, node := p.Node("a-1")
@@ -222,7 +222,7 @@ func TestOneProviderIDOnTwoNodes(t *testing.T) {
 	if got := s.Groups[p.ID()].instances; got[0].ID != node.Spec.ProviderID || got[1].ID != pools.MachineID(p, "a-2") {
 		t.Errorf("CA-C40 the instances are %v", got)
 	}
-	t.Run("the second is shown with it when the first is deleted", func(t *testing.T) {
+	t.Run("the second Machine is shown with the provider ID when the first Machine is deleted", func(t *testing.T) {
 		s := s.Apply([]membership.Event{{Object: first, Gone: true}}, pools.Noon)
 		if got := s.Groups[p.ID()].instances; got[0].ID != node.Spec.ProviderID || s.flaw != nil {
 			t.Errorf("the instances are %v, %v", got, s.flaw)
@@ -230,7 +230,7 @@ func TestOneProviderIDOnTwoNodes(t *testing.T) {
 	})
 }
 
-func TestCheckFindsBrokenInvariants(t *testing.T) {
+func TestBrokenInvariantsOfASnapshotAreFound(t *testing.T) {
 	instance := func(id string, state State, e *InstanceError) Instance {
 		return Instance{ID: id, State: state, Error: e}
 	}
@@ -238,12 +238,12 @@ func TestCheckFindsBrokenInvariants(t *testing.T) {
 		name   string
 		groups map[string]*Group
 	}{
-		{"fewer units than the target (CA-C38)", map[string]*Group{"a": {ID: "a", Target: 1}}},
-		{"one id twice (CA-C40)", map[string]*Group{
+		{"a group with fewer units than its target is not sound (CA-C38)", map[string]*Group{"a": {ID: "a", Target: 1}}},
+		{"a snapshot with the same id twice is not sound (CA-C40)", map[string]*Group{
 			"a": {ID: "a", Target: 1, instances: []Instance{instance("i", Running, nil)}},
 			"b": {ID: "b", Target: 1, instances: []Instance{instance("i", Running, nil)}},
 		}},
-		{"a running instance with an error (CA-C50)", map[string]*Group{
+		{"a running instance with an error is not sound (CA-C50)", map[string]*Group{
 			"a": {ID: "a", Target: 1, instances: []Instance{instance("i", Running, &InstanceError{Code: "x"})}},
 		}},
 	} {
@@ -258,7 +258,7 @@ func TestCheckFindsBrokenInvariants(t *testing.T) {
 // TestEverySnapshotIsSound makes random clusters: sets, Machines and Nodes may be missing, duplicated, being deleted or
 // listed for removal, and the events are out of order.
 func TestEverySnapshotIsSound(t *testing.T) {
-	t.Run("with objects that are missing, duplicated or late (CA-C30, CA-C38, CA-C115)", func(t *testing.T) {
+	t.Run("a snapshot is sound when objects are missing, duplicated or late (CA-C30, CA-C38, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()
 			var all []*pools.Pool

@@ -63,7 +63,7 @@ func (c *crowd) change() membership.Event {
 	return membership.Event{Object: m}
 }
 
-func TestSurplusAfterEventsIsThatOfANewSnapshot(t *testing.T) {
+func TestSurplusMachinesAfterEventsAreThoseOfANewSnapshot(t *testing.T) {
 	t.Run("the hidden Machines are those of a snapshot built from scratch (CA-C32, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()

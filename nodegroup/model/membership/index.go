@@ -69,7 +69,7 @@ func (ix *Index) seal() {
 // keyOf returns namespace/name of an object.
 func keyOf(o Object) string { return o.GetNamespace() + "/" + o.GetName() }
 
-// parentOf returns the UID of an object's controller; empty when it has none.
+// parentOf returns the UID of an object's controller; empty when the object has no controller.
 func parentOf(o metav1.Object) types.UID {
 	if c := metav1.GetControllerOfNoCopy(o); c != nil {
 		return c.UID

@@ -14,7 +14,7 @@ import (
 
 // In these tests a Machine names another user's server and Node. Its author controls a cloud that lists that server, or
 // has written the Machine's status.
-func TestANodeThatAMachineOnlyNames(t *testing.T) {
+func TestWhenANodeBelongsToTheGroupOfAMachineThatNamesIt(t *testing.T) {
 	born := pools.Noon.Add(-time.Hour)
 	for _, tt := range []struct {
 		name   string
@@ -22,27 +22,27 @@ func TestANodeThatAMachineOnlyNames(t *testing.T) {
 		// group is the pool that the Node must belong to; empty when it must belong to none.
 		group string
 	}{
-		{"is not its group's when the Node belongs to the control plane (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node with the label of the control plane belongs to no group (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 			victim.Spec.ProviderID = nil
 		}, ""},
-		{"is not its group's when only a taint shows that the Node belongs to the control plane (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node with only the taint of the control plane belongs to no group (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/master", Effect: corev1.TaintEffectNoSchedule}}
 			victim.Spec.ProviderID = nil
 		}, ""},
-		{"is not its group's when the Node existed before the Machine (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node that existed before the Machine belongs to no group (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 			victim.Spec.ProviderID = nil
 		}, ""},
-		{"is not its group's when the Node has the label of another group's Machine (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node with the label of another group's Machine belongs to that group (F-4)", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: string(victim.UID)}
 			victim.CreationTimestamp = metav1.NewTime(born.Add(time.Minute))
 		}, "z"},
-		{"is not its group's when another group's Machine with the same server is older (F-4)", func(_ *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node belongs to another group when that group's Machine with the same server is older (F-4)", func(_ *corev1.Node, victim *v1alpha1.Machine) {
 			victim.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 		}, "z"},
-		{"is its group's when no other Machine names it", func(_ *corev1.Node, victim *v1alpha1.Machine) { victim.Spec.ProviderID = nil }, "a"},
-		{"is its group's with its label, however old the Node is", func(n *corev1.Node, victim *v1alpha1.Machine) {
+		{"a Node belongs to the Machine's group when no other Machine names the Node", func(_ *corev1.Node, victim *v1alpha1.Machine) { victim.Spec.ProviderID = nil }, "a"},
+		{"a Node with the Machine's label belongs to the Machine's group, however old the Node is", func(n *corev1.Node, victim *v1alpha1.Machine) {
 			n.CreationTimestamp = metav1.NewTime(born.Add(-time.Minute))
 			n.Labels = map[string]string{v1alpha1.LabelOwnedBy: "attacker"}
 			victim.Spec.ProviderID = nil

@@ -18,8 +18,8 @@ type Member struct {
 	// Node is the Machine's Node; nil until a Node has registered. When there are several, it is the Node with the Machine's
 	// name.
 	Node *corev1.Node
-	// ProviderID is exactly the Node's spec.providerID. It is empty while the Node has no provider ID, or one that another
-	// Machine's Node also has.
+	// ProviderID is exactly the Node's spec.providerID. It is empty while the Node has no provider ID, or a provider ID
+	// that another Machine's Node also has.
 	ProviderID string
 	// set is the UID of the MachineSet that the Machine belongs to.
 	set types.UID

@@ -24,7 +24,7 @@ func (i identities) nodeServer(providerID string) string {
 	return strings.ToLower(providerID)
 }
 
-// claimedServer returns the server ID in the Machine's spec.providerID; empty when it has none.
+// claimedServer returns the server ID in the Machine's spec.providerID; empty when that field names no server.
 func (i identities) claimedServer(m *v1alpha1.Machine) string {
 	return i.server(ptr.Deref(m.Spec.ProviderID, ""))
 }

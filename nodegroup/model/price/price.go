@@ -35,7 +35,7 @@ func Read(text string) (*Prices, error) {
 	}
 	for name, value := range map[string]float64{"cpu": p.CPU, "memoryGiB": p.MemoryGiB, "gpu": p.GPU} {
 		if !(value >= 0) || math.IsInf(value, 0) {
-			return nil, fmt.Errorf("%s is %v: it must be a number from 0 on", name, value)
+			return nil, fmt.Errorf("%s is %v: it must be 0 or a number above 0", name, value)
 		}
 	}
 	for name, value := range p.Flavors {
@@ -44,7 +44,7 @@ func Read(text string) (*Prices, error) {
 		}
 	}
 	if len(p.Flavors) == 0 && p.CPU == 0 && p.MemoryGiB == 0 {
-		return nil, errors.New("it has neither flavors nor cpu and memoryGiB")
+		return nil, errors.New("there is no price: set flavors, cpu or memoryGiB")
 	}
 	return p, nil
 }

@@ -73,7 +73,7 @@ func (c Change) removals(now time.Time) ([]v1alpha1.Removal, error) {
 	before := c.Group.Owner.Removals
 	all := append(slices.DeleteFunc(slices.Clone(before), func(r v1alpha1.Removal) bool { return named[r.Name] }), added...)
 	if len(all) > v1alpha1.MaxRemovals {
-		return nil, model.Refusef(model.ResourceExhausted, "removing %d machines from %s: its list of removals holds %d of at most %d; try again when some have gone",
+		return nil, model.Refusef(model.ResourceExhausted, "removing %d machines from %s: its list of removals has %d of at most %d entries; try again when some of those machines are gone",
 			len(added), c.Group.ID, len(before), v1alpha1.MaxRemovals)
 	}
 	return all, nil

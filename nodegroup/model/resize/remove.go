@@ -70,9 +70,9 @@ func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
 	return c, nil
 }
 
-// replacements returns how many replacements of the dying Machines have no node yet, limited to most, and which of these
-// replacements are Machines. Such Machines are listed by name: otherwise, if one of them joined a moment later, another
-// Machine would be removed instead.
+// replacements returns how many replacements of the dying Machines have no node yet, but at most the given number, and
+// which of these replacements are Machines. Such Machines are listed by name: otherwise, if one of them joined a moment
+// later, another Machine would be removed instead.
 func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	most = min(most, int32(len(sel.dying)))
 	if most <= 0 {

@@ -75,7 +75,7 @@ func (sel *selection) addUnit(n membership.Node) error {
 	case n.Fake() || sel.removed(n):
 		return nil
 	}
-	return model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to no machine of it", g.ID, n)
+	return model.Refusef(model.FailedPrecondition, "removing from %s: node %s belongs to no machine of the group", g.ID, n)
 }
 
 // removed reports whether the node's Machine was listed for removal and no longer exists. Node, server and Machine have the
@@ -114,7 +114,7 @@ func (sel *selection) neverCame(m *membership.Member) bool {
 	return sel.group.Concealed(m) && !sel.live.Started[m.UID()]
 }
 
-// names reports whether the call names a counted member.
+// names reports whether the call names the member m, and m counts in the size.
 func (sel *selection) names(m *membership.Member) bool {
 	return slices.Contains(sel.loose, m) || slices.Contains(sel.firm, m)
 }

@@ -21,9 +21,9 @@ func groupOf(w *pools.World, p *pools.Pool) *model.Group {
 	return model.Empty(model.Rules{Discovery: model.Discovery{Cloud: pools.OpenStack}}).Apply(events, pools.Noon).Groups[p.ID()]
 }
 
-// FuzzSizes resizes a group with arbitrary size and bounds by an arbitrary number: nothing may panic, and a changed size must
+// FuzzNewSizesAreWithinTheBounds resizes a group with arbitrary size and bounds by an arbitrary number: nothing may panic, and a changed size must
 // be within the bounds.
-func FuzzSizes(f *testing.F) {
+func FuzzNewSizesAreWithinTheBounds(f *testing.F) {
 	f.Add(int32(3), int32(0), int32(5), int32(2))
 	f.Add(int32(100_000), int32(0), int32(100_000), int32(math.MaxInt32))
 	f.Add(int32(math.MaxInt32), int32(math.MaxInt32), int32(math.MaxInt32), int32(1))
@@ -45,7 +45,7 @@ func FuzzSizes(f *testing.F) {
 	})
 }
 
-func TestIncreaseIsRefusedAboveTheMaximum(t *testing.T) {
+func TestAnIncreaseAboveTheMaximumIsRefused(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 3, 0, 5)
 	g := groupOf(w, p)
@@ -57,13 +57,13 @@ func TestIncreaseIsRefusedAboveTheMaximum(t *testing.T) {
 	}
 }
 
-func TestPatch(t *testing.T) {
+func TestPatchesOfAGroup(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 2, 0, 5)
 	p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](math.MaxInt32)
 	m := p.Machine("a-1")
 	g := groupOf(w, p)
-	t.Run("holds the version that it was decided on, and only what changes", func(t *testing.T) {
+	t.Run("a patch contains the resourceVersion on which it was decided, and only the changed fields", func(t *testing.T) {
 		c := Change{Group: g, Replicas: 3}
 		got, err := c.Patch(pools.Noon)
 		want := `{"metadata":{"resourceVersion":"1","uid":"uid-a"},"spec":{"replicas":3}}`
@@ -71,7 +71,7 @@ func TestPatch(t *testing.T) {
 			t.Errorf("got %s, error %v, want %s", got, err, want)
 		}
 	})
-	t.Run("is refused when the list of removals would be too long", func(t *testing.T) {
+	t.Run("a patch is refused when the list of removals would be too long", func(t *testing.T) {
 		p.Deployment.Spec.Removals = make([]v1alpha1.Removal, v1alpha1.MaxRemovals)
 		full := groupOf(w, p)
 		_, err := Change{Group: full, Replicas: 1, Remove: []*membership.Member{membership.NewMember(pools.OpenStack, m)}}.Patch(pools.Noon)
@@ -79,7 +79,7 @@ func TestPatch(t *testing.T) {
 			t.Errorf("got error %v, want kind %s", err, model.ResourceExhausted)
 		}
 	})
-	t.Run("starts the series of placeholders again after the largest number", func(t *testing.T) {
+	t.Run("a patch sets the series of placeholders to 0 after the largest number", func(t *testing.T) {
 		got, err := Change{Group: g, Replicas: 2, raiseSeries: true}.Patch(pools.Noon)
 		want := `{"metadata":{"resourceVersion":"1","uid":"uid-a"},"spec":{"placeholderSeries":0}}`
 		if err != nil || string(got) != want {
