@@ -30,7 +30,7 @@ func TestExamplesFitTheControlPlane(t *testing.T) {
 	for _, file := range files {
 		for _, kubelet := range kubelets(read(t, file).Object) {
 			named++
-			t.Run(fmt.Sprintf("%s names a kubelet that the demo's API server takes (F-46)", filepath.Base(file)), func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s names a kubelet version that the demo's API server supports (F-46)", filepath.Base(file)), func(t *testing.T) {
 				if err := bootstrap.CheckSkew(kubelet, server.GitVersion); err != nil {
 					t.Error(err)
 				}
@@ -79,7 +79,7 @@ func TestTheAutoscalersManifests(t *testing.T) {
 	for _, o := range documents {
 		shipped[o.GetKind()+" "+o.GetName()] = true
 	}
-	t.Run("what the Deployment refers to is shipped, or named in a comment as what drover makes (F-46)", func(t *testing.T) {
+	t.Run("every object that the Deployment refers to is shipped, or a comment says that drover creates the object (F-46)", func(t *testing.T) {
 		wanted := references(documents)
 		if len(wanted) < 3 {
 			t.Fatalf("only %v", wanted)
@@ -90,10 +90,10 @@ func TestTheAutoscalersManifests(t *testing.T) {
 			}
 		}
 	})
-	t.Run("all of it applies (F-46)", func(t *testing.T) {
+	t.Run("the autoscaler's manifests apply under strict validation (F-46)", func(t *testing.T) {
 		kubectl(t, "apply", "--server-side", "--validate=strict", "-f", temp(t, documents...))
 	})
-	t.Run("the account may do what release 1.36 does with drover, and no more (F-46)", func(t *testing.T) {
+	t.Run("the autoscaler's account may make exactly the calls that release 1.36 makes with drover (F-46)", func(t *testing.T) {
 		const account = "system:serviceaccount:kube-system:cluster-autoscaler"
 		for _, row := range []struct {
 			may      bool
@@ -141,7 +141,8 @@ func TestTheAutoscalersManifests(t *testing.T) {
 	})
 }
 
-// references returns, as "Kind name", the ServiceAccounts, ConfigMaps and Secrets that the Deployments in documents name.
+// references returns, as "Kind name", the ServiceAccounts, ConfigMaps and Secrets that the Deployments among the documents
+// name.
 func references(documents []*unstructured.Unstructured) (found []string) {
 	for _, o := range documents {
 		if o.GetKind() != "Deployment" {

@@ -11,17 +11,17 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestNamesAreBoundedOnCreation(t *testing.T) {
+func TestNamesThatAreTooLongAreRefusedOnCreation(t *testing.T) {
 	ns := namespace(t, admin)
 	x := func(n int) string { return `{metadata: {name: ` + strings.Repeat("x", n) + `}}` }
 	for _, r := range []rule{
-		{"a MachineDeployment of 45", "MachineDeployment", x(45), ``},
-		{"a MachineDeployment of 46", "MachineDeployment", x(46), "may have 45"},
-		{"a Machine of 63", "Machine", x(63), ``},
-		{"a Machine of 64", "Machine", x(64), "may have 63"},
-		{"a Machine with a generated name", "Machine", `{metadata: {name: null, generateName: ` + strings.Repeat("x", 58) + `}}`, ``},
-		{"a server's name of 64", "Machine", `{spec: {metadata: {name: ` + strings.Repeat("x", 64) + `}}}`, "a server's name may have 63"},
-		{"a MachineSet of 60", "MachineSet", x(60), ``},
+		{"a MachineDeployment whose name has 45 characters is accepted", "MachineDeployment", x(45), ``},
+		{"a MachineDeployment whose name has 46 characters is refused", "MachineDeployment", x(46), "may have 45"},
+		{"a Machine whose name has 63 characters is accepted", "Machine", x(63), ``},
+		{"a Machine whose name has 64 characters is refused", "Machine", x(64), "may have 63"},
+		{"a Machine with a generated name is accepted", "Machine", `{metadata: {name: null, generateName: ` + strings.Repeat("x", 58) + `}}`, ``},
+		{"a Machine whose server's name has 64 characters is refused", "Machine", `{spec: {metadata: {name: ` + strings.Repeat("x", 64) + `}}}`, "a server's name may have 63"},
+		{"a MachineSet whose name has 60 characters is accepted", "MachineSet", x(60), ``},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			o := merge(t, parse(goodObjects[r.kind]), r.over)
@@ -33,37 +33,37 @@ func TestNamesAreBoundedOnCreation(t *testing.T) {
 
 // Each row changes a Machine. The Machine is goodMachine with "before" merged into it.
 var specChanges = []struct{ name, before, over, refusal string }{
-	{"labels and annotations of the Machine itself (MC-5)", ``, `{metadata: {labels: {n: m}, annotations: {cluster.k8s.io/delete-machine: "yes"}}}`, ``},
-	{"the name is filled with the Machine's own (MC-5)", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: good}}}`, ``},
-	{"the name is filled where metadata was missing (MC-5)", `{spec: {metadata: null}}`, `{spec: {metadata: {name: good}}}`, ``},
-	{"the name is filled with another (MC-5)", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: other}}}`, "only be filled with the Machine's own"},
-	{"the name changes (MC-5)", `{spec: {metadata: {name: older}}}`, `{spec: {metadata: {name: good}}}`, "cannot change from 'older'"},
-	{"the name goes (MC-5)", ``, `{spec: {metadata: {name: null}}}`, "spec.metadata.name cannot change"},
-	{"the first provider ID (MC-5)", ``, `{spec: {providerID: "openstack:///1"}}`, ``},
-	{"the first provider ID after an empty one (MC-5)", `{spec: {providerID: ""}}`, `{spec: {providerID: "openstack:///1"}}`, ``},
-	{"another provider ID (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
-	{"the provider ID of a joined server goes (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}}`, "it cannot change"},
-	{"the provider ID and the node go at once (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}, status: null}`, "it cannot change"},
-	{"the provider ID of a server that failed before it joined goes (MC-49)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: null}}`, ``},
-	{"the bypass annotation (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2", taints: null}}`, ``},
-	{"a bypass annotation that says no (MC-5)", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "false"}}, spec: {taints: null}}`, "spec.taints of a Machine cannot change"},
-	{"a typed writer's empty fields (MC-5)", `{spec: {metadata: null, versions: null, providerSpec: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
-	{"the whole spec goes (MC-5)", ``, `{spec: null}`, "cannot change"},
-	{"a spec comes (MC-5)", `{spec: null}`, `{spec: {versions: {kubelet: 1.36.2}}}`, "spec.versions of a Machine cannot change"},
-	{"a flavor deep inside (MC-5)", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {flavor: m1.large}}}}}`, "spec.providerSpec of a Machine cannot change"},
-	{"an unknown field deep inside (MC-5)", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {novel: true}}}}}`, "spec.providerSpec of a Machine cannot change"},
-	{"the other spelling (MC-5)", ``, `{spec: {providerSpec: null, providerConfig: {value: {a: b}}}}`, "spec.providerSpec of a Machine cannot change"},
-	{"a label that goes (MC-5)", ``, `{spec: {metadata: {labels: {zone: null}}}}`, "spec.metadata of a Machine cannot change"},
-	{"an annotation that comes (MC-5)", ``, `{spec: {metadata: {annotations: {e: f}}}}`, "spec.metadata of a Machine cannot change"},
-	{"a namespace in metadata (MC-5)", ``, `{spec: {metadata: {namespace: elsewhere}}}`, "spec.metadata of a Machine cannot change"},
-	{"a config source (MC-5)", ``, `{spec: {configSource: {configMap: {name: a, namespace: b, kubeletConfigKey: c}}}}`, "spec.configSource"},
-	{"the provider spec of a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{spec: {providerSpec: null}}`, "spec.providerSpec of a Machine cannot change"},
-	{"the provider ID of a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}, spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
-	{"the bypass annotation on a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerSpec: null}}`, ``},
-	{"the finalizers of a Machine that is being deleted go (MC-6)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {finalizers: null}}`, ``},
+	{"labels and annotations of the Machine itself can change (MC-5)", ``, `{metadata: {labels: {n: m}, annotations: {cluster.k8s.io/delete-machine: "yes"}}}`, ``},
+	{"an empty spec.metadata.name can be set to the Machine's own name (MC-5)", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: good}}}`, ``},
+	{"a missing spec.metadata can be set to the Machine's own name (MC-5)", `{spec: {metadata: null}}`, `{spec: {metadata: {name: good}}}`, ``},
+	{"an empty spec.metadata.name cannot be set to another Machine's name (MC-5)", `{spec: {metadata: {name: null}}}`, `{spec: {metadata: {name: other}}}`, "only be filled with the Machine's own"},
+	{"spec.metadata.name cannot change (MC-5)", `{spec: {metadata: {name: older}}}`, `{spec: {metadata: {name: good}}}`, "cannot change from 'older'"},
+	{"spec.metadata.name cannot be removed (MC-5)", ``, `{spec: {metadata: {name: null}}}`, "spec.metadata.name cannot change"},
+	{"the first provider ID can be set (MC-5)", ``, `{spec: {providerID: "openstack:///1"}}`, ``},
+	{"the first provider ID can be set in place of an empty provider ID (MC-5)", `{spec: {providerID: ""}}`, `{spec: {providerID: "openstack:///1"}}`, ``},
+	{"a provider ID cannot change (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
+	{"the provider ID of a joined server cannot be removed (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}}`, "it cannot change"},
+	{"spec.providerID cannot be removed together with status.nodeRef (MC-5)", `{spec: {providerID: "openstack:///1"}, status: {nodeRef: {name: good}}}`, `{spec: {providerID: null}, status: null}`, "it cannot change"},
+	{"the provider ID of a server that failed before it joined can be removed (MC-49)", `{spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: null}}`, ``},
+	{"the bypass annotation allows changes of provider ID and taints (MC-5)", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2", taints: null}}`, ``},
+	{"a bypass annotation with the value false allows no change of the taints (MC-5)", ``, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "false"}}, spec: {taints: null}}`, "spec.taints of a Machine cannot change"},
+	{"a typed client can write the empty fields of its types (MC-5)", `{spec: {metadata: null, versions: null, providerSpec: null}}`, `{spec: {metadata: {creationTimestamp: null}, versions: {kubelet: ""}}}`, ``},
+	{"the whole spec cannot be removed (MC-5)", ``, `{spec: null}`, "cannot change"},
+	{"a spec cannot be added to a Machine without a spec (MC-5)", `{spec: null}`, `{spec: {versions: {kubelet: 1.36.2}}}`, "spec.versions of a Machine cannot change"},
+	{"the flavor deep inside the provider document cannot change (MC-5)", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {flavor: m1.large}}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"an unknown field deep inside the provider document cannot be added (MC-5)", ``, `{spec: {providerSpec: {value: {cloudProviderSpec: {novel: true}}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"providerSpec cannot be replaced with providerConfig (MC-5)", ``, `{spec: {providerSpec: null, providerConfig: {value: {a: b}}}}`, "spec.providerSpec of a Machine cannot change"},
+	{"a label in spec.metadata cannot be removed (MC-5)", ``, `{spec: {metadata: {labels: {zone: null}}}}`, "spec.metadata of a Machine cannot change"},
+	{"an annotation in spec.metadata cannot be added (MC-5)", ``, `{spec: {metadata: {annotations: {e: f}}}}`, "spec.metadata of a Machine cannot change"},
+	{"a namespace in spec.metadata cannot be added (MC-5)", ``, `{spec: {metadata: {namespace: elsewhere}}}`, "spec.metadata of a Machine cannot change"},
+	{"a config source cannot be added (MC-5)", ``, `{spec: {configSource: {configMap: {name: a, namespace: b, kubeletConfigKey: c}}}}`, "spec.configSource"},
+	{"the provider spec of a Machine that is being deleted cannot change (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{spec: {providerSpec: null}}`, "spec.providerSpec of a Machine cannot change"},
+	{"the provider ID of a Machine that is being deleted cannot change (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}, spec: {providerID: "openstack:///1"}}`, `{spec: {providerID: "openstack:///2"}}`, "it cannot change"},
+	{"the bypass annotation allows a change of the provider spec of a Machine that is being deleted (F-14)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerSpec: null}}`, ``},
+	{"the finalizers of a Machine that is being deleted can be removed (MC-6)", `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`, `{metadata: {finalizers: null}}`, ``},
 }
 
-func TestAMachinesSpecDoesNotChange(t *testing.T) {
+func TestWhichChangesOfAMachinesSpecAreAccepted(t *testing.T) {
 	for _, r := range specChanges {
 		t.Run(r.name, func(t *testing.T) {
 			o := existing(t, merge(t, parse(goodMachine), r.before))
@@ -105,7 +105,7 @@ func TestEveryFieldOfAMachinesSpecIsGuarded(t *testing.T) {
 	}
 	machine := existing(t, merge(t, parse(goodMachine), `{spec: {providerID: one, providerSpec: null}}`))
 	for field := range specFields(t, "machines.cluster.k8s.io", "spec") {
-		t.Run(field, func(t *testing.T) {
+		t.Run("spec."+field+" cannot change", func(t *testing.T) {
 			sample, ok := samples[field]
 			if !ok {
 				t.Fatalf("spec.%s is new: guard it in policies/machine-spec.yaml and give a sample here", field)
@@ -144,30 +144,30 @@ func objects(t *testing.T, dirs ...string) []*unstructured.Unstructured {
 	return found
 }
 
-func TestAClassDoesNotChange(t *testing.T) {
+func TestOnlyTheMetadataOfAMachineClassCanChange(t *testing.T) {
 	class := existing(t, parse(goodClass))
 	for _, r := range []rule{
-		{"its metadata does", "", `{metadata: {labels: {a: b}}}`, ``},
-		{"its provider", "", `{provider: other}`, "a MachineClass cannot change (provider)"},
-		{"its provider spec", "", `{providerSpec: {cloudProviderSpec: {flavor: m1.large}}}`, "(providerSpec)"},
-		{"an undeclared field of its provider spec", "", `{providerSpec: {cloudProviderSpec: {novel: 2}}}`, "(providerSpec)"},
-		{"a reference goes", "", `{secretRef: null}`, "(secretRef)"},
-		{"a reference comes", "", `{credentialsSecretRef: {name: a}}`, "(credentialsSecretRef)"},
-		{"its node template", "", `{nodeTemplate: {capacity: {cpu: "4"}}}`, "(nodeTemplate)"},
+		{"the labels of a MachineClass can change", "", `{metadata: {labels: {a: b}}}`, ``},
+		{"the provider cannot change", "", `{provider: other}`, "a MachineClass cannot change (provider)"},
+		{"the provider spec cannot change", "", `{providerSpec: {cloudProviderSpec: {flavor: m1.large}}}`, "(providerSpec)"},
+		{"an undeclared field of the provider spec cannot change", "", `{providerSpec: {cloudProviderSpec: {novel: 2}}}`, "(providerSpec)"},
+		{"the reference to a Secret cannot be removed", "", `{secretRef: null}`, "(secretRef)"},
+		{"a reference to a Secret cannot be added", "", `{credentialsSecretRef: {name: a}}`, "(credentialsSecretRef)"},
+		{"the node template cannot change", "", `{nodeTemplate: {capacity: {cpu: "4"}}}`, "(nodeTemplate)"},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			expect(t, r.refusal, admin.Update(t.Context(), merge(t, class, r.over), client.DryRunAll))
 		})
 	}
-	t.Run("while it is being deleted only its finalizers go (F-14, MC-6)", func(t *testing.T) {
+	t.Run("the finalizers of a MachineClass that is being deleted can be removed, and its provider cannot change (F-14, MC-6)", func(t *testing.T) {
 		o := existing(t, merge(t, parse(goodClass), `{metadata: {finalizers: [drover.example/hold], deletionTimestamp: now}}`))
 		expect(t, "a MachineClass cannot change (provider)", mergePatch(t.Context(), admin, o.DeepCopy(), `{"provider":"other","metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), admin, o, `{"metadata":{"finalizers":null}}`))
 	})
 }
 
-func TestAdmissionMakesNoCalls(t *testing.T) {
-	t.Run("it is schemas and policies of the control plane's own, without a webhook (MC-7)", func(t *testing.T) {
+func TestAdmissionUsesNoWebhook(t *testing.T) {
+	t.Run("the manifests contain schemas and policies, and no webhook (MC-7)", func(t *testing.T) {
 		found, err := deploy.Objects("crds", "policies", "rbac")
 		if err != nil {
 			t.Fatal(err)
@@ -196,7 +196,7 @@ func TestThePoliciesAreSound(t *testing.T) {
 		if o.GetKind() == "CustomResourceDefinition" {
 			continue
 		}
-		t.Run(o.GetKind()+"/"+o.GetName(), func(t *testing.T) {
+		t.Run(o.GetKind()+"/"+o.GetName()+map[bool]string{true: " binds the policy of its name", false: " has no warnings and fails closed"}[o.GetKind() == "ValidatingAdmissionPolicyBinding"], func(t *testing.T) {
 			switch o.GetKind() {
 			case "ValidatingAdmissionPolicy":
 				if fail, _, _ := unstructured.NestedString(o.Object, "spec", "failurePolicy"); fail != "Fail" {

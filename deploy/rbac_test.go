@@ -11,7 +11,7 @@ const account = "system:serviceaccount:drover:drover"
 
 // Each row is a question that the test sends to the API server: VERB
 // RESOURCE[.GROUP][/SUBRESOURCE][:NAME] in NAMESPACE.
-func TestWhatDroverMayDo(t *testing.T) {
+func TestWhatTheRolesAllow(t *testing.T) {
 	for _, row := range []struct {
 		may            bool
 		what, in, user string
@@ -94,7 +94,7 @@ func TestWhatDroverMayDo(t *testing.T) {
 		{false, "create certificatesigningrequests.certificates.k8s.io/nodeclient", "", "group:system:bootstrappers:drover"},
 		{false, "get nodes", "", "group:system:bootstrappers:drover"},
 	} {
-		t.Run(map[bool]string{true: "may ", false: "may not "}[row.may]+row.what, func(t *testing.T) {
+		t.Run(strings.TrimPrefix(row.user, "system:serviceaccount:")+map[bool]string{true: " may ", false: " may not "}[row.may]+row.what+strings.TrimSuffix(" in "+row.in, " in "), func(t *testing.T) {
 			if got := allowed(t, row.user, row.what, row.in); got != row.may {
 				t.Errorf("%s may %s in %q: %v, want %v", row.user, row.what, row.in, got, row.may)
 			}

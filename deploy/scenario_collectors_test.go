@@ -24,7 +24,7 @@ func family(t *testing.T, ns string) (deployment, set, machine *unstructured.Uns
 	return deployment, set, machine
 }
 
-// owned creates the object of a row with by as its controller.
+// owned creates the object of a row, with the given object as its controller.
 func (g guardedValue) owned(t *testing.T, ns, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)
@@ -57,13 +57,13 @@ func gone(t *testing.T, all ...*unstructured.Unstructured) {
 
 // Despite the guards, the garbage collector and the namespace controller can delete objects and remove finalizers and
 // owner references.
-func TestKubernetesCollectorsPassTheGuards(t *testing.T) {
+func TestTheGuardsDoNotStopKubernetesGarbageCollection(t *testing.T) {
 	drover := person{namespace: "drover"}
 	drover.login(t, account)
 	// The first row also waits until the garbage collector has discovered drover's kinds, which takes some time after the
 	// start of the control plane.
 	for _, propagation := range []metav1.DeletionPropagation{metav1.DeletePropagationForeground, metav1.DeletePropagationBackground} {
-		t.Run(fmt.Sprintf("an author deletes a deployment, propagation %s (F-5)", propagation), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a deployment that an author deletes with propagation %s disappears together with its set and its Machine (F-5)", propagation), func(t *testing.T) {
 			p := author(t)
 			deployment, set, machine := family(t, p.namespace)
 			expect(t, "", p.Delete(t.Context(), deployment, client.PropagationPolicy(propagation)))
@@ -71,7 +71,7 @@ func TestKubernetesCollectorsPassTheGuards(t *testing.T) {
 			gone(t, machine, set, deployment)
 		})
 	}
-	t.Run("an author deletes a set and leaves its Machine (F-5)", func(t *testing.T) {
+	t.Run("a set that an author deletes with propagation Orphan disappears, and its Machine stays (F-5)", func(t *testing.T) {
 		t.Parallel()
 		p := author(t)
 		set := guardedValue{kind: "MachineSet"}.stored(t, p.namespace, "s")
@@ -83,7 +83,7 @@ func TestKubernetesCollectorsPassTheGuards(t *testing.T) {
 			t.Error("the Machine is being deleted")
 		}
 	})
-	t.Run("a namespace is deleted (F-5)", func(t *testing.T) {
+	t.Run("a deleted namespace disappears together with its deployment, set and Machine (F-5)", func(t *testing.T) {
 		t.Parallel()
 		ns := namespace(t, admin)
 		deployment, set, machine := family(t, ns)

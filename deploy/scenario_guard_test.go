@@ -118,6 +118,17 @@ func (p person) kubectl(t *testing.T, args ...string) error {
 	return err
 }
 
+// replace does what kubectl replace does, without another process: it writes the whole object with the resource version that is stored.
+func (p person) replace(t *testing.T, o *unstructured.Unstructured) error {
+	t.Helper()
+	stored := o.DeepCopy()
+	if err := p.Get(t.Context(), client.ObjectKeyFromObject(o), stored); err != nil {
+		return err
+	}
+	o.SetResourceVersion(stored.GetResourceVersion())
+	return p.Update(t.Context(), o, client.DryRunAll, client.FieldOwner("kubectl-replace"))
+}
+
 // guardedValue is a value that only drover may write. To write it, over is merged into an object that
 // has before.
 type guardedValue struct {
@@ -149,39 +160,39 @@ const (
 
 func guardedValues() []guardedValue {
 	all := []guardedValue{
-		{"status.addresses", "Machine", ``, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
-		{"another status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
-		{"one more of status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
-		{"status.nodeRef", "Machine", ``, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
-		{"another status.nodeRef", "Machine", `{status: {nodeRef: {kind: Node, name: good}}}`, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
-		{"status.providerStatus", "Machine", ``, `{status: {providerStatus: {volumeIDs: [3f7c1b1e-0000-4000-8000-000000000000]}}}`, "status.providerStatus", false},
-		{"status.phase", "Machine", ``, `{status: {phase: Running}}`, "status.phase", false},
-		{"a condition", "Machine", `{status: {conditions: [{type: Ready, status: "False"}]}}`, `{status: {conditions: [{type: Ready, status: "True"}]}}`, "status.conditions", false},
-		{"status.backoffs", "Machine", ``, `{status: {backoffs: [{class: Quota, flavor: f, zone: z, code: c, until: "2036-01-01T00:00:00Z"}]}}`, "status.backoffs", false},
-		{"spec.providerID", "Machine", ``, `{spec: {providerID: "openstack:///3f7c1b1e-0000-4000-8000-000000000000"}}`, "spec.providerID", false},
-		{"another spec.providerID under the bypass annotation", "Machine", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2"}}`, "spec.providerID", false},
-		{"the finalizer of the server removed", "Machine", allFinalizers, `{metadata: {finalizers: [machine-node-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-delete-finalizer", false},
-		{"the finalizer of the Node removed", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-node-delete-finalizer", false},
-		{"the finalizer of the floating IP removed", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}}`, "the finalizer kubermatic.io/release", false},
-		{"all finalizers removed", "Machine", allFinalizers, `{metadata: {finalizers: null}}`, "the finalizer machine-delete-finalizer", false},
-		{"spec.rolloutRemovals", "MachineSet", ``, `{spec: {rolloutRemovals: ` + oneRemoval + `}}`, "spec.rolloutRemovals", false},
+		{"setting status.addresses", "Machine", ``, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"changing status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"adding an address to status.addresses", "Machine", `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}]}}`, `{status: {addresses: [{type: InternalIP, address: 10.0.0.1}, {type: InternalIP, address: 10.96.0.1}]}}`, "status.addresses", false},
+		{"setting status.nodeRef", "Machine", ``, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
+		{"changing status.nodeRef", "Machine", `{status: {nodeRef: {kind: Node, name: good}}}`, `{status: {nodeRef: {kind: Node, name: control-plane}}}`, "status.nodeRef", false},
+		{"setting status.providerStatus", "Machine", ``, `{status: {providerStatus: {volumeIDs: [3f7c1b1e-0000-4000-8000-000000000000]}}}`, "status.providerStatus", false},
+		{"setting status.phase", "Machine", ``, `{status: {phase: Running}}`, "status.phase", false},
+		{"changing a condition", "Machine", `{status: {conditions: [{type: Ready, status: "False"}]}}`, `{status: {conditions: [{type: Ready, status: "True"}]}}`, "status.conditions", false},
+		{"setting status.backoffs", "Machine", ``, `{status: {backoffs: [{class: Quota, flavor: f, zone: z, code: c, until: "2036-01-01T00:00:00Z"}]}}`, "status.backoffs", false},
+		{"setting spec.providerID", "Machine", ``, `{spec: {providerID: "openstack:///3f7c1b1e-0000-4000-8000-000000000000"}}`, "spec.providerID", false},
+		{"changing spec.providerID under the bypass annotation", "Machine", `{spec: {providerID: "openstack:///1"}}`, `{metadata: {annotations: {kubermatic.io/bypass-no-spec-mutation-requirement: "true"}}, spec: {providerID: "openstack:///2"}}`, "spec.providerID", false},
+		{"removing the finalizer of the server", "Machine", allFinalizers, `{metadata: {finalizers: [machine-node-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-delete-finalizer", false},
+		{"removing the finalizer of the Node", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, kubermatic.io/release-openstack-floating-ip]}}`, "the finalizer machine-node-delete-finalizer", false},
+		{"removing the finalizer of the floating IP", "Machine", allFinalizers, `{metadata: {finalizers: [machine-delete-finalizer, machine-node-delete-finalizer]}}`, "the finalizer kubermatic.io/release", false},
+		{"removing all finalizers", "Machine", allFinalizers, `{metadata: {finalizers: null}}`, "the finalizer machine-delete-finalizer", false},
+		{"setting spec.rolloutRemovals", "MachineSet", ``, `{spec: {rolloutRemovals: ` + oneRemoval + `}}`, "spec.rolloutRemovals", false},
 	}
 	for _, a := range v1alpha1.GuardedAnnotations {
-		all = append(all, guardedValue{"the annotation " + a, "Machine", ``, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false},
-			guardedValue{"another annotation " + a, "Machine", `{metadata: {annotations: {` + a + `: w}}}`, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false})
+		all = append(all, guardedValue{"setting the annotation " + a, "Machine", ``, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false},
+			guardedValue{"changing the annotation " + a, "Machine", `{metadata: {annotations: {` + a + `: w}}}`, `{metadata: {annotations: {` + a + `: x}}}`, "the annotation " + a, false})
 	}
 	for _, kind := range []string{"MachineSet", "MachineDeployment"} {
 		all = append(all,
-			guardedValue{"spec.removals", kind, ``, `{spec: {removals: ` + oneRemoval + `}}`, "spec.removals", false},
-			guardedValue{"one more of spec.removals", kind, `{spec: {removals: ` + oneRemoval + `}}`, `{spec: {removals: ` + twoRemovals + `}}`, "spec.removals", false},
-			guardedValue{"spec.placeholderSeries", kind, ``, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
-			guardedValue{"another spec.placeholderSeries", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
-			guardedValue{"spec.placeholderSeries set back", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 0}}`, "spec.placeholderSeries", false},
-			guardedValue{"spec.template.spec.providerID", kind, ``, `{spec: {template: {spec: {providerID: "openstack:///1"}}}}`, "spec.template.spec.providerID", false},
-			guardedValue{"the status", kind, ``, `{status: {replicas: 7}}`, "the status", true},
+			guardedValue{"setting spec.removals", kind, ``, `{spec: {removals: ` + oneRemoval + `}}`, "spec.removals", false},
+			guardedValue{"adding a removal to spec.removals", kind, `{spec: {removals: ` + oneRemoval + `}}`, `{spec: {removals: ` + twoRemovals + `}}`, "spec.removals", false},
+			guardedValue{"setting spec.placeholderSeries", kind, ``, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
+			guardedValue{"raising spec.placeholderSeries", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 3}}`, "spec.placeholderSeries", false},
+			guardedValue{"setting spec.placeholderSeries back to 0", kind, `{spec: {placeholderSeries: 2}}`, `{spec: {placeholderSeries: 0}}`, "spec.placeholderSeries", false},
+			guardedValue{"setting spec.template.spec.providerID", kind, ``, `{spec: {template: {spec: {providerID: "openstack:///1"}}}}`, "spec.template.spec.providerID", false},
+			guardedValue{"setting the status", kind, ``, `{status: {replicas: 7}}`, "the status", true},
 		)
 		for _, a := range v1alpha1.GuardedAnnotations {
-			all = append(all, guardedValue{"the annotation " + a + " in the template", kind, ``, `{spec: {template: {metadata: {annotations: {` + a + `: x}}}}}`, "the annotation " + a, false})
+			all = append(all, guardedValue{"setting the annotation " + a + " in the template", kind, ``, `{spec: {template: {metadata: {annotations: {` + a + `: x}}}}}`, "the annotation " + a, false})
 		}
 	}
 	return all
@@ -218,11 +229,14 @@ func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstruc
 			return p.Status().Apply(t.Context(), as, client.FieldOwner("author"), client.ForceOwnership, client.DryRunAll)
 		}
 		return p.Apply(t.Context(), as, client.FieldOwner("author"), client.ForceOwnership, client.DryRunAll)
-	case "replace":
+	case "replace", "kubectl replace":
 		for _, field := range []string{"resourceVersion", "uid", "managedFields", "generation", "creationTimestamp"} {
 			unstructured.RemoveNestedField(changed.Object, "metadata", field)
 		}
-		return p.kubectl(t, "replace", "--dry-run=server", "-f", temp(t, changed))
+		if verb == "kubectl replace" {
+			return p.kubectl(t, "replace", "--dry-run=server", "-f", temp(t, changed))
+		}
+		return p.replace(t, changed)
 	}
 	t.Fatalf("no verb %s", verb)
 	return nil
@@ -237,15 +251,28 @@ func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstru
 	return create(t.Context(), t, admin, o)
 }
 
-func TestAnAuthorCannotSetGuardedValues(t *testing.T) {
+// withKubectl returns the ways in which the i-th of the values can be written. The first value of each kind is also written by kubectl.
+func withKubectl(all []guardedValue, i int) []string {
+	g := all[i]
+	first := slices.IndexFunc(all, func(other guardedValue) bool {
+		return other.kind == g.kind && slices.Contains(other.verbs(), "replace")
+	})
+	if i == first {
+		return append(g.verbs(), "kubectl replace")
+	}
+	return g.verbs()
+}
+
+func TestAnAuthorOfMachinesMayNotSetGuardedValues(t *testing.T) {
 	// The right applies only in the namespace of its binding.
 	p, other := author(t), author(t)
 	p.trust(t, other.namespace)
 	awaitGuards(t, p)
-	for i, g := range guardedValues() {
+	all := guardedValues()
+	for i, g := range all {
 		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
-		for _, verb := range g.verbs() {
-			t.Run(fmt.Sprintf("%s: %s by %s (F-5)", g.kind, g.name, verb), func(t *testing.T) {
+		for _, verb := range withKubectl(all, i) {
+			t.Run(fmt.Sprintf("%s: %s by %s is refused (F-5)", g.kind, g.name, verb), func(t *testing.T) {
 				err := g.write(t, p, verb, stored)
 				expect(t, g.says, err)
 				expect(t, "drover-guard-", err)
@@ -255,12 +282,13 @@ func TestAnAuthorCannotSetGuardedValues(t *testing.T) {
 	}
 }
 
-func TestAUserWhoMayUpdateTheStatusSetsGuardedValues(t *testing.T) {
+func TestAUserWhoMayUpdateTheStatusMaySetGuardedValues(t *testing.T) {
 	p := operator(t)
-	for i, g := range guardedValues() {
+	all := guardedValues()
+	for i, g := range all {
 		stored := g.stored(t, p.namespace, fmt.Sprintf("g%d", i))
-		for _, verb := range g.verbs() {
-			t.Run(fmt.Sprintf("%s: %s by %s (F-5)", g.kind, g.name, verb), func(t *testing.T) {
+		for _, verb := range withKubectl(all, i) {
+			t.Run(fmt.Sprintf("%s: %s by %s is allowed (F-5)", g.kind, g.name, verb), func(t *testing.T) {
 				expect(t, "", g.write(t, p, verb, stored))
 			})
 		}
@@ -287,7 +315,7 @@ func awaitGuards(t *testing.T, p person) {
 }
 
 // An author may do everything else, even with objects that drover has written to.
-func TestWhatAnAuthorMayDo(t *testing.T) {
+func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 	p := author(t)
 	byDrover := map[string]string{
 		"Machine":    `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: w}}, spec: {providerID: "openstack:///1"}, status: {phase: Running, addresses: [{type: InternalIP, address: 10.0.0.1}, {type: Hostname, address: good}]}}`,
@@ -296,41 +324,41 @@ func TestWhatAnAuthorMayDo(t *testing.T) {
 	for kind, before := range byDrover {
 		o := guardedValue{kind: kind, before: before}.stored(t, p.namespace, "o-"+strings.ToLower(kind))
 		for name, over := range map[string]string{
-			"a label and an annotation":       `{metadata: {labels: {n: m}, annotations: {n: m}}}`,
-			"pausing it":                      `{metadata: {annotations: {cluster.k8s.io/paused: "true"}}}`,
-			"a finalizer of his own":          `{metadata: {finalizers: [example.com/own]}}`,
-			"leaving out removals and status": `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
+			"adding a label and an annotation":   `{metadata: {labels: {n: m}, annotations: {n: m}}}`,
+			"pausing the object":                 `{metadata: {annotations: {cluster.k8s.io/paused: "true"}}}`,
+			"setting the author's own finalizer": `{metadata: {finalizers: [example.com/own]}}`,
+			"omitting removals and status":       `{metadata: {annotations: {kubermatic.io/release-openstack-floating-ip: null}}, spec: {removals: null, rolloutRemovals: null, placeholderSeries: null}, status: null}`,
 		} {
 			for _, verb := range []string{"update", "patch", "replace"} {
-				t.Run(fmt.Sprintf("%s: %s by %s (F-5)", kind, name, verb), func(t *testing.T) {
+				t.Run(fmt.Sprintf("%s: %s by %s is allowed (F-5)", kind, name, verb), func(t *testing.T) {
 					expect(t, "", guardedValue{kind: kind, over: over}.write(t, p, verb, o))
 				})
 			}
 		}
-		t.Run(kind+": making one (F-5)", func(t *testing.T) {
+		t.Run(kind+": creating another object is allowed (F-5)", func(t *testing.T) {
 			expect(t, "", guardedValue{kind: kind}.write(t, p, "create", o))
 		})
 		if kind == "Machine" {
-			t.Run("Machine: leaving out one address (F-5)", func(t *testing.T) {
+			t.Run("Machine: omitting one of its addresses is allowed (F-5)", func(t *testing.T) {
 				expect(t, "", guardedValue{kind: kind, over: `{status: {addresses: [{type: Hostname, address: good}]}}`}.write(t, p, "patch", o))
 			})
-			t.Run("Machine: the marks for deletion (F-5)", func(t *testing.T) {
+			t.Run("Machine: setting the annotations delete-machine and force-delete is allowed (F-5)", func(t *testing.T) {
 				expect(t, "", mergePatch(t.Context(), p, o, `{"metadata":{"annotations":{"cluster.k8s.io/delete-machine":"yes","drover-project.github.io/force-delete":"true"}}}`))
 			})
 		} else {
-			t.Run(kind+": another template (F-5)", func(t *testing.T) {
+			t.Run(kind+": changing the template is allowed (F-5)", func(t *testing.T) {
 				expect(t, "", mergePatch(t.Context(), p, o, `{"spec":{"template":{"spec":{"versions":{"kubelet":"1.36.3"}},"metadata":{"annotations":{"a":"b"}}}}}`))
 			})
-			t.Run(kind+": scaling it (F-5)", func(t *testing.T) {
+			t.Run(kind+": scaling the object is allowed (F-5)", func(t *testing.T) {
 				expect(t, "", p.kubectl(t, "scale", strings.ToLower(kind)+".cluster.k8s.io/"+o.GetName(), "--replicas=3"))
 			})
 		}
-		t.Run(kind+": deleting it (F-5)", func(t *testing.T) { expect(t, "", p.Delete(t.Context(), o)) })
+		t.Run(kind+": deleting the object is allowed (F-5)", func(t *testing.T) { expect(t, "", p.Delete(t.Context(), o)) })
 	}
 }
 
 // The policies, the guarded keys and the two lists of annotations agree.
-func TestTheGuardsNameEveryGuardedKey(t *testing.T) {
+func TestTheGuardsCoverEveryGuardedKeyAndStatusField(t *testing.T) {
 	for file, keys := range map[string][]string{
 		"guard-machines.yaml": append([]string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}, v1alpha1.GuardedAnnotations...),
 		"guard-groups.yaml":   v1alpha1.GuardedAnnotations,
@@ -375,8 +403,8 @@ func TestTheGuardsNameEveryGuardedKey(t *testing.T) {
 
 // The API server stores the policies as they are shipped. The defaults that it sets do not count as a
 // difference.
-func TestTheInstalledGuardsAreAsShipped(t *testing.T) {
-	t.Run("drover finds them in force after 10 s (F-5)", func(t *testing.T) {
+func TestDroverRecognizesTheInstalledGuards(t *testing.T) {
+	t.Run("drover reports that the installed guards are in force after 10 s (F-5)", func(t *testing.T) {
 		drover := person{namespace: "drover"}
 		drover.login(t, account)
 		now := clocktesting.NewFakeClock(time.Now())

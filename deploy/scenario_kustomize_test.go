@@ -21,7 +21,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/drover-project/drover/deploy"
-	"github.com/drover-project/drover/test/kube"
 )
 
 // Only the kustomization in crds lists the manifests in crds, so that only it can remove them. The kustomization of deploy
@@ -37,7 +36,7 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 		{"control/kustomization.yaml", []string{"control"}, nil},
 		{"target/kustomization.yaml", []string{"target"}, nil},
 	} {
-		t.Run(tt.file+" (F-42)", func(t *testing.T) {
+		t.Run(tt.file+" lists exactly its manifests (F-42)", func(t *testing.T) {
 			want := tt.more
 			for _, dir := range tt.dirs {
 				files, err := filepath.Glob(dir + "/*.yaml")
@@ -65,7 +64,7 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 // All kustomizations are accepted under strict validation, and the policies of the namespace allow drover's pods. They are
 // applied with the same field manager as before: the CRDs have preserveUnknownFields: false, which the API server does not
 // store. Therefore a second manager that applies the same value conflicts with the first.
-func TestKustomizationsApply(t *testing.T) {
+func TestTheAPIServerAcceptsEveryKustomization(t *testing.T) {
 	for dir, wanted := range map[string][]string{
 		".":       {"deployment.apps/drover", "service/drover"},
 		"control": {"deployment.apps/drover", "rolebinding.rbac.authorization.k8s.io/drover:references"},
@@ -84,24 +83,13 @@ func TestKustomizationsApply(t *testing.T) {
 	}
 }
 
-// An installation that began with one way of applying can continue with the other, without --force-conflicts.
-func TestEitherWayOfApplyingFollowsTheOther(t *testing.T) {
-	for name, ways := range map[string][]string{
-		"client-side, then server-side (F-43)": {"false", "true", "false", "true"},
-		"server-side, then client-side (F-43)": {"true", "false", "true", "false"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			on := kube.ForTest(t, kube.Options{})
-			for _, way := range ways {
-				for _, dir := range []string{"crds", "."} {
-					if out, err := on.Kubectl(t.Context(), "apply", "--server-side="+way, "-k", dir); err != nil {
-						t.Fatalf("applying %s with --server-side=%s: %v\n%s", dir, way, err, out)
-					}
-				}
-			}
-		})
-	}
+// The shared cluster's CRDs were applied server-side. TestClientSideAndServerSideApplyCanFollowEachOther continues this with all manifests.
+func TestClientSideApplyFollowsServerSideApply(t *testing.T) {
+	t.Run("client-side and server-side apply of the CRDs take turns, server-side first (F-43)", func(t *testing.T) {
+		for _, way := range []string{"false", "true"} {
+			kubectl(t, "apply", "--server-side="+way, "-k", "crds")
+		}
+	})
 }
 
 func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
@@ -118,7 +106,7 @@ func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
 			got[port.Port.String()] = rule.From
 		}
 	}
-	t.Run("every port of the container is named, and only the health checks are open to all (F-14)", func(t *testing.T) {
+	t.Run("the policy names every port of drover's container, and only the port of the health checks is open to all (F-14)", func(t *testing.T) {
 		for _, port := range drover.Spec.Template.Spec.Containers[0].Ports {
 			from, named := got[port.Name]
 			if !named {
@@ -133,7 +121,7 @@ func TestTheNetworkPolicyFitsTheDeployment(t *testing.T) {
 			t.Errorf("port %s is not one of the container's", name)
 		}
 	})
-	t.Run("its selectors match drover's and the shipped autoscaler's pods (F-14)", func(t *testing.T) {
+	t.Run("the policy's selectors match the pods of drover and of the shipped autoscaler (F-14)", func(t *testing.T) {
 		for name, pair := range map[string]struct {
 			selector *metav1.LabelSelector
 			labels   map[string]string
@@ -163,7 +151,7 @@ func decode(t *testing.T, file string, document int, into any) {
 }
 
 // The example Deployment, the file with the flags and the cloud config agree.
-func TestTheAutoscalersFilesAgree(t *testing.T) {
+func TestTheAutoscalersDeploymentEqualsItsFilesOfFlagsAndCloudConfig(t *testing.T) {
 	raw, err := os.ReadFile("cluster-autoscaler/flags")
 	if err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unst
 }
 
 // A controller of drover that decodes such an object into drover's types and writes a change back must not lose a field.
-func TestDroversTypesHoldAllLegacyFields(t *testing.T) {
+func TestDroversTypesHaveAllFieldsOfMachineControllersTypes(t *testing.T) {
 	f := &filler{}
 	for _, row := range []struct{ theirs, ours any }{
 		{&machinecontroller.Machine{}, &v1alpha1.Machine{}}, {&machinecontroller.MachineSet{}, &v1alpha1.MachineSet{}}, {&machinecontroller.MachineDeployment{}, &v1alpha1.MachineDeployment{}},

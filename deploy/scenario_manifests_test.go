@@ -44,13 +44,13 @@ func kubectl(t *testing.T, args ...string) string {
 }
 
 // The documents are manifests as users write them. One of them was exported and has the fields that an API server sets.
-func TestManifestsReadBackAsWritten(t *testing.T) {
+func TestManifestsAreReadBackAsTheyWereWritten(t *testing.T) {
 	examples, err := filepath.Glob("examples/*.yaml")
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
 	for _, file := range append(examples, "testdata/nodes.yaml", "testdata/exported.yaml") {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+		t.Run(filepath.Base(file)+" is stored as it was written", func(t *testing.T) {
 			written := read(t, file)
 			ns := namespace(t, admin)
 			written.SetNamespace(ns)
@@ -70,7 +70,7 @@ func TestManifestsReadBackAsWritten(t *testing.T) {
 
 // The exported document has the fields that another API server set. Creating it works, because kubectl leaves out the
 // resourceVersion. Applying it to the existing object is refused while it has the resourceVersion.
-func TestAnExportedManifestNeedsItsVersionTakenOut(t *testing.T) {
+func TestAnExportedManifestAppliesOnlyWithoutItsResourceVersion(t *testing.T) {
 	exported := read(t, "testdata/exported.yaml")
 	exported.SetNamespace(namespace(t, admin))
 	file := temp(t, exported)
@@ -85,7 +85,8 @@ func TestAnExportedManifestNeedsItsVersionTakenOut(t *testing.T) {
 }
 
 // docs/api.md describes what happens when a manifest has fields that another API server set.
-func TestApplyingAManifestOfAnotherServer(t *testing.T) {
+func TestApplyingAManifestThatWasExportedFromAnotherServer(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name, keeps, how string
 		first            bool
@@ -96,6 +97,8 @@ func TestApplyingAManifestOfAnotherServer(t *testing.T) {
 		{"with a uid every server-side apply fails (F-46)", "uid", "--server-side", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			// kubectl itself waits some seconds between its attempts at an object that another client changed.
+			t.Parallel()
 			exported := read(t, "testdata/exported.yaml")
 			o := strip(exported)
 			o.SetNamespace(namespace(t, admin))
@@ -145,7 +148,7 @@ func temp(t *testing.T, objects ...*unstructured.Unstructured) string {
 func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
 	for name, flags := range map[string][]string{"client-side": {"--server-side=false"}, "server-side": {"--server-side", "--field-manager=git"}} {
 		for _, kind := range []string{"MachineDeployment", "MachineSet"} {
-			t.Run(kind+" "+name+" (MC-1)", func(t *testing.T) {
+			t.Run("the size of a "+kind+" stays after a "+name+" apply (MC-1)", func(t *testing.T) {
 				ns := namespace(t, admin)
 				manifest := merge(t, parse(goodObjects[kind]), `{spec: {replicas: null}}`)
 				manifest.SetNamespace(ns)
@@ -166,9 +169,9 @@ func TestApplyingWithoutReplicasKeepsTheSize(t *testing.T) {
 	}
 }
 
-func TestScaleShowsSizesAndSelector(t *testing.T) {
+func TestTheScaleSubresourceShowsSizesAndSelector(t *testing.T) {
 	for kind, plural := range map[string]string{"MachineDeployment": "machinedeployments", "MachineSet": "machinesets"} {
-		t.Run(kind+" (MC-4)", func(t *testing.T) {
+		t.Run("a "+kind+" is read and resized through /scale (MC-4)", func(t *testing.T) {
 			o := existing(t, parse(goodObjects[kind]))
 			o.Object["status"] = map[string]any{"replicas": int64(4), "selector": "group=g"}
 			if err := admin.Status().Update(t.Context(), o); err != nil {
@@ -188,15 +191,15 @@ func TestScaleShowsSizesAndSelector(t *testing.T) {
 	}
 }
 
-func TestStrictDecodingNamesUnknownFields(t *testing.T) {
+func TestStrictDecodingRefusesUnknownFieldsByName(t *testing.T) {
 	for _, r := range []rule{
-		{"in a Machine's spec", "Machine", `{spec: {taint: []}}`, `unknown field "spec.taint"`},
-		{"in embedded metadata", "MachineDeployment", `{spec: {template: {metadata: {label: {a: b}}}}}`, `unknown field "spec.template.metadata.label"`},
-		{"in a deployment", "MachineDeployment", `{spec: {replica: 1}}`, `unknown field "spec.replica"`},
-		{"in a set's removals", "MachineSet", `{spec: {removals: [{name: a, uid: b, why: c}]}}`, `unknown field "spec.removals[0].why"`},
-		{"in a class", "MachineClass", `{providerSpecs: {}}`, `unknown field "providerSpecs"`},
-		{"in a Cluster", "Cluster", `{spec: {clusterNetwork: {pod: {}}}}`, `unknown field "spec.clusterNetwork.pod"`},
-		{"not in a provider document, which keeps them", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {flavour: m1.small}}}}}`, ``},
+		{"an unknown field in a Machine's spec is refused by name", "Machine", `{spec: {taint: []}}`, `unknown field "spec.taint"`},
+		{"an unknown field in embedded metadata is refused by name", "MachineDeployment", `{spec: {template: {metadata: {label: {a: b}}}}}`, `unknown field "spec.template.metadata.label"`},
+		{"an unknown field in a deployment is refused by name", "MachineDeployment", `{spec: {replica: 1}}`, `unknown field "spec.replica"`},
+		{"an unknown field in a set's removals is refused by name", "MachineSet", `{spec: {removals: [{name: a, uid: b, why: c}]}}`, `unknown field "spec.removals[0].why"`},
+		{"an unknown field in a class is refused by name", "MachineClass", `{providerSpecs: {}}`, `unknown field "providerSpecs"`},
+		{"an unknown field in a Cluster is refused by name", "Cluster", `{spec: {clusterNetwork: {pod: {}}}}`, `unknown field "spec.clusterNetwork.pod"`},
+		{"a provider document keeps unknown fields", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {flavour: m1.small}}}}}`, ``},
 	} {
 		t.Run(r.name, func(t *testing.T) {
 			o := merge(t, parse(goodObjects[r.kind]), r.over)
@@ -206,7 +209,7 @@ func TestStrictDecodingNamesUnknownFields(t *testing.T) {
 	}
 }
 
-func TestPrinterColumnsAndNames(t *testing.T) {
+func TestKubectlGetShowsThePrinterColumns(t *testing.T) {
 	ns := namespace(t, admin)
 	machine := merge(t, parse(goodMachine), `{spec: {providerID: "openstack:///42"}, status: {providerStatus: {zone: dbl7}, phase: Running, errorReason: Unknown, nodeRef: {name: good-node}, addresses: [{type: InternalIP, address: 10.0.0.9}]}}`)
 	deployment := merge(t, parse(goodDeployment), `{metadata: {annotations: {cluster.k8s.io/cluster-api-autoscaler-node-group-min-size: "3", cluster.k8s.io/cluster-api-autoscaler-node-group-max-size: "11"}}}`)
@@ -246,7 +249,7 @@ func TestPrinterColumnsAndNames(t *testing.T) {
 }
 
 // A deployment whose Machines have all failed. drover has written this status.
-func TestPrinterColumnsOfAFailingDeployment(t *testing.T) {
+func TestKubectlGetShowsAFailingDeployment(t *testing.T) {
 	ns := namespace(t, admin)
 	d := merge(t, parse(goodDeployment), `{spec: {replicas: 2}}`)
 	set := merge(t, parse(goodSet), `{spec: {replicas: 2}}`)
@@ -275,13 +278,13 @@ func TestPrinterColumnsOfAFailingDeployment(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Run("kubectl get md shows 0 where nothing is ready, and why (F-46)", func(t *testing.T) {
+	t.Run("kubectl get md shows 0 ready Machines, and the reason (F-46)", func(t *testing.T) {
 		row := lastRow(kubectl(t, "-n", ns, "get", "md"))
 		if want := "good 2 0 2 0 MachinesFailed MachineSetUpdated FlavorNotFound 1.36.2"; !strings.HasPrefix(row, want) {
 			t.Errorf("got %q, want %q and an age", row, want)
 		}
 	})
-	t.Run("and so does kubectl get ms (F-46)", func(t *testing.T) {
+	t.Run("kubectl get ms shows 0 ready Machines (F-46)", func(t *testing.T) {
 		if row := lastRow(kubectl(t, "-n", ns, "get", "ms")); !strings.HasPrefix(row, "good 2 2 0 0 ") {
 			t.Errorf("got %q", row)
 		}
@@ -306,7 +309,7 @@ func lastRow(table string) string {
 	return strings.Join(strings.Fields(rows[len(rows)-1]), " ")
 }
 
-func TestKubectlExplains(t *testing.T) {
+func TestKubectlExplainDescribesTheFields(t *testing.T) {
 	for path, want := range map[string]string{
 		"machinedeployment.spec.replicas":                                                  "nil means that the writer",
 		"machine.spec.providerSpec.value.cloudProviderSpec.flavor":                         "Flavor of the server",
@@ -320,7 +323,7 @@ func TestKubectlExplains(t *testing.T) {
 	}
 }
 
-func TestApplyingAgainChangesNothing(t *testing.T) {
+func TestApplyingTheManifestsAgainChangesNothing(t *testing.T) {
 	all := func() map[string]string {
 		found := map[string]string{}
 		for _, o := range objects(t) {
@@ -342,7 +345,7 @@ func TestApplyingAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestObjectsOfAMissingFolder(t *testing.T) {
+func TestReadingAMissingFolderIsRefused(t *testing.T) {
 	if _, err := deploy.Objects("crd"); err == nil || !strings.Contains(err.Error(), `no folder "crd"`) {
 		t.Errorf("reading a missing folder: %v", err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // These commands of the documentation need objects but no drover. Each command runs as it is on its
 // page.
-func TestCommandsOfThePages(t *testing.T) {
+func TestCommandsOfTheDocumentationWork(t *testing.T) {
 	// The namespace is not the default one, so that a command without -n does not find the objects.
 	ns, name := namespace(t, admin), "of-pages"
 	shell := doccommands.NewShell(t, cluster.Kubeconfig)
@@ -38,13 +38,13 @@ func TestCommandsOfThePages(t *testing.T) {
 		{"docs/safety.md#end-confirmation", "annotated"},
 		{"docs/safety.md#orphan-report", "text of report"},
 	} {
-		t.Run(tt.block, func(t *testing.T) {
+		t.Run("the command of "+tt.block+" succeeds", func(t *testing.T) {
 			if out := shell.Run(t, tt.block); !strings.Contains(out, tt.prints) {
 				t.Errorf("it printed %q, want %q", out, tt.prints)
 			}
 		})
 	}
-	t.Run("who may write a status is asked", func(t *testing.T) {
+	t.Run("the command of docs/security.md answers that an author may not write a status", func(t *testing.T) {
 		if out, err := shell.Try(t.Context(), "docs/security.md#may-write-status"); err == nil || !strings.HasPrefix(out, "no") {
 			t.Errorf("an author may write statuses: %q, %v", out, err)
 		}

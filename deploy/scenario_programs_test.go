@@ -62,7 +62,7 @@ var byDrover = map[string]string{
 
 // Programs that decode a whole object into their types and write it back still work. For values that only drover may write
 // they need the binding in machine-controller/status.yaml.
-func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
+func TestWhichWholeObjectUpdatesNeedTheBindingForStatus(t *testing.T) {
 	text := func(s string) *string { return &s }
 	for _, row := range []struct {
 		name, program, kind string
@@ -71,35 +71,35 @@ func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 		// says is the refusal while the program may not update machines/status; empty when there is no refusal.
 		says string
 	}{
-		{"operating-system-manager writes its finalizer on a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"operating-system-manager needs no binding to write its finalizer on a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(d *machinecontroller.MachineDeployment) {
 				d.Finalizers = append(d.Finalizers, "kubermatic.io/cleanup-operating-system-configs")
 			})
 		}, false, ""},
-		{"machine-controller writes a deployment's revision", "machine-controller", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs no binding to write a deployment's revision", "machine-controller", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(d *machinecontroller.MachineDeployment) {
 				metav1.SetMetaDataAnnotation(&d.ObjectMeta, "machinedeployment.clusters.k8s.io/revision", "1")
 			})
 		}, false, ""},
-		{"machine-controller writes a set's size", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs no binding to write a set's size", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(s *machinecontroller.MachineSet) { s.Spec.Replicas = new(int32(5)) })
 		}, false, ""},
-		{"machine-controller writes a set's status", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs the binding to write a set's status", "machine-controller", "MachineSet", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(s *machinecontroller.MachineSet) { s.Status.Replicas = 5 })
 		}, true, "the status cannot be set"},
-		{"machine-controller writes a Machine's annotation", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs no binding to write a Machine's annotation", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { metav1.SetMetaDataAnnotation(&m.ObjectMeta, "n", "m") })
 		}, false, ""},
-		{"machine-controller writes a Machine's error", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs the binding to write a Machine's error", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Status.ErrorReason = text("CreateError") })
 		}, false, "status.errorReason cannot be set"},
-		{"machine-controller takes its finalizer off a Machine", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs the binding to remove its finalizer from a Machine", "machine-controller", "Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Finalizers = m.Finalizers[1:] })
 		}, false, "the finalizer machine-delete-finalizer cannot be removed"},
-		{"machine-controller writes the provider ID of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs the binding to write the provider ID of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Spec.ProviderID = text("openstack:///1") })
 		}, false, "spec.providerID cannot be set"},
-		{"machine-controller notes the floating IP of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs the binding to note the floating IP of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) {
 				metav1.SetMetaDataAnnotation(&m.ObjectMeta, "kubermatic.io/release-openstack-floating-ip", "1")
 			})
@@ -116,14 +116,14 @@ func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 			}
 			return p.Update(t.Context(), o)
 		}
-		t.Run(row.name+", without the binding (F-5)", func(t *testing.T) {
+		t.Run(row.name+": an update without the binding is "+map[bool]string{true: "accepted (F-5)", false: "refused (F-5)"}[row.says == ""], func(t *testing.T) {
 			p := program(t, row.program)
 			expect(t, row.says, write(t, p))
 		})
 		if row.says == "" {
 			continue
 		}
-		t.Run(row.name+", with the binding (F-5)", func(t *testing.T) {
+		t.Run(row.name+": an update with the binding is accepted (F-5)", func(t *testing.T) {
 			p := program(t, row.program)
 			p.trust(t, p.namespace)
 			expect(t, "", write(t, p))
@@ -132,8 +132,8 @@ func TestWholeObjectUpdatesOfOtherPrograms(t *testing.T) {
 }
 
 // The sets of machine-controller create Machines with an empty status.
-func TestMachineControllerMakesMachines(t *testing.T) {
-	t.Run("with an empty status, without the binding (F-5)", func(t *testing.T) {
+func TestMachineControllerCanCreateMachines(t *testing.T) {
+	t.Run("machine-controller needs no binding to create a Machine with an empty status (F-5)", func(t *testing.T) {
 		p := program(t, "machine-controller")
 		o := rewritten(t, parse(goodMachine), func(*machinecontroller.Machine) {})
 		o.SetNamespace(p.namespace)
@@ -145,7 +145,7 @@ func TestMachineControllerMakesMachines(t *testing.T) {
 }
 
 // The shipped binding for machine-controller names machine-controller's ServiceAccount, and refers to the shipped role.
-func TestTheBindingOfMachineController(t *testing.T) {
+func TestWhatTheBindingOfMachineControllerAllows(t *testing.T) {
 	const user = "system:serviceaccount:kube-system:machine-controller"
 	binding := read(t, "machine-controller/status.yaml")
 	create(t.Context(), t, admin, binding)
@@ -154,12 +154,12 @@ func TestTheBindingOfMachineController(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("it lets machine-controller update machines/status (F-5)", func(t *testing.T) {
+	t.Run("the binding allows machine-controller to update machines/status (F-5)", func(t *testing.T) {
 		eventually(t, binding, func(*unstructured.Unstructured) bool {
 			return allowed(t, user, "update machines.cluster.k8s.io/status", "anywhere")
 		})
 	})
-	t.Run("it lets nobody else, and allows nothing else (F-5)", func(t *testing.T) {
+	t.Run("the binding allows no other account to update machines/status, and machine-controller no other update (F-5)", func(t *testing.T) {
 		if allowed(t, "system:serviceaccount:kube-system:other", "update machines.cluster.k8s.io/status", "anywhere") ||
 			allowed(t, user, "update machines.cluster.k8s.io", "anywhere") {
 			t.Error("the binding allows too much")

@@ -72,7 +72,7 @@ type rule struct {
 	name, kind, over, refusal string
 }
 
-func TestTheSchemasRules(t *testing.T) {
+func TestWhatTheSchemasAcceptAndRefuse(t *testing.T) {
 	ns := namespace(t, admin)
 	for _, r := range schemaRules {
 		t.Run(r.name, func(t *testing.T) {
@@ -85,85 +85,85 @@ func TestTheSchemasRules(t *testing.T) {
 
 // Rows that apply to sets and deployments alike are in both tables.
 var schemaRules = append(append([]rule{
-	{"every kind as it should be: Machine", "Machine", ``, ``},
-	{"every kind as it should be: MachineClass", "MachineClass", ``, ``},
-	{"every kind as it should be: Cluster", "Cluster", ``, ``},
-	{"an almost empty Machine", "Machine", `{spec: null}`, ``},
+	{"a valid Machine is accepted", "Machine", ``, ``},
+	{"a valid MachineClass is accepted", "MachineClass", ``, ``},
+	{"a valid Cluster is accepted", "Cluster", ``, ``},
+	{"a Machine without a spec is accepted", "Machine", `{spec: null}`, ``},
 
-	{"the old spelling alone (MC-3)", "Machine", `{spec: {providerSpec: null, providerConfig: {value: {cloudProvider: openstack}}}}`, ``},
-	{"the old spelling beside an empty new one (MC-3)", "Machine", `{spec: {providerSpec: {value: null}, providerConfig: {value: {a: b}}}}`, ``},
-	{"both spellings (MC-3)", "Machine", `{spec: {providerConfig: {value: {a: b}}}}`, "both set"},
-	{"both spellings in a template (MC-3)", "MachineDeployment", `{spec: {template: {spec: {providerConfig: {value: {a: b}}}}}}`, "both set"},
+	{"providerConfig alone is accepted (MC-3)", "Machine", `{spec: {providerSpec: null, providerConfig: {value: {cloudProvider: openstack}}}}`, ``},
+	{"providerConfig beside an empty providerSpec is accepted (MC-3)", "Machine", `{spec: {providerSpec: {value: null}, providerConfig: {value: {a: b}}}}`, ``},
+	{"providerConfig and providerSpec together are refused (MC-3)", "Machine", `{spec: {providerConfig: {value: {a: b}}}}`, "both set"},
+	{"providerConfig and providerSpec together in a template are refused (MC-3)", "MachineDeployment", `{spec: {template: {spec: {providerConfig: {value: {a: b}}}}}}`, "both set"},
 
-	{"a kubelet without v", "Machine", `{spec: {versions: {kubelet: 1.30.3}}}`, ``},
-	{"a kubelet with build", "Machine", `{spec: {versions: {kubelet: v1.30.3-rc.1+build.2}}}`, ``},
-	{"no kubelet yet, of another provider", "Machine", `{spec: {versions: {kubelet: ""}, providerSpec: {value: {cloudProvider: aws}}}}`, ``},
-	{"an invalid kubelet version", "Machine", `{spec: {versions: {kubelet: latest}}}`, "version like"},
-	{"a kubelet without patch", "Machine", `{spec: {versions: {kubelet: "1.30"}}}`, "version like"},
+	{"a kubelet version without v is accepted", "Machine", `{spec: {versions: {kubelet: 1.30.3}}}`, ``},
+	{"a kubelet version with build metadata is accepted", "Machine", `{spec: {versions: {kubelet: v1.30.3-rc.1+build.2}}}`, ``},
+	{"an empty kubelet version is accepted for a provider other than OpenStack", "Machine", `{spec: {versions: {kubelet: ""}, providerSpec: {value: {cloudProvider: aws}}}}`, ``},
+	{"an invalid kubelet version is refused", "Machine", `{spec: {versions: {kubelet: latest}}}`, "version like"},
+	{"a kubelet version without a patch number is refused", "Machine", `{spec: {versions: {kubelet: "1.30"}}}`, "version like"},
 
-	{"a taint without value", "Machine", `{spec: {taints: [{key: a, effect: NoExecute}, {key: a, effect: PreferNoSchedule}]}}`, ``},
-	{"a taint without effect", "Machine", `{spec: {taints: [{key: a}]}}`, "effect: Required"},
-	{"a taint with an unknown effect", "Machine", `{spec: {taints: [{key: a, effect: Never}]}}`, "each taint needs"},
-	{"a taint without key", "Machine", `{spec: {taints: [{key: "", effect: NoExecute}]}}`, "each taint needs"},
-	{"a label that is too long", "Machine", `{spec: {metadata: {labels: {a: "` + strings.Repeat("x", 64) + `"}}}}`, "Too long"},
-	{"a label that is just right", "Machine", `{spec: {metadata: {labels: {a: "` + strings.Repeat("x", 63) + `"}}}}`, ``},
+	{"a taint without a value is accepted", "Machine", `{spec: {taints: [{key: a, effect: NoExecute}, {key: a, effect: PreferNoSchedule}]}}`, ``},
+	{"a taint without an effect is refused", "Machine", `{spec: {taints: [{key: a}]}}`, "effect: Required"},
+	{"a taint with an unknown effect is refused", "Machine", `{spec: {taints: [{key: a, effect: Never}]}}`, "each taint needs"},
+	{"a taint without a key is refused", "Machine", `{spec: {taints: [{key: "", effect: NoExecute}]}}`, "each taint needs"},
+	{"a node label's value of 64 characters is refused", "Machine", `{spec: {metadata: {labels: {a: "` + strings.Repeat("x", 64) + `"}}}}`, "Too long"},
+	{"a node label's value of 63 characters is accepted", "Machine", `{spec: {metadata: {labels: {a: "` + strings.Repeat("x", 63) + `"}}}}`, ``},
 
-	{"a provider value that is text", "Machine", `{spec: {providerSpec: {value: text}}}`, "must be of type object"},
-	{"tags that are a list", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: [a]}}}}}`, ``},
-	{"tags that are a map", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: {a: b}}}}}}`, ``},
-	{"an operating system that is a number", "Machine", `{spec: {providerSpec: {value: {operatingSystem: 7}}}}`, "must be of type string"},
-	{"security groups that are text", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {securityGroups: a}}}}}`, "must be of type array"},
-	{"serverGroupID", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {serverGroupID: a}}}}}`, ``},
+	{"a provider document that is text is refused", "Machine", `{spec: {providerSpec: {value: text}}}`, "must be of type object"},
+	{"tags that are a list are accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: [a]}}}}}`, ``},
+	{"tags that are a map are accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {tags: {a: b}}}}}}`, ``},
+	{"an operating system that is a number is refused", "Machine", `{spec: {providerSpec: {value: {operatingSystem: 7}}}}`, "must be of type string"},
+	{"security groups that are text are refused", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {securityGroups: a}}}}}`, "must be of type array"},
+	{"the spelling serverGroupID is accepted", "Machine", `{spec: {providerSpec: {value: {cloudProviderSpec: {serverGroupID: a}}}}}`, ``},
 
-	{"a class for arm64", "MachineClass", `{nodeTemplate: {architecture: arm64}}`, ``},
-	{"a class for a VAX", "MachineClass", `{nodeTemplate: {architecture: vax}}`, "Unsupported value"},
-	{"a class with an invalid capacity", "MachineClass", `{nodeTemplate: {capacity: {cpu: many}}}`, "capacity.cpu"},
-	{"a Cluster with ranges that are none", "Cluster", `{spec: {clusterNetwork: {pods: {cidrBlocks: [10.0.0.1]}}}}`, "address ranges"},
+	{"a MachineClass for arm64 is accepted", "MachineClass", `{nodeTemplate: {architecture: arm64}}`, ``},
+	{"a MachineClass for an unknown architecture is refused", "MachineClass", `{nodeTemplate: {architecture: vax}}`, "Unsupported value"},
+	{"a MachineClass with an invalid capacity is refused", "MachineClass", `{nodeTemplate: {capacity: {cpu: many}}}`, "capacity.cpu"},
+	{"a Cluster with an invalid address range is refused", "Cluster", `{spec: {clusterNetwork: {pods: {cidrBlocks: [10.0.0.1]}}}}`, "address ranges"},
 
-	{"delete policies", "MachineSet", `{spec: {deletePolicy: Oldest}}`, ``},
-	{"the fork's delete policy", "MachineSet", `{spec: {deletePolicy: Default}}`, ``},
-	{"the empty delete policy", "MachineSet", `{spec: {deletePolicy: ""}}`, ``},
-	{"an unknown delete policy (MC-38)", "MachineSet", `{spec: {deletePolicy: Prettiest}}`, "Unsupported value"},
+	{"the delete policy Oldest is accepted", "MachineSet", `{spec: {deletePolicy: Oldest}}`, ``},
+	{"the fork's delete policy Default is accepted", "MachineSet", `{spec: {deletePolicy: Default}}`, ``},
+	{"an empty delete policy is accepted", "MachineSet", `{spec: {deletePolicy: ""}}`, ``},
+	{"an unknown delete policy is refused (MC-38)", "MachineSet", `{spec: {deletePolicy: Prettiest}}`, "Unsupported value"},
 
-	{"OnDelete", "MachineDeployment", `{spec: {strategy: {type: OnDelete}}}`, ``},
-	{"Recreate", "MachineDeployment", `{spec: {strategy: {type: Recreate}}}`, ``},
-	{"the empty strategy", "MachineDeployment", `{spec: {strategy: {type: ""}}}`, ``},
-	{"an unknown strategy (MC-2, MCM-2)", "MachineDeployment", `{spec: {strategy: {type: BlueGreen}}}`, "Unsupported value"},
-	{"surge and unavailable as numbers (MC-15)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 3, maxUnavailable: 2}}}}`, ``},
-	{"surge and unavailable as percentages (MC-15)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 250%, maxUnavailable: 100%}}}}`, ``},
-	{"no surge", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}}}`, ``},
-	{"both 0 (MC-2)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}}}`, "not both be 0"},
-	{"both 0 in percent (MC-2)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0%, maxUnavailable: 0%}}}}`, "not both be 0"},
-	{"surge 0, unavailable left to its default (MC-2)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0}}}}`, "not both be 0"},
-	{"more than everything unavailable (MC-2)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxUnavailable: 101%}}}}`, "0% to 100%"},
-	{"a negative surge", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: -1}}}}`, "at least 0"},
-	{"a surge in words", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: some}}}}`, "percentage"},
-	{"a negative history", "MachineDeployment", `{spec: {revisionHistoryLimit: -1}}`, "greater than or equal to 0"},
-	{"a negative deadline", "MachineDeployment", `{spec: {progressDeadlineSeconds: -1}}`, "greater than or equal to 0"},
-	{"a negative placeholder series", "MachineDeployment", `{spec: {placeholderSeries: -1}}`, "greater than or equal to 0"},
+	{"the strategy OnDelete is accepted", "MachineDeployment", `{spec: {strategy: {type: OnDelete}}}`, ``},
+	{"the strategy Recreate is accepted", "MachineDeployment", `{spec: {strategy: {type: Recreate}}}`, ``},
+	{"an empty strategy is accepted", "MachineDeployment", `{spec: {strategy: {type: ""}}}`, ``},
+	{"an unknown strategy is refused (MC-2, MCM-2)", "MachineDeployment", `{spec: {strategy: {type: BlueGreen}}}`, "Unsupported value"},
+	{"maxSurge and maxUnavailable are accepted as numbers (MC-15)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 3, maxUnavailable: 2}}}}`, ``},
+	{"maxSurge and maxUnavailable are accepted as percentages (MC-15)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 250%, maxUnavailable: 100%}}}}`, ``},
+	{"a maxSurge of 0 is accepted when maxUnavailable is 1", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 1}}}}`, ``},
+	{"maxSurge and maxUnavailable of 0 are refused (MC-2)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0, maxUnavailable: 0}}}}`, "not both be 0"},
+	{"maxSurge and maxUnavailable of 0 % are refused (MC-2)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0%, maxUnavailable: 0%}}}}`, "not both be 0"},
+	{"a maxSurge of 0 is refused when maxUnavailable is not set (MC-2)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: 0}}}}`, "not both be 0"},
+	{"a maxUnavailable above 100 % is refused (MC-2)", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxUnavailable: 101%}}}}`, "0% to 100%"},
+	{"a negative maxSurge is refused", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: -1}}}}`, "at least 0"},
+	{"a maxSurge that is a word is refused", "MachineDeployment", `{spec: {strategy: {rollingUpdate: {maxSurge: some}}}}`, "percentage"},
+	{"a negative revisionHistoryLimit is refused", "MachineDeployment", `{spec: {revisionHistoryLimit: -1}}`, "greater than or equal to 0"},
+	{"a negative progressDeadlineSeconds is refused", "MachineDeployment", `{spec: {progressDeadlineSeconds: -1}}`, "greater than or equal to 0"},
+	{"a negative placeholderSeries is refused", "MachineDeployment", `{spec: {placeholderSeries: -1}}`, "greater than or equal to 0"},
 }, selectorRules("MachineDeployment")...), selectorRules("MachineSet")...)
 
 func selectorRules(kind string) []rule {
 	rules := []rule{
-		{"as it should be", kind, ``, ``},
-		{"without a size (MC-1)", kind, `{spec: {replicas: null}}`, ``},
-		{"size 0", kind, `{spec: {replicas: 0}}`, ``},
-		{"a negative size (MC-2)", kind, `{spec: {replicas: -1}}`, "greater than or equal to 0"},
-		{"a size that is text", kind, `{spec: {replicas: "3"}}`, "must be of type integer"},
-		{"a negative minReadySeconds", kind, `{spec: {minReadySeconds: -1}}`, "greater than or equal to 0"},
-		{"no selector (MC-2)", kind, `{spec: {selector: null}}`, "selector must not be empty"},
-		{"an empty selector (MC-2, MCM-1)", kind, `{spec: {selector: {matchLabels: null}}}`, "spec.selector: Invalid value: must not be empty"},
-		{"a selector that the template does not match (MC-2, MCM-1)", kind, `{spec: {selector: {matchLabels: {group: other}}}}`, "every label of spec.selector.matchLabels"},
-		{"a template without labels (MC-2)", kind, `{spec: {template: {metadata: null}}}`, "every label of spec.selector.matchLabels"},
-		{"expressions that match", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: In, values: [f, g]}, {key: other, operator: Exists}, {key: none, operator: DoesNotExist}, {key: other, operator: NotIn, values: [p]}]}}}`, ``},
-		{"an In that does not match", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: In, values: [f]}]}}}`, "match spec.selector.matchExpressions"},
-		{"an Exists that does not match", kind, `{spec: {selector: {matchExpressions: [{key: none, operator: Exists}]}}}`, "match spec.selector.matchExpressions"},
-		{"a NotIn that excludes", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: NotIn, values: [g]}]}}}`, "match spec.selector.matchExpressions"},
-		{"a DoesNotExist that excludes", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: DoesNotExist}]}}}`, "match spec.selector.matchExpressions"},
-		{"an unknown operator", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: Like, values: [g]}]}}}`, "operators are In, NotIn, Exists and DoesNotExist"},
-		{"a removal", kind, `{spec: {removals: [{name: m, uid: u, time: "2026-01-01T00:00:00Z"}, {name: o, uid: v}]}}`, ``},
-		{"a removal without UID", kind, `{spec: {removals: [{name: m}]}}`, "uid: Required"},
-		{"a removal twice", kind, `{spec: {removals: [{name: m, uid: u}, {name: m, uid: v}]}}`, "Duplicate value"},
+		{"with valid fields is accepted", kind, ``, ``},
+		{"without a size is accepted (MC-1)", kind, `{spec: {replicas: null}}`, ``},
+		{"with size 0 is accepted", kind, `{spec: {replicas: 0}}`, ``},
+		{"with a negative size is refused (MC-2)", kind, `{spec: {replicas: -1}}`, "greater than or equal to 0"},
+		{"with a size that is text is refused", kind, `{spec: {replicas: "3"}}`, "must be of type integer"},
+		{"with a negative minReadySeconds is refused", kind, `{spec: {minReadySeconds: -1}}`, "greater than or equal to 0"},
+		{"without a selector is refused (MC-2)", kind, `{spec: {selector: null}}`, "selector must not be empty"},
+		{"with an empty selector is refused (MC-2, MCM-1)", kind, `{spec: {selector: {matchLabels: null}}}`, "spec.selector: Invalid value: must not be empty"},
+		{"with a selector that the template does not match is refused (MC-2, MCM-1)", kind, `{spec: {selector: {matchLabels: {group: other}}}}`, "every label of spec.selector.matchLabels"},
+		{"with a template without labels is refused (MC-2)", kind, `{spec: {template: {metadata: null}}}`, "every label of spec.selector.matchLabels"},
+		{"with expressions that the template matches is accepted", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: In, values: [f, g]}, {key: other, operator: Exists}, {key: none, operator: DoesNotExist}, {key: other, operator: NotIn, values: [p]}]}}}`, ``},
+		{"with an In expression that the template does not match is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: In, values: [f]}]}}}`, "match spec.selector.matchExpressions"},
+		{"with an Exists expression that the template does not match is refused", kind, `{spec: {selector: {matchExpressions: [{key: none, operator: Exists}]}}}`, "match spec.selector.matchExpressions"},
+		{"with a NotIn expression that excludes the template is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: NotIn, values: [g]}]}}}`, "match spec.selector.matchExpressions"},
+		{"with a DoesNotExist expression that excludes the template is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: DoesNotExist}]}}}`, "match spec.selector.matchExpressions"},
+		{"with an unknown operator in an expression is refused", kind, `{spec: {selector: {matchExpressions: [{key: group, operator: Like, values: [g]}]}}}`, "operators are In, NotIn, Exists and DoesNotExist"},
+		{"with two removals is accepted", kind, `{spec: {removals: [{name: m, uid: u, time: "2026-01-01T00:00:00Z"}, {name: o, uid: v}]}}`, ``},
+		{"with a removal without a UID is refused", kind, `{spec: {removals: [{name: m}]}}`, "uid: Required"},
+		{"with two removals of the same name is refused", kind, `{spec: {removals: [{name: m, uid: u}, {name: m, uid: v}]}}`, "Duplicate value"},
 	}
 	for i := range rules {
 		rules[i].name = kind + " " + rules[i].name
@@ -171,7 +171,7 @@ func selectorRules(kind string) []rule {
 	return rules
 }
 
-func TestRulesAboutChanges(t *testing.T) {
+func TestWhichChangesOfDeploymentsAndSetsAreAccepted(t *testing.T) {
 	for _, r := range append(changes("MachineDeployment"), changes("MachineSet")...) {
 		t.Run(r.name, func(t *testing.T) {
 			o := parse(goodObjects[r.kind])
@@ -186,11 +186,11 @@ func TestRulesAboutChanges(t *testing.T) {
 
 func changes(kind string) []rule {
 	return []rule{
-		{"MC-8 " + kind + ": a template's labels grow", kind, `{spec: {template: {metadata: {labels: {new: label}}}}}`, ``},
-		{"MC-8 " + kind + ": another selector", kind, `{spec: {selector: {matchLabels: {other: o}}}}`, "selector does not change"},
-		{"MC-8 " + kind + ": another selector with its template", kind, `{spec: {selector: {matchLabels: {group: h}}, template: {metadata: {labels: {group: h}}}}}`, "selector does not change"},
-		{"MC-8 " + kind + ": no selector any more", kind, `{spec: {selector: null}}`, "selector"},
-		{kind + ": another size", kind, `{spec: {replicas: 7}}`, ``},
+		{kind + ": new labels in the template are accepted (MC-8)", kind, `{spec: {template: {metadata: {labels: {new: label}}}}}`, ``},
+		{kind + ": another selector is refused (MC-8)", kind, `{spec: {selector: {matchLabels: {other: o}}}}`, "selector does not change"},
+		{kind + ": another selector is refused although the template matches the new selector (MC-8)", kind, `{spec: {selector: {matchLabels: {group: h}}, template: {metadata: {labels: {group: h}}}}}`, "selector does not change"},
+		{kind + ": the removal of the selector is refused (MC-8)", kind, `{spec: {selector: null}}`, "selector"},
+		{kind + ": another size is accepted", kind, `{spec: {replicas: 7}}`, ``},
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/drover-project/drover/test/kube"
 )
 
 // scaled writes a size through /scale, as kubectl scale does.
@@ -27,26 +25,26 @@ func scaled(ctx context.Context, c client.Client, o *unstructured.Unstructured, 
 	return c.SubResource("scale").Update(ctx, o, client.WithSubResourceBody(scale))
 }
 
-func TestASizeHasAMaximum(t *testing.T) {
+func TestSizesBeyondTheMaximumAreRefused(t *testing.T) {
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
 		o := existing(t, parse(goodObjects[kind]))
 		const refusal = "should be less than or equal to 100000"
-		t.Run(kind+": the schema refuses a patch (F-29)", func(t *testing.T) {
+		t.Run(kind+": the schema refuses a patch beyond the maximum (F-29)", func(t *testing.T) {
 			expect(t, refusal, mergePatch(t.Context(), admin, o, `{"spec":{"replicas":2000000000}}`))
 		})
-		t.Run(kind+": the schema refuses /scale (F-29)", func(t *testing.T) {
+		t.Run(kind+": the schema refuses /scale beyond the maximum (F-29)", func(t *testing.T) {
 			expect(t, refusal, scaled(t.Context(), admin, o, 2_000_000_000))
 		})
-		t.Run(kind+": the schema refuses a new object (F-29)", func(t *testing.T) {
+		t.Run(kind+": the schema refuses a new object beyond the maximum (F-29)", func(t *testing.T) {
 			fresh := merge(t, parse(goodObjects[kind]), `{metadata: {name: other}, spec: {replicas: 100001}}`)
 			fresh.SetNamespace(o.GetNamespace())
 			expect(t, refusal, admin.Create(t.Context(), fresh, client.DryRunAll))
 		})
-		t.Run(kind+": a hundred thousand pass (F-29)", func(t *testing.T) {
+		t.Run(kind+": the schema accepts a size of 100000 (F-29)", func(t *testing.T) {
 			expect(t, "", scaled(t.Context(), admin, o, 100_000))
 		})
 	}
-	t.Run("kubectl scale says what is wrong (F-29)", func(t *testing.T) {
+	t.Run("kubectl scale beyond the maximum fails with an error that names the maximum (F-29)", func(t *testing.T) {
 		o := existing(t, parse(goodDeployment))
 		_, err := cluster.Kubectl(t.Context(), "scale", "--replicas=2000000000", "-n", o.GetNamespace(), "machinedeployment/good")
 		expect(t, "spec.replicas in body should be less than or equal to 100000", err)
@@ -87,11 +85,10 @@ func become(t *testing.T, what string, is func(context.Context) bool) {
 	}
 }
 
-func TestStoredSizesBeyondTheMaximum(t *testing.T) {
-	c, err := client.New(kube.ForTest(t, kube.Options{}).Config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+// testStoredSizes stores sizes beyond the maximum in a cluster that has no policies yet, then applies the policies, and then CRDs with
+// the maximum.
+func testStoredSizes(t *testing.T, c client.Client) {
+	t.Helper()
 	put(t, c, withoutMaximum(t))
 	stored := map[string]*unstructured.Unstructured{}
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
@@ -107,10 +104,10 @@ func TestStoredSizesBeyondTheMaximum(t *testing.T) {
 	})
 	for kind, o := range stored {
 		refusal := "spec.replicas is 1999999999, and a " + kind + " has at most 100000 Machines: give a smaller size"
-		t.Run(kind+": the policy refuses a patch where the schema has no maximum (F-29)", func(t *testing.T) {
+		t.Run(kind+": the policy refuses a patch beyond the maximum where the schema has no maximum (F-29)", func(t *testing.T) {
 			expect(t, refusal, mergePatch(t.Context(), c, o, `{"spec":{"replicas":1999999999}}`))
 		})
-		t.Run(kind+": the policy refuses /scale where the schema has no maximum (F-29)", func(t *testing.T) {
+		t.Run(kind+": the policy refuses /scale beyond the maximum where the schema has no maximum (F-29)", func(t *testing.T) {
 			expect(t, refusal, scaled(t.Context(), c, o, 1_999_999_999))
 		})
 	}
@@ -119,12 +116,12 @@ func TestStoredSizesBeyondTheMaximum(t *testing.T) {
 		return c.Create(ctx, probe.DeepCopy(), client.DryRunAll) != nil && strings.Contains(c.Create(ctx, probe.DeepCopy(), client.DryRunAll).Error(), "less than or equal to 100000")
 	})
 	for kind, o := range stored {
-		t.Run(kind+": one that was stored beyond it can be changed in everything else (F-29)", func(t *testing.T) {
+		t.Run(kind+": an object whose stored size is beyond the maximum accepts all other changes (F-29)", func(t *testing.T) {
 			expect(t, "", mergePatch(t.Context(), c, o, `{"metadata":{"labels":{"a":"b"}},"spec":{"minReadySeconds":5}}`))
 			status := merge(t, parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: `+kind+`, metadata: {namespace: default, name: good}}`), `{status: {observedGeneration: 1}}`)
 			expect(t, "", c.Status().Patch(t.Context(), status, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"observedGeneration":1}}`))))
 		})
-		t.Run(kind+": one that was stored beyond it can be corrected through /scale (F-29)", func(t *testing.T) {
+		t.Run(kind+": a stored size beyond the maximum can be corrected through /scale (F-29)", func(t *testing.T) {
 			expect(t, "", scaled(t.Context(), c, o, 3))
 		})
 	}

@@ -14,8 +14,10 @@ import (
 	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// The test stores everything that machine-controller's permissive CRDs can hold, and then applies drover's CRDs over them.
-func TestTakeover(t *testing.T) {
+// The test stores everything that machine-controller's permissive CRDs can hold, and then applies drover's CRDs over them: first as
+// they were before spec.replicas had a maximum.
+func TestDroversCRDsTakeOverStoredObjects(t *testing.T) {
+	t.Parallel()
 	on := kube.ForTest(t, kube.Options{})
 	if out, err := on.Kubectl(t.Context(), "apply", "-f", "testdata/open-crds.yaml"); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -34,6 +36,7 @@ kind: MachineSet
 metadata: {name: negative, namespace: default, finalizers: [foregroundDeletion]}
 spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}}}
 `))
+	testStoredSizes(t, before)
 
 	c, err := install(t.Context(), on)
 	if err != nil {
@@ -42,14 +45,14 @@ spec: {replicas: -3, selector: {matchLabels: {a: b}}, template: {metadata: {labe
 	for _, was := range stored {
 		t.Run(was.GetKind()+"/"+was.GetName()+" is read back unchanged, and loses its finalizers once it is deleted (MC-6)", func(t *testing.T) { keepsAndLetsGo(t, c, was) })
 	}
-	t.Run("nothing of the open schemas is left", func(t *testing.T) {
+	t.Run("drover's schemas refuse a field that the open schemas accepted", func(t *testing.T) {
 		unknown := merge(t, parse(goodMachine), `{metadata: {namespace: default}, spec: {taint: []}}`)
 		err := client.WithFieldValidation(c, "Strict").Create(t.Context(), unknown, client.DryRunAll)
 		expect(t, `unknown field "spec.taint"`, err)
 	})
 	// The API server itself forbids a negative size where there is a scale subresource, even in stored objects. Therefore the
 	// write that removes a finalizer must correct the size.
-	t.Run("MachineSet/negative (MC-6)", func(t *testing.T) {
+	t.Run("MachineSet/negative loses its finalizers only when its negative size is corrected (MC-6)", func(t *testing.T) {
 		expect(t, "should be a non-negative integer", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null}}`))
 		expect(t, "", mergePatch(t.Context(), c, negative, `{"metadata":{"finalizers":null},"spec":{"replicas":0}}`))
 	})
@@ -173,7 +176,7 @@ func text(t *testing.T, o *unstructured.Unstructured) string {
 
 // machine-controller decodes a whole Machine into its types and writes it back, including the status. That must still work
 // under drover's CRDs and policies: docs/decisions/0001.
-func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
+func TestAnUpdateOfAWholeMachineWritesItsStatus(t *testing.T) {
 	o := existing(t, merge(t, parse(goodMachine), `{spec: {metadata: null, versions: null, providerSpec: {value: {cloudProvider: null}}}}`))
 	raw, err := json.Marshal(o.Object)
 	if err != nil {
@@ -203,7 +206,7 @@ func TestAWholeObjectUpdateStillWritesAMachinesStatus(t *testing.T) {
 }
 
 // A late apply of a status must not create a deleted Machine again.
-func TestAnApplyWithAUIDCreatesNothing(t *testing.T) {
+func TestAnApplyWithTheUIDOfADeletedMachineCreatesNothing(t *testing.T) {
 	o := existing(t, parse(goodMachine))
 	if err := admin.Delete(t.Context(), o); err != nil {
 		t.Fatal(err)

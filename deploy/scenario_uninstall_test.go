@@ -30,7 +30,7 @@ func definition(name string) *unstructured.Unstructured {
 }
 
 // The guard, the code and drover's role refer to the same CRDs and the same annotation.
-func TestTheGuardKnowsEveryDefinition(t *testing.T) {
+func TestTheGuardOfTheCRDsNamesEveryCRD(t *testing.T) {
 	var want []string
 	for _, o := range objects(t, "crds") {
 		if o.GroupVersionKind() == definitionKind {
@@ -52,9 +52,9 @@ func TestTheGuardKnowsEveryDefinition(t *testing.T) {
 }
 
 // Every deletion here is a dry run, because other tests need the CRDs.
-func TestTheGuardRefusesToDeleteDefinitions(t *testing.T) {
+func TestTheGuardRefusesToDeleteCRDs(t *testing.T) {
 	for _, name := range kinds.Names {
-		t.Run("kubectl delete crd "+name+" (F-42)", func(t *testing.T) {
+		t.Run("kubectl delete crd "+name+" is refused with the command that allows the deletion (F-42)", func(t *testing.T) {
 			out, err := cluster.Kubectl(t.Context(), "delete", "crd", name, "--dry-run=server")
 			if err == nil {
 				t.Fatalf("it was admitted: %s", out)
@@ -65,19 +65,19 @@ func TestTheGuardRefusesToDeleteDefinitions(t *testing.T) {
 			}
 		})
 	}
-	t.Run("and says that the servers would go too (F-42)", func(t *testing.T) {
+	t.Run("the error says that the servers would be deleted with the CRD (F-42)", func(t *testing.T) {
 		_, err := cluster.Kubectl(t.Context(), "delete", "crd", "machinesets.cluster.k8s.io", "--dry-run=server")
 		if err == nil || !strings.Contains(err.Error(), "and with them the servers") {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("when all definitions are deleted as a collection (F-42)", func(t *testing.T) {
+	t.Run("the deletion of all CRDs as a collection is refused (F-42)", func(t *testing.T) {
 		err := admin.DeleteAllOf(t.Context(), definition(""), client.DryRunAll)
 		if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "drover-crds") {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("but not those of others (F-42)", func(t *testing.T) {
+	t.Run("the deletion of another program's CRD is allowed (F-42)", func(t *testing.T) {
 		other := parse(`{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: things.example.com},
 			spec: {group: example.com, scope: Namespaced, names: {plural: things, singular: thing, kind: Thing, listKind: ThingList},
 			versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]}}`)
@@ -91,9 +91,9 @@ func TestTheGuardRefusesToDeleteDefinitions(t *testing.T) {
 }
 
 // When a tool removes an installation, these annotations make it keep the CRDs and their guard.
-func TestOtherToolsKeepTheDefinitions(t *testing.T) {
+func TestAnnotationsMakeHelmArgoCDAndFluxKeepTheCRDs(t *testing.T) {
 	for _, o := range objects(t, "crds") {
-		t.Run(o.GetKind()+"/"+o.GetName()+" (F-42)", func(t *testing.T) {
+		t.Run(o.GetKind()+"/"+o.GetName()+" has the annotations (F-42)", func(t *testing.T) {
 			for key, want := range map[string]string{
 				"helm.sh/resource-policy": "keep", "argocd.argoproj.io/sync-options": "Prune=false,Delete=false", "kustomize.toolkit.fluxcd.io/prune": "disabled",
 			} {
@@ -173,7 +173,7 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := s.machine()
-	t.Run("kubectl delete -k deploy ends, and leaves definitions, guard and Machines (F-42)", func(t *testing.T) {
+	t.Run("kubectl delete -k deploy succeeds, and the CRDs, their guard and the Machines stay (F-42)", func(t *testing.T) {
 		s := &site{t, s.on, s.admin}
 		s.run("delete", "-k", ".", "--timeout=90s")
 		s.keeps(m)
@@ -185,13 +185,13 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 			}
 		}
 	})
-	t.Run("installing again changes nothing about them (F-42)", func(t *testing.T) {
+	t.Run("installing drover again keeps CRDs and Machines (F-42)", func(t *testing.T) {
 		s := &site{t, s.on, s.admin}
 		s.run("apply", "--server-side", "-k", "crds")
 		s.run("apply", "--server-side", "-k", ".")
 		s.keeps(m)
 	})
-	t.Run("the definitions go when each of them allows it (F-42)", func(t *testing.T) {
+	t.Run("kubectl delete -k crds deletes the CRDs when each CRD is annotated as deletable (F-42)", func(t *testing.T) {
 		s := &site{t, s.on, s.admin}
 		s.run("patch", "machines.cluster.k8s.io", m.GetName(), "--type=merge", "--patch", `{"metadata":{"finalizers":null}}`)
 		s.run(slices.Concat([]string{"annotate", "crd"}, kinds.Names, []string{v1alpha1.AnnotationAllowDeletion + "=true"})...)
@@ -200,7 +200,7 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 }
 
 // An installation from before the split has the CRDs in the same kustomization as the rest, without annotations.
-func TestUpgradingAcrossTheSplitPrunesNoDefinition(t *testing.T) {
+func TestUpgradingWithPruneKeepsTheCRDs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.run("apply", "-k", beforeTheSplit(t))
@@ -209,7 +209,7 @@ func TestUpgradingAcrossTheSplitPrunesNoDefinition(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := s.machine()
-	t.Run("kubectl apply --prune after the upgrade (F-42)", func(t *testing.T) {
+	t.Run("kubectl apply --prune keeps the CRDs that an older kustomization of drover contained (F-42)", func(t *testing.T) {
 		s := &site{t, s.on, s.admin}
 		_, err := s.on.Kubectl(t.Context(), "apply", "-k", ".", "--prune", "--all", "--prune-allowlist=apiextensions.k8s.io/v1/CustomResourceDefinition")
 		if err == nil || !strings.Contains(err.Error(), "drover-crds") {

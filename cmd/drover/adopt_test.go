@@ -20,15 +20,15 @@ func runAsDrover(t *testing.T, args ...string) (string, int) {
 	return log.String(), cmd.ProcessState.ExitCode()
 }
 
-func TestAdoptWithoutACluster(t *testing.T) {
+func TestTheCommandAdoptRefusesInvalidArguments(t *testing.T) {
 	for name, tt := range map[string]struct {
 		args []string
 		says string
 	}{
-		"without --dry-run it says that taking over needs no command": {nil, "start drover"},
-		"an output that does not exist is refused":                    {[]string{"--dry-run", "-o", "yaml"}, "neither text nor json"},
-		"a wrong flag of drover's own is refused":                     {[]string{"--dry-run", "--machine-controller-lease=x"}, "--machine-controller-lease"},
-		"without a cluster it fails":                                  {[]string{"--dry-run", "--kubeconfig=" + filepath.Join(t.TempDir(), "none")}, "--kubeconfig"},
+		"adopt without --dry-run is refused with the hint to start drover instead": {nil, "start drover"},
+		"an unknown output format is refused":                                      {[]string{"--dry-run", "-o", "yaml"}, "neither text nor json"},
+		"an invalid value of one of drover's own flags is refused":                 {[]string{"--dry-run", "--machine-controller-lease=x"}, "--machine-controller-lease"},
+		"a missing kubeconfig is refused":                                          {[]string{"--dry-run", "--kubeconfig=" + filepath.Join(t.TempDir(), "none")}, "--kubeconfig"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if text, code := runAsDrover(t, append([]string{"adopt"}, tt.args...)...); code != exitFailed || !strings.Contains(text, tt.says) {

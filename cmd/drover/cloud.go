@@ -35,7 +35,7 @@ func (o *cloudOptions) validate() error {
 		return fmt.Errorf("--allowed-endpoints: %w", err)
 	}
 	if o.serverGroup != "" && o.serverGroup != sharedServerGroup {
-		return fmt.Errorf("--server-group %q: it can be %s or empty; name a certain group in the provider spec", o.serverGroup, sharedServerGroup)
+		return fmt.Errorf("--server-group %q: it must be %s or empty; to use another group, name it in the provider spec", o.serverGroup, sharedServerGroup)
 	}
 	return nil
 }

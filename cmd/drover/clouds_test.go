@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/test/memorycloud"
 )
 
-func TestWhichCloudAnswers(t *testing.T) {
+func TestWhichCloudAnswersForAMachine(t *testing.T) {
 	kinds := runtime.NewScheme()
 	must(t, v1alpha1.AddToScheme(kinds))
 	class := &v1alpha1.MachineClass{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "boxes"}, Provider: "memory"}
@@ -35,17 +35,17 @@ func TestWhichCloudAnswers(t *testing.T) {
 		value, class, namespace, providerID string
 		want                                cloud.Cloud
 	}{
-		"nothing: the default":                           {want: first},
-		"the Machine's own document":                     {value: `{"cloudProvider":"memory"}`, want: second},
-		"a key in other letters":                         {value: `{"CloudProvider":"memory"}`, want: second},
-		"its class":                                      {class: "boxes", want: second},
-		"the document of a class of another namespace":   {class: "document", namespace: "other", want: second},
-		"a missing class: the default":                   {class: "gone", want: first},
-		"a name that nobody knows: the default":          {value: `{"cloudProvider":"aws"}`, want: first},
-		"a value that is not text: the default":          {value: `{"cloudProvider":{"value":"memory"}}`, want: first},
-		"the server that a Machine has before its spec":  {value: `{"cloudProvider":"memory"}`, providerID: server, want: first},
-		"the box that a Machine has before its spec":     {value: `{"cloudProvider":"openstack"}`, providerID: "memory://cellar#7", want: second},
-		"a provider ID that nobody knows: the spec says": {value: `{"cloudProvider":"memory"}`, providerID: "aws:///z/i-1", want: second},
+		"the default cloud answers for a Machine that names no cloud":                          {want: first},
+		"the cloud in the Machine's own provider document answers":                             {value: `{"cloudProvider":"memory"}`, want: second},
+		"the cloud answers although the key cloudProvider has another case":                    {value: `{"CloudProvider":"memory"}`, want: second},
+		"the cloud of the Machine's class answers":                                             {class: "boxes", want: second},
+		"the cloud in the document of a class in another namespace answers":                    {class: "document", namespace: "other", want: second},
+		"the default cloud answers when the Machine's class is missing":                        {class: "gone", want: first},
+		"the default cloud answers for an unknown cloudProvider":                               {value: `{"cloudProvider":"aws"}`, want: first},
+		"the default cloud answers when cloudProvider is not text":                             {value: `{"cloudProvider":{"value":"memory"}}`, want: first},
+		"OpenStack answers for an OpenStack provider ID although the spec names another cloud": {value: `{"cloudProvider":"memory"}`, providerID: server, want: first},
+		"the memory cloud answers for its own provider ID although the spec names OpenStack":   {value: `{"cloudProvider":"openstack"}`, providerID: "memory://cellar#7", want: second},
+		"the cloud in the spec answers for an unknown provider ID":                             {value: `{"cloudProvider":"memory"}`, providerID: "aws:///z/i-1", want: second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m"}}

@@ -24,7 +24,7 @@ func clusterID(ctx context.Context, c client.Client, namespace, flag string) (st
 	if id == "" {
 		var system corev1.Namespace
 		if err := c.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &system); err != nil {
-			return "", fmt.Errorf("reading namespace %s for the cluster id: %w", metav1.NamespaceSystem, err)
+			return "", fmt.Errorf("reading namespace %s for the cluster ID: %w", metav1.NamespaceSystem, err)
 		}
 		id = string(system.UID)
 	}
@@ -43,14 +43,14 @@ func clusterID(ctx context.Context, c client.Client, namespace, flag string) (st
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("keeping the cluster id in ConfigMap %s: %w", key, err)
+		return "", fmt.Errorf("storing the cluster ID in ConfigMap %s: %w", key, err)
 	}
 	switch was := stored.Data[clusterIDKey]; {
 	case was == "":
-		return "", fmt.Errorf("ConfigMap %s has no key %s: delete it to have the id %q written again", key, clusterIDKey, id)
+		return "", fmt.Errorf("ConfigMap %s has no key %s: delete the ConfigMap, so that drover stores the ID %q again", key, clusterIDKey, id)
 	case flag != "" && was != flag:
-		return "", fmt.Errorf("--cluster-id %q differs from %q in ConfigMap %s: servers have the old one; "+
-			"drop the flag, or change the ConfigMap once no server of this cluster is left", flag, was, key)
+		return "", fmt.Errorf("--cluster-id %q differs from %q in ConfigMap %s: existing servers have the ID in the ConfigMap; "+
+			"remove the flag, or change the ConfigMap once no server of this cluster is left", flag, was, key)
 	default:
 		return was, nil
 	}

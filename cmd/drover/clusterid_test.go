@@ -24,13 +24,13 @@ func TestClusterIDIsWrittenOnce(t *testing.T) {
 		want    string
 		wantErr string
 	}{
-		{"the first start takes the UID of kube-system", []client.Object{system}, "", "uid-of-kube-system", ""},
-		{"the first start takes the flag", []client.Object{system}, "prod", "prod", ""},
-		{"a later start keeps what is stored", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "", "prod", ""},
-		{"a later start with the same flag", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "prod", "prod", ""},
-		{"another flag is refused", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "test", "", `"test" differs from "prod"`},
-		{"an emptied record is not guessed", []client.Object{system, stored(nil)}, "", "", "has no key clusterID"},
-		{"no kube-system", nil, "", "", "reading namespace kube-system"},
+		{"the first start without the flag stores the UID of kube-system", []client.Object{system}, "", "uid-of-kube-system", ""},
+		{"the first start stores the ID of the flag --cluster-id", []client.Object{system}, "prod", "prod", ""},
+		{"a later start keeps the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "", "prod", ""},
+		{"a later start accepts a --cluster-id that equals the stored ID", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "prod", "prod", ""},
+		{"a --cluster-id that differs from the stored ID is refused", []client.Object{system, stored(map[string]string{clusterIDKey: "prod"})}, "test", "", `"test" differs from "prod"`},
+		{"a stored ConfigMap that lacks the ID is refused", []client.Object{system, stored(nil)}, "", "", "has no key clusterID"},
+		{"a missing namespace kube-system is an error", nil, "", "", "reading namespace kube-system"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(tt.objects...).Build()
@@ -55,8 +55,8 @@ func TestClusterIDIsWrittenOnce(t *testing.T) {
 	}
 }
 
-func TestClusterIDIsReadFirst(t *testing.T) {
-	t.Run("a later start has no write refused (F-57)", func(t *testing.T) {
+func TestAStoredClusterIDIsNotWrittenAgain(t *testing.T) {
+	t.Run("a later start of drover reads the stored cluster ID and creates nothing (F-57)", func(t *testing.T) {
 		creates := 0
 		c := interceptor.NewClient(fake.NewClientBuilder().WithObjects(
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-system", UID: "u"}},

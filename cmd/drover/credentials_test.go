@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
+func TestTheConfiguredCloudIsReadFromOnePlace(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -33,16 +33,16 @@ func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
 		endpoint, user string
 		ca, wantErr    string
 	}{
-		{"the environment", func(*options) {}, env, "https://env", "env", "", ""},
-		{"nothing is configured", func(*options) {}, nil, "", "", "", ""},
-		{"the file wins, and nothing is mixed in", func(o *options) { o.cloudsYAML, o.cloud = clouds, "b" }, env, "https://b", "", "", ""},
-		{"a bundle by flag", func(o *options) { o.caBundle = ca }, env, "https://env", "env", string(pem), ""},
-		{"an unknown cloud", func(o *options) { o.cloudsYAML, o.cloud = clouds, "c" }, env, "", "", "", `no cloud "c"; it has: a, b`},
-		{"a missing file", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
-		{"a cloud without a file", func(o *options) { o.cloud = "a" }, env, "", "", "", "--clouds-yaml is needed"},
-		{"a missing bundle", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading --cloud-ca"},
-		{"a bundle that holds no certificate (F-13)", func(o *options) { o.caBundle = garbage }, env, "", "", "", "--cloud-ca " + garbage + ": the file holds no certificate"},
-		{"a bundle of the environment that holds none (F-13)", func(*options) {}, map[string]string{"OS_CACERT": garbage}, "", "", "", "OS_CACERT " + garbage + ": the file holds no certificate"},
+		{"reads the environment when no clouds.yaml is given", func(*options) {}, env, "https://env", "env", "", ""},
+		{"returns no credentials when no cloud is configured", func(*options) {}, nil, "", "", "", ""},
+		{"reads only the file when file and environment are both given", func(o *options) { o.cloudsYAML, o.cloud = clouds, "b" }, env, "https://b", "", "", ""},
+		{"reads the CA bundle that the flag names", func(o *options) { o.caBundle = ca }, env, "https://env", "env", string(pem), ""},
+		{"refuses a cloud that the file does not have", func(o *options) { o.cloudsYAML, o.cloud = clouds, "c" }, env, "", "", "", `no cloud "c"; it has: a, b`},
+		{"refuses a missing clouds.yaml", func(o *options) { o.cloudsYAML = dir + "/none" }, env, "", "", "", "reading --clouds-yaml"},
+		{"refuses the name of a cloud without a clouds.yaml", func(o *options) { o.cloud = "a" }, env, "", "", "", "--clouds-yaml is needed"},
+		{"refuses a missing CA bundle", func(o *options) { o.caBundle = dir + "/none" }, env, "", "", "", "reading --cloud-ca"},
+		{"refuses a CA bundle without a certificate (F-13)", func(o *options) { o.caBundle = garbage }, env, "", "", "", "--cloud-ca " + garbage + ": the file holds no certificate"},
+		{"refuses a CA bundle of the environment without a certificate (F-13)", func(*options) {}, map[string]string{"OS_CACERT": garbage}, "", "", "", "OS_CACERT " + garbage + ": the file holds no certificate"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := defaults()
@@ -58,16 +58,16 @@ func TestTheConfiguredCloudComesFromOnePlace(t *testing.T) {
 	}
 }
 
-func TestAConfiguredCloudWithoutAUserIsNoticed(t *testing.T) {
+func TestAConfiguredCloudWithoutAUserIsReported(t *testing.T) {
 	for _, tt := range []struct {
 		name, file  string
 		credentials client.Credentials
 		want        bool
 	}{
-		{"a cloud with a user", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a", Username: "u"}, false},
-		{"a cloud with an application credential", "clouds.yaml", client.Credentials{ApplicationCredentialID: "i", ApplicationCredentialSecret: "s"}, false},
-		{"a cloud that has an endpoint only", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a"}, true},
-		{"no configured cloud", "", client.Credentials{}, false},
+		{"a cloud with a user is not reported", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a", Username: "u"}, false},
+		{"a cloud with an application credential is not reported", "clouds.yaml", client.Credentials{ApplicationCredentialID: "i", ApplicationCredentialSecret: "s"}, false},
+		{"a cloud with an endpoint and no user is reported", "clouds.yaml", client.Credentials{IdentityEndpoint: "https://a"}, true},
+		{"nothing is reported when no cloud is configured", "", client.Credentials{}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := defaults()

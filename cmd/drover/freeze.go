@@ -16,7 +16,7 @@ func addFreeze(w wiring, o freezeOptions) error {
 		Limits: freeze.Limits{Up: o.up, Down: o.down, Period: o.period},
 	})
 	if err != nil {
-		return fmt.Errorf("making the freeze of groups: %w", err)
+		return fmt.Errorf("making the controller that freezes groups: %w", err)
 	}
 	return freezes.SetupWithManager(w.controllers)
 }

@@ -38,7 +38,7 @@ func (o *groupOptions) addFlags(f *pflag.FlagSet) {
 	f.BoolVar(&o.bareSets, "bare-machinesets", o.bareSets, "a MachineSet with bounds and without a MachineDeployment is a node group too")
 	f.StringVar(&o.prices, "prices-configmap", o.prices, "ConfigMap in drover's namespace with prices of servers, for the expander price; empty: there are no prices")
 	f.DurationVar(&o.restartGuard, "restart-guard", o.restartGuard, "how long after the start of an autoscaler groups in which nodes are awaited look as if they could not grow, so that it does not order those again; 0: not at all")
-	f.BoolVar(&o.zeroOrMax, "allow-zero-or-max", o.zeroOrMax, "let the annotation autoscaling-options-zeroormaxnodescaling through: such groups never shrink, and one failed machine costs all of them")
+	f.BoolVar(&o.zeroOrMax, "allow-zero-or-max", o.zeroOrMax, "pass the annotation autoscaling-options-zeroormaxnodescaling on to the autoscaler, which then grows such a group to its maximum at once and never shrinks it")
 	f.StringVar(&o.gpuLabel, "gpu-label", o.gpuLabel, "key of the node label that tells the type of GPU; empty: none")
 	f.StringSliceVar(&o.gpuTypes, "gpu-types", o.gpuTypes, "types of GPU: values of --gpu-label, and the PCI aliases of flavors that are GPUs")
 	f.StringVar(&o.gpuResource, "gpu-resource", o.gpuResource, "resource that GPUs of a flavor are on its nodes")

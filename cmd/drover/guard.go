@@ -28,10 +28,10 @@ func newGuarded(mgr manager.Manager) (guarded, error) {
 		Reader: mgr.GetAPIReader(), Shipped: shipped, Events: mgr.GetEventRecorder("drover-guard"), Clock: clock.RealClock{}, Registry: metrics.Registry,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("making the look at the guard policies: %w", err)
+		return nil, fmt.Errorf("making the check of the guard policies: %w", err)
 	}
 	if err := mgr.Add(watch); err != nil {
-		return nil, fmt.Errorf("adding the look at the guard policies: %w", err)
+		return nil, fmt.Errorf("adding the check of the guard policies: %w", err)
 	}
 	return watch, nil
 }
@@ -54,7 +54,7 @@ func addGuards(w *wiring, o *options) (err error) {
 	// The API server has just answered the checks at the start of drover.
 	w.reach.AnsweredControl()
 	if err := errors.Join(metrics.Registry.Register(w.reach), mgr.Add(w.reach)); err != nil {
-		return fmt.Errorf("adding what asks the API servers: %w", err)
+		return fmt.Errorf("adding the check of the API servers: %w", err)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func addHandover(mgr manager.Manager, standby *handover.Standby) error {
 		Reader: mgr.GetAPIReader(), Events: mgr.GetEventRecorder("drover-webhooks"), Clock: clock.RealClock{}, Registry: metrics.Registry,
 	})
 	if err != nil {
-		return fmt.Errorf("making the look at webhooks: %w", err)
+		return fmt.Errorf("making the check of webhooks: %w", err)
 	}
 	return mgr.Add(watch)
 }

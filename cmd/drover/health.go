@@ -35,7 +35,7 @@ func addHealth(mgr manager.Manager, target cluster.Cluster, server *autoscale.Se
 	)
 }
 
-// synced returns a check that fails with the text otherwise until the cache is synced.
+// synced returns a check that fails until the cache is synced. otherwise is the text of the check's error.
 func synced(c cache.Cache, otherwise string) healthz.Checker {
 	return func(r *http.Request) error {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Second)

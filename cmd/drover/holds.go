@@ -53,7 +53,7 @@ func (h holds) Load(ctx context.Context, of openstack.HoldsKey) (openstack.Held,
 		return held, nil
 	}
 	if err := json.Unmarshal([]byte(text), &held); err != nil {
-		return held, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key to begin without a hold", holdsKey(of), h.namespace, holdsName(of), err)
+		return held, fmt.Errorf("reading key %s of ConfigMap %s/%s: %w; delete the key, so that the mass-deletion guard starts without held servers", holdsKey(of), h.namespace, holdsName(of), err)
 	}
 	return held, nil
 }
@@ -62,12 +62,12 @@ func (h holds) Load(ctx context.Context, of openstack.HoldsKey) (openstack.Held,
 func (h holds) Store(ctx context.Context, of openstack.HoldsKey, held openstack.Held) error {
 	text, err := json.Marshal(held)
 	if err != nil {
-		return fmt.Errorf("encoding what the mass guard holds: %w", err)
+		return fmt.Errorf("encoding the state of the mass-deletion guard: %w", err)
 	}
 	data := map[string]string{holdsKey(of): string(text)}
 	patch, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
-		return fmt.Errorf("encoding what the mass guard holds: %w", err)
+		return fmt.Errorf("encoding the state of the mass-deletion guard: %w", err)
 	}
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: h.namespace, Name: holdsName(of)}}
 	err = h.client.Patch(ctx, object, client.RawPatch("application/merge-patch+json", patch))

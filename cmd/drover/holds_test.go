@@ -14,7 +14,7 @@ import (
 )
 
 func TestHoldsOfTheMassGuard(t *testing.T) {
-	t.Run("what is stored for a project and region is read again, and another's is not (F-16)", func(t *testing.T) {
+	t.Run("stored holds are read back only for their own project and region (F-16)", func(t *testing.T) {
 		h := holds{client: fake.NewClientBuilder().Build(), namespace: "drover"}
 		if got, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "Region One"}); err != nil || len(got.Servers)+len(got.Lost) != 0 {
 			t.Fatalf("before anything is stored: %+v, %v", got, err)
@@ -32,7 +32,7 @@ func TestHoldsOfTheMassGuard(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a Keystone that claims to have the same project has a hold of its own (F-15)", func(t *testing.T) {
+	t.Run("holds of another Keystone that names the same project are stored apart (F-15)", func(t *testing.T) {
 		h := holds{client: fake.NewClientBuilder().Build(), namespace: "drover"}
 		own := openstack.HoldsKey{Endpoint: "https://keystone.example:5000", Project: "p1", Region: "west"}
 		other := own
@@ -47,7 +47,7 @@ func TestHoldsOfTheMassGuard(t *testing.T) {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("what cannot be read is an error that says what to do (F-16)", func(t *testing.T) {
+	t.Run("an unreadable stored hold is an error that names the remedy (F-16)", func(t *testing.T) {
 		broken := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "drover", Name: holdsName(openstack.HoldsKey{Project: "p1", Region: "west"})}, Data: map[string]string{holdsKey(openstack.HoldsKey{Project: "p1", Region: "west"}): "no JSON"}}
 		h := holds{client: fake.NewClientBuilder().WithObjects(broken).Build(), namespace: "drover"}
 		if _, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "west"}); err == nil || !strings.Contains(err.Error(), "delete the key") {

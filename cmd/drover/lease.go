@@ -18,8 +18,8 @@ import (
 const (
 	// leaseName is the name of the lease that drover must hold to run controllers, call the cloud and approve certificates.
 	leaseName = "drover"
-	// leaseLife is how long after the last renewal another replica may take the lease. The leader tries to renew the lease
-	// every leaseRetry, and ends when it could not renew the lease for leaseDeadline.
+	// leaseLife is the time after the last renewal from which another replica may take the lease. The leader tries to
+	// renew the lease every leaseRetry, and ends when it could not renew the lease for leaseDeadline.
 	leaseLife     = 15 * time.Second
 	leaseDeadline = 10 * time.Second
 	leaseRetry    = 2 * time.Second

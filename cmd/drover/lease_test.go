@@ -37,7 +37,7 @@ func (l *lock) Get(context.Context) (*resourcelock.LeaderElectionRecord, []byte,
 func (l *lock) Create(context.Context, resourcelock.LeaderElectionRecord) error { return l.answer() }
 func (l *lock) Update(context.Context, resourcelock.LeaderElectionRecord) error { return l.answer() }
 
-func TestTheAgeOfTheLease(t *testing.T) {
+func TestALeaseIsFreshForHalfOfItsLife(t *testing.T) {
 	ours, released := resourcelock.LeaderElectionRecord{HolderIdentity: "us"}, resourcelock.LeaderElectionRecord{}
 	renew := func(l *lease) { _ = l.Update(context.Background(), ours) }
 	for _, tt := range []struct {
@@ -55,36 +55,36 @@ func TestTheAgeOfTheLease(t *testing.T) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh + time.Nanosecond))
 		}, false},
-		{"the time of the renewal itself counts", func(l *lease, k *lock) {
+		{"a lease whose renewal took longer than half of its life is not fresh", func(l *lease, k *lock) {
 			k.takes = leaseFresh + time.Second
 			renew(l)
 		}, false},
-		{"a renewal that fails makes nothing fresh", func(l *lease, k *lock) {
+		{"a failed renewal does not make the lease fresh", func(l *lease, k *lock) {
 			renew(l)
 			k.clock.SetTime(k.clock.Now().Add(leaseFresh))
 			k.err, k.takes = errors.New("conflict"), time.Second
 			renew(l)
 		}, false},
-		{"a lease that another process holds after a user deleted it is not ours", func(l *lease, k *lock) {
+		{"a lease is not fresh when another process took it after a user had deleted it", func(l *lease, k *lock) {
 			renew(l)
 			k.holder = "another"
 			_, _, _ = l.Get(context.Background())
 		}, false},
-		{"reading our own lease does not change its freshness", func(l *lease, k *lock) {
+		{"a lease that this process holds stays fresh when it is read", func(l *lease, k *lock) {
 			renew(l)
 			k.holder = "us"
 			_, _, _ = l.Get(context.Background())
 		}, true},
-		{"a failed read does not change its freshness", func(l *lease, k *lock) {
+		{"a lease stays fresh when reading it fails", func(l *lease, k *lock) {
 			renew(l)
 			k.holder, k.err = "another", errors.New("no route to host")
 			_, _, _ = l.Get(context.Background())
 		}, true},
-		{"a released lease is no longer held", func(l *lease, _ *lock) {
+		{"a released lease is not fresh", func(l *lease, _ *lock) {
 			renew(l)
 			_ = l.Update(context.Background(), released)
 		}, false},
-		{"a released lease is no longer held even if the release failed", func(l *lease, k *lock) {
+		{"a lease whose release failed is not fresh", func(l *lease, k *lock) {
 			renew(l)
 			k.err = errors.New("no route to host")
 			_ = l.Update(context.Background(), released)
@@ -99,7 +99,7 @@ func TestTheAgeOfTheLease(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the time of a suspension counts", func(t *testing.T) {
+	t.Run("a lease is not fresh after the process was suspended for a minute", func(t *testing.T) {
 		k := &lock{clock: clocktesting.NewFakePassiveClock(time.Now())}
 		l := &lease{Interface: k, clock: k.clock}
 		renew(l)
@@ -108,7 +108,7 @@ func TestTheAgeOfTheLease(t *testing.T) {
 			t.Error("it is fresh")
 		}
 	})
-	t.Run("without leader election nothing is ever too old", func(t *testing.T) {
+	t.Run("without leader election the lease is always fresh", func(t *testing.T) {
 		if l, err := newLease(nil, &options{}); err != nil || !l.Fresh(time.Time{}) {
 			t.Errorf("error %v", err)
 		}

@@ -34,7 +34,7 @@ func TestEveryLoggerWritesJSON(t *testing.T) {
 	cmd.Env = append(os.Environ(), asLogger+"=1")
 	out, err := cmd.CombinedOutput()
 	must(t, err)
-	t.Run("klog, gRPC and the standard log are lines of the one JSON log (F-46)", func(t *testing.T) {
+	t.Run("klog, gRPC and the standard log write to the same JSON log (F-46)", func(t *testing.T) {
 		lines := jsonLines(t, string(out))
 		for _, want := range []string{"from drover", "from klog", "from klog, with an error", "from the standard log", "from slog", "from grpc"} {
 			if !strings.Contains(string(out), `"msg":"`+want+`"`) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -34,7 +35,7 @@ func newManager(config *rest.Config, o *options, lock *lease, several bool) (man
 		LeaderElectionReleaseOnCancel:       true,
 		LeaseDuration:                       new(leaseLife),
 		RenewDeadline:                       new(leaseDeadline),
-		RetryPeriod:                         new(leaseRetry),
+		RetryPeriod:                         new(cmp.Or(o.leaseRetry, leaseRetry)),
 		GracefulShutdownTimeout:             new(shutdownTimeout),
 		Cache:                               cacheOptions(),
 		Client:                              clientOptions(),

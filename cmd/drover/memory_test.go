@@ -16,9 +16,9 @@ func TestMemoryIsGivenBackOnceAMinuteWhenMuchOfItIsUnused(t *testing.T) {
 		inUse, mapped uint64
 		trims         int
 	}{
-		{"little is unused", 20 * mega, 27 * mega, 0},
-		{"a third is unused", 20 * mega, 31 * mega, 3},
-		{"a small heap may double", 4 * mega, 11 * mega, 0},
+		{"memory is not given back when little of it is unused", 20 * mega, 27 * mega, 0},
+		{"memory is given back each minute when a third of it is unused", 20 * mega, 31 * mega, 3},
+		{"a small heap keeps its unused memory", 4 * mega, 11 * mega, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestMemoryIsGivenBackOnceAMinuteWhenMuchOfItIsUnused(t *testing.T) {
 	}
 }
 
-func TestHeldReadsTheRuntime(t *testing.T) {
+func TestTheMemoryInUseIsMeasured(t *testing.T) {
 	if inUse, mapped := held(); inUse == 0 || mapped < inUse {
 		t.Errorf("in use %d, mapped %d", inUse, mapped)
 	}

@@ -81,7 +81,7 @@ func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring
 	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w}
 	if w != nil {
 		if err := mgr.AddMetricsServerExtraHandler("/observe", w); err != nil {
-			return wiring{}, fmt.Errorf("adding the page of what is observed: %w", err)
+			return wiring{}, fmt.Errorf("adding the page /observe: %w", err)
 		}
 		out.controllers, out.groups = observing(out.controllers, w, nil), observing(out.groups, w, errObserving)
 	}
@@ -120,7 +120,7 @@ func (o *observer) note(where, verb, object, detail string) {
 	}
 	o.mu.Unlock()
 	if at < 0 {
-		o.log.Info("Observed: not done", "where", where, "verb", verb, "object", object, "detail", detail)
+		o.log.Info("Not done, because drover only observes", "where", where, "verb", verb, "object", object, "detail", detail)
 	}
 }
 
@@ -131,6 +131,6 @@ func (o *observer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	o.mu.Unlock()
 	w.Header().Set("Content-Type", "application/json")
 	if err := json.NewEncoder(w).Encode(map[string]any{"observing": true, "decisions": all}); err != nil {
-		o.log.Info("The decisions could not be sent", "cause", err.Error())
+		o.log.Info("Sending the page /observe failed", "cause", err.Error())
 	}
 }

@@ -132,7 +132,7 @@ func TestObserveWritesNothing(t *testing.T) {
 		"apply status":                           "MachineDeployment kube-system/pool",
 	})
 
-	t.Run("nothing is asked of the API server that would change anything, from any part of drover", func(t *testing.T) {
+	t.Run("no part of drover sends a write to the API server", func(t *testing.T) {
 		requests, err := cluster.Requests()
 		must(t, err)
 		read := 0
@@ -149,7 +149,7 @@ func TestObserveWritesNothing(t *testing.T) {
 			t.Error("it has read nothing: is this drover's name?")
 		}
 	})
-	t.Run("nothing is asked of the cloud that would change anything", func(t *testing.T) {
+	t.Run("drover sends no write to the cloud", func(t *testing.T) {
 		asked := 0
 		for _, call := range cloud.Calls() {
 			asked++
@@ -161,14 +161,14 @@ func TestObserveWritesNothing(t *testing.T) {
 			t.Errorf("%d calls, %+v", asked, cloud.Leftovers())
 		}
 	})
-	t.Run("no lease is taken", func(t *testing.T) {
+	t.Run("drover creates no lease", func(t *testing.T) {
 		var leases coordinationv1.LeaseList
 		must(t, c.List(t.Context(), &leases, client.InNamespace("drover")))
 		if len(leases.Items) != 0 {
 			t.Errorf("%+v", leases.Items)
 		}
 	})
-	t.Run("no secret is shown", func(t *testing.T) {
+	t.Run("the recorded decisions contain no value of a Secret", func(t *testing.T) {
 		for _, d := range decisions {
 			if strings.HasPrefix(d.Object, "Secret ") && d.Detail != "" {
 				t.Errorf("%+v", d)

@@ -22,7 +22,9 @@ type options struct {
 	namespace        string
 	clusterID        string
 	leader           bool
-	verbosity        int
+	// leaseRetry is the time between two renewals of the lease, which no flag sets. Zero means the constant leaseRetry.
+	leaseRetry time.Duration
+	verbosity  int
 
 	metricsAddress string
 	healthAddress  string

@@ -54,7 +54,7 @@ func (o *certOptions) validate(namespace string, allowedClients []string) error 
 		}
 	}
 	if len(allowedClients) > 0 && !slices.Contains(allowedClients, certs.ClientName) {
-		errs = append(errs, fmt.Errorf("--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name %s; add it", certs.ClientName))
+		errs = append(errs, fmt.Errorf("--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name %s; add this name", certs.ClientName))
 	}
 	return errors.Join(errs...)
 }

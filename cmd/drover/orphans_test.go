@@ -40,7 +40,7 @@ func (s *shelf) IsServerGone(context.Context, string, []string) (bool, error) {
 	return s.scheme == "second", nil
 }
 
-func TestWhatCloudsHaveIsSummedUp(t *testing.T) {
+func TestEachCloudDeletesItsOwnResources(t *testing.T) {
 	first, second := &shelf{scheme: "first"}, &shelf{scheme: "second"}
 	c := &clouds{list: []namedCloud{{openstack.Name, first}, {"other", second}}}
 	t.Run("each resource is deleted by its own cloud (MCM-84)", func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestWhatCloudsHaveIsSummedUp(t *testing.T) {
 			t.Errorf("a server of nobody's is gone: %v, %v", gone, err)
 		}
 	})
-	t.Run("with --observe nothing is deleted, and it is noted", func(t *testing.T) {
+	t.Run("with --observe no resource is deleted, and the deletion is recorded as a decision", func(t *testing.T) {
 		first.collected = nil
 		o := &observer{clock: clocktesting.NewFakePassiveClock(time.Now())}
 		must(t, observedCloud{c, o}.Collect(t.Context(), cloud.Resource{Cloud: openstack.Name, Kind: cloud.ResourceServer, ID: "1"}))
@@ -71,16 +71,16 @@ func TestWhatCloudsHaveIsSummedUp(t *testing.T) {
 	})
 }
 
-func TestLeading(t *testing.T) {
+func TestTheTimesOfTheLastChangeOfLeader(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	k := &lock{clock: clocktesting.NewFakePassiveClock(noon), holder: "another"}
 	l := &lease{Interface: k, clock: k.clock}
-	t.Run("nothing is known before the lease was read (MCM-82)", func(t *testing.T) {
+	t.Run("no times are reported before the lease was read (MCM-82)", func(t *testing.T) {
 		if before, since := l.Leading(); !before.IsZero() || !since.IsZero() {
 			t.Errorf("got %s and %s", before, since)
 		}
 	})
-	t.Run("when another process renewed it last, and since when this one has it (MCM-82)", func(t *testing.T) {
+	t.Run("the times are when another process last renewed the lease, and since when this process holds the lease (MCM-82)", func(t *testing.T) {
 		yesterday := noon.Add(-24 * time.Hour)
 		k.renewed = metav1.NewTime(yesterday)
 		_, _, _ = l.Get(t.Context())
@@ -91,7 +91,7 @@ func TestLeading(t *testing.T) {
 			t.Errorf("got %s and %s", before, since)
 		}
 	})
-	t.Run("without leader election nobody knows (MCM-82)", func(t *testing.T) {
+	t.Run("no times are reported without leader election (MCM-82)", func(t *testing.T) {
 		if before, since := (*lease)(nil).Leading(); !before.IsZero() || !since.IsZero() {
 			t.Errorf("got %s and %s", before, since)
 		}

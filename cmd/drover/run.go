@@ -170,7 +170,7 @@ func addControllers(w wiring, o *options, registry *clouds) error {
 	}
 	keeper, err := kinds.New(kinds.Options{Reader: mgr.GetAPIReader(), Clock: now, Registry: metrics.Registry})
 	if err != nil {
-		return fmt.Errorf("making the keeper of the kinds: %w", err)
+		return fmt.Errorf("making the check of drover's CustomResourceDefinitions: %w", err)
 	}
 	machines := machine.Options{Control: mgr, Target: w.target, Cloud: w.cloud(registry), Bootstrap: source, Clock: now, Lease: w.lease, Kinds: keeper, Reach: w.reach, Registry: metrics.Registry}
 	o.machinesInto(&machines)

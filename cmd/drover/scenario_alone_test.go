@@ -52,13 +52,13 @@ func (p *pair) seed() *v1alpha1.MachineDeployment {
 	return d
 }
 
-func TestOneDroverAlone(t *testing.T) {
+func TestASingleReplicaOfDrover(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	health := freePort(t)
 	p.replica("alone", "--leader-elect=false", "--health-address="+health)
-	t.Run("the seed's manifest, unchanged, on a newer control plane: no server, and a condition with the versions that may be", func(t *testing.T) { p.skewed(t) })
-	t.Run("neither the API server nor the cloud is needed to be alive, and nodes are not listed to be ready (MC-77)", func(t *testing.T) {
+	t.Run("a Machine whose kubelet is too old for the API server gets no server, and its condition lists the allowed versions", func(t *testing.T) { p.skewed(t) })
+	t.Run("/healthz answers while API server and cloud do not, and /readyz lists no Nodes (MC-77)", func(t *testing.T) {
 		p.until("it is ready", func() bool { return status(t, "http://"+health+"/readyz") == http.StatusOK })
 		before := p.nodeLists()
 		for range 10 {

@@ -37,7 +37,7 @@ func TestCertificatesThatDroverMakes(t *testing.T) {
 			t.Errorf("a client without a certificate: %v", err)
 		}
 	}
-	t.Run("after the commands for a new authority, the old files are refused and the new ones accepted", func(t *testing.T) {
+	t.Run("after the commands for a new authority, drover refuses the old client files and accepts the new client files", func(t *testing.T) {
 		p := p.in(t)
 		shell := doccommands.NewShell(t, p.kube.Kubeconfig)
 		for _, manifest := range []string{"deployment.yaml", "cluster-autoscaler/deployment.yaml"} {
@@ -99,16 +99,16 @@ func TestOptionsOfTheCertificates(t *testing.T) {
 		set  func(*options)
 		want string // part of the message; empty means that the flags are valid
 	}{
-		{"no more than the flag", func(*options) {}, ""},
-		{"a Secret without a namespace", func(o *options) { o.certs.autoscalers = "autoscaler" }, `--grpc-client-secret "" is not the name of a Secret`},
-		{"an invalid namespace", func(o *options) { o.certs.autoscalers = "A b/autoscaler" }, `--grpc-client-secret "A b" is not the name of a namespace`},
-		{"an invalid name of a Secret", func(o *options) { o.certs.secret = "Drover!" }, `--grpc-secret "Drover!" is not the name of a Secret`},
-		{"one Secret for both", func(o *options) { o.certs.autoscalers = "drover/drover-grpc" }, "--grpc-client-secret drover/drover-grpc is drover's own Secret"},
-		{"names and addresses", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
-		{"an invalid server name", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
-		{"clients without the one that gets a certificate", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
-		{"clients with it", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},
-		{"plaintext too", func(o *options) { o.grpcInsecure = true }, "--grpc-insecure: it excludes"},
+		{"accepts --grpc-self-signed alone", func(*options) {}, ""},
+		{"refuses a client Secret without a namespace", func(o *options) { o.certs.autoscalers = "autoscaler" }, `--grpc-client-secret "" is not the name of a Secret`},
+		{"refuses an invalid namespace of the client Secret", func(o *options) { o.certs.autoscalers = "A b/autoscaler" }, `--grpc-client-secret "A b" is not the name of a namespace`},
+		{"refuses an invalid name of drover's own Secret", func(o *options) { o.certs.secret = "Drover!" }, `--grpc-secret "Drover!" is not the name of a Secret`},
+		{"refuses drover's own Secret as the client Secret", func(o *options) { o.certs.autoscalers = "drover/drover-grpc" }, "--grpc-client-secret drover/drover-grpc is drover's own Secret"},
+		{"accepts server names and addresses", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
+		{"refuses a URL as a server name", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
+		{"refuses allowed clients without the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
+		{"accepts allowed clients with the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},
+		{"refuses --grpc-insecure together with --grpc-self-signed", func(o *options) { o.grpcInsecure = true }, "--grpc-insecure cannot be combined"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := defaults()
@@ -120,7 +120,7 @@ func TestOptionsOfTheCertificates(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the server has the names of its Service", func(t *testing.T) {
+	t.Run("the server's certificate has the names of drover's Service", func(t *testing.T) {
 		o := defaults()
 		want := []string{"drover.own.svc", "drover.own", "drover.own.svc.example.org"}
 		if got := o.certs.serverNames("own", "example.org"); !slices.Equal(got, want) {

@@ -1,12 +1,17 @@
+//go:build cluster
+
 package main
 
 import (
 	"context"
 	"os"
+	"regexp"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -23,6 +28,11 @@ import (
 // dayLog is an environment variable that names a file for drover's own log of the simulated day.
 const dayLog = "DROVER_TEST_DAY_LOG"
 
+// dayRetry is the time between two renewals of the lease in the simulated day. With the usual time, the renewals would be half of
+// what the test computes. It is shorter than leaseFresh, so the leader may always create servers, and leaseDeadline is longer by
+// more than the jitter that the election adds.
+const dayRetry = 6 * time.Second
+
 // This test simulates a day of a cluster in virtual time, with drover connected as in this package: see package day. The
 // test has a process of its own, because the drovers of a day share global registries with those of other tests.
 func TestADay(t *testing.T) {
@@ -30,7 +40,7 @@ func TestADay(t *testing.T) {
 		return
 	}
 	// A simulated day makes much garbage and retains little memory.
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(800)
 	log := logr.Discard()
 	if name := os.Getenv(dayLog); name != "" {
 		file, err := os.Create(name)
@@ -40,6 +50,36 @@ func TestADay(t *testing.T) {
 	ctrl.SetLogger(log)
 	klog.SetLogger(log)
 	synctest.Test(t, func(t *testing.T) { day.Play(t, playedDrover) })
+	t.Run("drover registers every metric that the source declares", testEveryMetricIsRegistered)
+}
+
+// unregistered are the metrics that drover does not register with the flags of the simulated day.
+var unregistered = []string{"drover_grpc_certificate_expiry_seconds"}
+
+// testEveryMetricIsRegistered compares the registry with docs/metrics.md, which lists the metrics that the source declares.
+func testEveryMetricIsRegistered(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	must(t, err)
+	registered := map[string]bool{}
+	descriptions := make(chan *prometheus.Desc)
+	go func() {
+		defer close(descriptions)
+		metrics.Registry.(*prometheus.Registry).Describe(descriptions)
+	}()
+	for d := range descriptions {
+		_, name, _ := strings.Cut(d.String(), `fqName: "`)
+		name, _, _ = strings.Cut(name, `"`)
+		registered[name] = true
+	}
+	rows := regexp.MustCompile("(?m)^\\| `(drover_[a-z_]+)`").FindAllStringSubmatch(string(page), -1)
+	if len(rows) == 0 {
+		t.Fatal("docs/metrics.md has no rows")
+	}
+	for _, row := range rows {
+		if name := row[1]; !registered[name] && !slices.Contains(unregistered, name) {
+			t.Errorf("%s is declared and not registered: pass it to Register in the file that declares it", name)
+		}
+	}
 }
 
 // playedDrover runs a drover with the default flags, without sockets, until ctx ends.
@@ -47,6 +87,7 @@ func playedDrover(ctx context.Context, c day.Connections, started func(day.Progr
 	metrics.Registry = prometheus.NewRegistry()
 	o := defaults()
 	o.namespace, o.metricsAddress, o.healthAddress, o.grpcInsecure, o.grpcAddress = day.Namespace, "0", "0", true, autoscale.DefaultAddress
+	o.leaseRetry = dayRetry
 	return serve(ctx, o, surroundings{
 		cluster: tuned(c.Kube), transport: c.Cloud, several: true,
 		credentials: client.CredentialsFromEnvironment(func(name string) string {

@@ -151,7 +151,7 @@ func (p *pair) accepted(name string) (n int) {
 	return n
 }
 
-// wrote returns the writes of user between from and to, except those of the lease and its Events.
+// wrote returns the writes of a user between two times, except those of leases and Events.
 func (p *pair) wrote(user string, from, to time.Time) (writes []string) {
 	requests, err := p.kube.Requests()
 	must(p.T, err)
@@ -187,8 +187,8 @@ func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGCONT))
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
 
-	t.Run("each Machine has one server and one port, and no other server was ever requested (MC-78, MCM-109)", func(t *testing.T) { p.once(t, n) })
-	t.Run("the second replica wrote nothing before it led, and no replica called the cloud while none led (MC-78)", func(t *testing.T) {
+	t.Run("each Machine has one server and one port in the end, and no other server was requested (MC-78, MCM-109)", func(t *testing.T) { p.once(t, n) })
+	t.Run("the second replica wrote nothing before it was leader, and no replica called the cloud while there was no leader (MC-78)", func(t *testing.T) {
 		if w := p.wrote("second", time.Time{}, taken); len(w) > 0 {
 			t.Errorf("it wrote %q", w)
 		}
@@ -199,7 +199,7 @@ func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the second replica continued within seconds of leading (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
+	t.Run("the second replica continues the creation within seconds after it became leader (CAPI-56)", func(t *testing.T) { p.resumed(t, taken) })
 }
 
 // handOver takes the lease from its holder. It returns when the other replica has taken the lease.
@@ -240,7 +240,7 @@ func (p *pair) resumed(t *testing.T, taken time.Time) {
 	t.Error("it asked nothing at all")
 }
 
-func TestALeaderThatIsStoppedWhileItCreatesServers(t *testing.T) {
+func TestALeaderThatStopsWhileItCreatesServers(t *testing.T) {
 	t.Parallel()
 	const n = 12
 	p := newPair(t)
@@ -248,7 +248,7 @@ func TestALeaderThatIsStoppedWhileItCreatesServers(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGTERM))
 	must(t, first.Wait())
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
-	t.Run("its successor continues within seconds, and no server is ordered twice (CAPI-56)", func(t *testing.T) {
+	t.Run("the leader's successor continues within seconds, and no server is requested twice (CAPI-56)", func(t *testing.T) {
 		p.resumed(t, p.lease().Spec.AcquireTime.Time)
 		p.once(t, n)
 	})

@@ -29,10 +29,10 @@ func TestMessagesUnderDroversOwnRoles(t *testing.T) {
 	must(t, p.client.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: team}}))
 	cmd := p.replicaAs(droverAccount, []string{"system:authenticated"})
 
-	t.Run("a Secret that drover may not read: the Machine says which, why, and the command that mends it (F-44)", func(t *testing.T) {
+	t.Run("a Machine whose Secret drover may not read names the Secret, the cause and the command that grants access (F-44)", func(t *testing.T) {
 		p.in(t).forbiddenSecret(t, team)
 	})
-	t.Run("a message longer than an Event holds stands whole in the status, and cut in the Event (F-45)", func(t *testing.T) {
+	t.Run("a message that is too long for an Event is complete in the status and cut in the Event (F-45)", func(t *testing.T) {
 		p.in(t).longMessage(t)
 	})
 	t.Run("every line of the log is JSON (F-46)", func(t *testing.T) {
@@ -40,7 +40,7 @@ func TestMessagesUnderDroversOwnRoles(t *testing.T) {
 		_ = cmd.Wait()
 		jsonLines(t, cmd.Stdout.(*strings.Builder).String())
 	})
-	t.Run("and so is the error that ends the process (F-46)", func(t *testing.T) {
+	t.Run("the error that ends the process is JSON (F-46)", func(t *testing.T) {
 		cmd := p.replica("ends", "--leader-elect=false", "--grpc-address=unix:///nowhere/deep/grpc")
 		_ = cmd.Wait()
 		log := cmd.Stdout.(*strings.Builder).String()

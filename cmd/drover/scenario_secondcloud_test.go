@@ -35,22 +35,22 @@ func TestASecondCloudBehindTheSeam(t *testing.T) {
 		name string
 		run  func(*testing.T, *v1alpha1.MachineDeployment)
 	}{
-		{"apply a MachineDeployment: its node joins", func(t *testing.T, d *v1alpha1.MachineDeployment) {
+		{"a node joins after a MachineDeployment was created", func(t *testing.T, d *v1alpha1.MachineDeployment) {
 			must(t, r.client.Create(t.Context(), d))
 			r.settled(t, 1)
 		}},
-		{"grow by the autoscaler's protocol", r.grow},
-		{"shrink by the autoscaler's protocol", r.shrink},
-		{"kubectl scale, up and down", func(t *testing.T, d *v1alpha1.MachineDeployment) {
+		{"the group grows by the autoscaler's protocol", r.grow},
+		{"the group shrinks by the autoscaler's protocol", r.shrink},
+		{"kubectl scale grows and shrinks the group", func(t *testing.T, d *v1alpha1.MachineDeployment) {
 			r.scale(t, d, 3)
 			r.settled(t, 3)
 			r.scale(t, d, 1)
 			r.settled(t, 1)
 		}},
-		{"a changed template: every node is replaced", r.roll},
-		{"create and delete a single Machine", r.single},
-		{"a cloudProvider that nobody knows is Invalid, and the error names the known ones", r.unknown},
-		{"nothing is left, and nothing was made twice", r.clean},
+		{"a changed template replaces every node", r.roll},
+		{"a Machine without a set can be created and deleted", r.single},
+		{"a Machine with an unknown cloudProvider is Invalid, and its error names the known clouds", r.unknown},
+		{"no resource is left in the cloud, and no resource was created twice", r.clean},
 	} {
 		if !t.Run(stage.name, func(t *testing.T) { stage.run(t, d) }) {
 			return

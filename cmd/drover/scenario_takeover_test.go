@@ -39,19 +39,19 @@ func TestTakingOver(t *testing.T) {
 	}
 	l.cloud.ForgetCalls()
 	stopped := l.rival()
-	t.Run("adopt --dry-run says beforehand what becomes of each, under machine-controller's CRDs (CAPI-54)", func(t *testing.T) { on(t).foretold(was) })
+	t.Run("adopt --dry-run reports in advance what drover will do with each Machine, while machine-controller's CRDs are installed (CAPI-54)", func(t *testing.T) { on(t).foretold(was) })
 	l.ours()
 	begun := time.Now()
 	drover := l.starts()
 	t.Run("drover does nothing while machine-controller renews its lease (MC-78)", func(t *testing.T) { on(t).idle(begun) })
 	stopped()
-	t.Run("then nothing rolls, nothing is made twice and nothing is lost (CAPI-54)", func(t *testing.T) { on(t).taken(was) })
-	t.Run("what is left alone is named in Events (F-1, F-3)", func(t *testing.T) { on(t).named() })
+	t.Run("drover takes over without a rollout, a duplicate server or a lost Machine (CAPI-54)", func(t *testing.T) { on(t).taken(was) })
+	t.Run("Events name the objects that drover does not touch (F-1, F-3)", func(t *testing.T) { on(t).named() })
 	now := l.look()
 	made, deleted := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}")
 	drover()
-	t.Run("machine-controller goes on with its old CRDs, and nothing changes (CAPI-54)", func(t *testing.T) { on(t).back(now) })
-	t.Run("and drover again (CAPI-54)", func(t *testing.T) { on(t).again(now) })
+	t.Run("machine-controller resumes its work with its old CRDs, and nothing changes (CAPI-54)", func(t *testing.T) { on(t).back(now) })
+	t.Run("drover takes over for the second time, and nothing changes (CAPI-54)", func(t *testing.T) { on(t).again(now) })
 	if m, d := l.accepted("POST /servers"), l.accepted("DELETE /servers/{id}"); m != made || d != deleted {
 		t.Errorf("on the way back and forth %d servers were made and %d deleted", m-made, d-deleted)
 	}
@@ -108,7 +108,7 @@ func (l *legacy) foretold(was inventory) {
 	l.unchanged(was)
 }
 
-// unchanged fails the test unless every Machine, server and Node is as in was.
+// unchanged fails the test unless every Machine, server and Node is as the earlier inventory shows it.
 func (l *legacy) unchanged(was inventory) {
 	l.Helper()
 	now := l.look()
@@ -260,7 +260,7 @@ func (l *legacy) again(was inventory) {
 	}
 }
 
-// kept fails the test unless Machines, sets, servers, ports and addresses are the same as in was.
+// kept fails the test unless Machines, sets, servers, ports and addresses are the same as in the earlier inventory.
 func (l *legacy) kept(was inventory) {
 	l.Helper()
 	now := l.look()

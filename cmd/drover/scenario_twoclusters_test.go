@@ -129,7 +129,7 @@ func (p *pair) serversOf(cluster string) map[string]sim.Server {
 	return out
 }
 
-// untouched fails the test unless the servers of a cluster are as in was, with their ports and their metadata.
+// untouched fails the test unless the servers of a cluster are as they were, with their ports and their metadata.
 func (p *pair) untouched(cluster string, was map[string]sim.Server) {
 	p.Helper()
 	if diff := cmp.Diff(was, p.serversOf(cluster)); diff != "" {
@@ -153,27 +153,27 @@ func TestTwoClustersInOneProject(t *testing.T) {
 		t.Fatalf("the restored Machines are %v", copies)
 	}
 	second.replica("second", append(eager, "--cluster-id="+restored)...)
-	t.Run("the restored cluster says of each Machine that its server is another cluster's, and makes none (F-1)", func(t *testing.T) {
+	t.Run("the restored cluster reports each Machine's server as another cluster's, and creates no server (F-1)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		second.until("all say so", func() bool { return second.disowned() == 3 })
 		if n := len(first.cloud.Servers()); n != 3 {
 			t.Errorf("there are %d servers, want 3", n)
 		}
 	})
-	t.Run("when it deletes its Machines and makes others the old cluster's servers stay as they are (F-1)", func(t *testing.T) {
+	t.Run("the old cluster's servers stay unchanged when the restored cluster replaces its own Machines (F-1)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		second.remove(copies)
 		second.until("it has servers of its own", func() bool { return second.recorded() == 3 && len(second.serversOf(restored)) == 3 })
 		first.untouched(old, was)
 	})
-	t.Run("neither collector touches what the other cluster has made (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("neither cluster's collector changes the other cluster's servers (MCM-85, CAPI-59)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		own := second.serversOf(restored)
 		first.passes(4)
 		first.untouched(old, was)
 		second.untouched(restored, own)
 	})
-	t.Run("when the old cluster deletes its Machines and makes others the restored one's servers stay as they are (F-1)", func(t *testing.T) {
+	t.Run("the restored cluster's servers stay unchanged when the old cluster replaces its own Machines (F-1)", func(t *testing.T) {
 		first, second := first.in(t), second.in(t)
 		own := second.serversOf(restored)
 		first.remove(first.living())
@@ -192,7 +192,7 @@ func TestTwoClustersInOneProject(t *testing.T) {
 
 // A cluster is restored beside the old one with all of drover's data, including the cluster id. It takes the old cluster's servers for
 // its own, and regards every server that the old cluster creates from then on as a server without a Machine.
-func TestAClusterRestoredBesideTheOldOneWithItsID(t *testing.T) {
+func TestAClusterRestoredBesideTheOldClusterWithTheSameID(t *testing.T) {
 	t.Parallel()
 	flags := append(eager, "--cluster-id=same")
 	first := newPair(t)
@@ -205,7 +205,7 @@ func TestAClusterRestoredBesideTheOldOneWithItsID(t *testing.T) {
 	first.resize(8)
 	first.until("the old cluster has five servers more", func() bool { return first.recorded() == 8 })
 	second.replica("second", flags...)
-	t.Run("the restored cluster sees them and only reports them (MCM-82)", func(t *testing.T) {
+	t.Run("the restored cluster reports the servers that the old cluster created after the backup, and deletes none of them (MCM-82)", func(t *testing.T) {
 		second := second.in(t)
 		second.until("it reports the reason", func() bool { return strings.Contains(second.shown("report"), "5 of 8 servers") })
 		second.passes(4)

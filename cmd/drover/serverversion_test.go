@@ -17,7 +17,7 @@ func (f fakeVersion) ServerVersion() (*version.Info, error) {
 	return &version.Info{GitVersion: f.git}, f.err
 }
 
-func TestOldAPIServersAreRefused(t *testing.T) {
+func TestWhichAPIServersAreRefused(t *testing.T) {
 	for _, tt := range []struct {
 		server fakeVersion
 		want   string // part of the error; empty means that the version is accepted
@@ -26,9 +26,9 @@ func TestOldAPIServersAreRefused(t *testing.T) {
 		{fakeVersion{git: "v1.37.1-eks-1"}, ""},
 		{fakeVersion{git: "v1.29.14"}, "the API server is Kubernetes v1.29.14; drover needs 1.30.0 or newer"},
 		{fakeVersion{git: "main"}, `reading the API server's version "main"`},
-		{fakeVersion{err: errors.New("connection refused")}, "asking the API server for its version: connection refused"},
+		{fakeVersion{git: "unknown", err: errors.New("connection refused")}, "asking the API server for its version: connection refused"},
 	} {
-		t.Run(tt.server.git, func(t *testing.T) {
+		t.Run(map[bool]string{true: "accepts version ", false: "refuses version "}[tt.want == ""]+tt.server.git, func(t *testing.T) {
 			err := checkServer(tt.server)
 			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) {
 				t.Errorf("got %v, want %q", err, tt.want)

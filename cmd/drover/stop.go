@@ -29,6 +29,6 @@ func stopInTime(ctx context.Context, start func(context.Context) error) error {
 	case err := <-ended:
 		return err
 	case <-late.C:
-		return fmt.Errorf("stopping: not done %v after being asked to; what was under way is picked up at the next start", stopTimeout)
+		return fmt.Errorf("stopping: not finished %v after the signal; drover continues the unfinished work at the next start", stopTimeout)
 	}
 }

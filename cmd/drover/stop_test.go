@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestStoppingTakesAMomentAtTheMost(t *testing.T) {
+func TestDroverWaitsABoundedTimeForAProcessToStop(t *testing.T) {
 	broken := errors.New("broken")
 	never := make(chan struct{})
 	for _, tt := range []struct {
@@ -18,10 +18,10 @@ func TestStoppingTakesAMomentAtTheMost(t *testing.T) {
 		want  string // part of the error; empty means no error
 		took  time.Duration
 	}{
-		{"a process that ends on its own returns its error at once", func(context.Context) error { return broken }, "broken", 0},
-		{"what stops when told", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
-		{"what takes its time", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
-		{"what never stops is left", func(context.Context) error { <-never; return nil }, "not done 15s after", time.Hour + stopTimeout},
+		{"the error of a process that ends on its own is returned at once", func(context.Context) error { return broken }, "broken", 0},
+		{"no error is returned when a process stops at once on request", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", time.Hour},
+		{"drover waits for a process that takes 9 s to stop", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(9 * time.Second); return nil }, "", time.Hour + 9*time.Second},
+		{"a process that never stops is abandoned after 15 s with an error", func(context.Context) error { <-never; return nil }, "not finished 15s after", time.Hour + stopTimeout},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -28,7 +28,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-func TestATargetClusterThatIsAwayAtTheStart(t *testing.T) {
+func TestATargetClusterThatDoesNotAnswerAtTheStart(t *testing.T) {
 	t.Parallel()
 	p := newPair(t)
 	target := kube.ForTest(t, kube.Options{})
@@ -52,7 +52,7 @@ func TestATargetClusterThatIsAwayAtTheStart(t *testing.T) {
 		p.until("drover is ready", answers("/readyz", http.StatusOK))
 		p.until("drover leads", func() bool { return p.lease().Spec.HolderIdentity != nil })
 	})
-	t.Run("the log says what was waited for", func(t *testing.T) {
+	t.Run("the log names the target cluster for which drover waited", func(t *testing.T) {
 		must(t, drover.Process.Signal(syscall.SIGTERM))
 		must(t, drover.Wait())
 		if log := fmt.Sprint(drover.Stdout); !strings.Contains(log, "Waiting for the cluster with the Nodes") || !strings.Contains(log, target.Config.Host) {
@@ -61,7 +61,7 @@ func TestATargetClusterThatIsAwayAtTheStart(t *testing.T) {
 	})
 }
 
-func TestATargetClusterThatIsTooOld(t *testing.T) {
+func TestATargetClusterThatIsTooOldIsRefused(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write([]byte(`{"gitVersion":"v1.29.14"}`))
 	}))
@@ -90,8 +90,8 @@ func (l *laterVersion) ServerVersion() (*version.Info, error) {
 	return &version.Info{GitVersion: "v1.37.1"}, nil
 }
 
-func TestTheTargetClusterIsAwaited(t *testing.T) {
-	t.Run("until it answers with a version that drover works with", func(t *testing.T) {
+func TestDroverWaitsForTheTargetCluster(t *testing.T) {
+	t.Run("drover waits until the target cluster answers with a supported version", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := &laterVersion{}
 			c, err := newTarget(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"})
@@ -102,7 +102,7 @@ func TestTheTargetClusterIsAwaited(t *testing.T) {
 			}
 		})
 	})
-	t.Run("until drover stops", func(t *testing.T) {
+	t.Run("the wait for the target cluster ends when drover stops", func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		c, err := newTarget(t.Context(), &rest.Config{Host: "https://127.0.0.1:1"})
@@ -113,7 +113,7 @@ func TestTheTargetClusterIsAwaited(t *testing.T) {
 	})
 }
 
-func TestTheMapperOfTheTargetCluster(t *testing.T) {
+func TestTheMapperOfKindsOfTheTargetCluster(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
@@ -122,7 +122,7 @@ func TestTheMapperOfTheTargetCluster(t *testing.T) {
 	defer server.Close()
 	m, err := newTargetMapper(&rest.Config{Host: server.URL}, http.DefaultClient)
 	must(t, err)
-	t.Run("those that informers follow are known without a request", func(t *testing.T) {
+	t.Run("the kinds that informers follow are mapped without a request", func(t *testing.T) {
 		for _, k := range targetKinds {
 			mapping, err := m.RESTMapping(k.kind.GroupKind(), k.kind.Version)
 			if err != nil || mapping.Scope != k.scope {
@@ -133,7 +133,7 @@ func TestTheMapperOfTheTargetCluster(t *testing.T) {
 			t.Errorf("the API server was asked %d times", n)
 		}
 	})
-	t.Run("another one is not taken for one that is not served while the API server does not answer", func(t *testing.T) {
+	t.Run("a kind that no informer follows is not reported as unserved while the API server does not answer", func(t *testing.T) {
 		_, err := m.RESTMapping(schema.GroupKind{Group: "networking.k8s.io", Kind: "ServiceCIDR"}, "v1")
 		if err == nil || meta.IsNoMatchError(err) {
 			t.Errorf("got %v", err)
@@ -152,7 +152,7 @@ func (m controlOnly) GetCache() cache.Cache    { return m.control.GetCache() }
 
 func (m controlOnly) AddMetricsServerExtraHandler(string, http.Handler) error { return nil }
 
-func TestTheWiringOfTwoClusters(t *testing.T) {
+func TestDroverReadsAndWritesInTheRightCluster(t *testing.T) {
 	config := &rest.Config{Host: "https://127.0.0.1:1"}
 	control, err := newTarget(t.Context(), config)
 	must(t, err)
@@ -160,21 +160,21 @@ func TestTheWiringOfTwoClusters(t *testing.T) {
 	must(t, err)
 	mgr := controlOnly{control: control}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
-	t.Run("without another cluster the Nodes are in the manager's", func(t *testing.T) {
+	t.Run("without a target cluster the Nodes are read from the manager's cluster", func(t *testing.T) {
 		w, err := newWiring(mgr, nil, nil)
 		must(t, err)
 		if w.target != cluster.Cluster(w.controllers) {
 			t.Error("they are in another one")
 		}
 	})
-	t.Run("with another cluster the Nodes are there", func(t *testing.T) {
+	t.Run("with a target cluster the Nodes are read from the target cluster", func(t *testing.T) {
 		w, err := newWiring(mgr, target, nil)
 		must(t, err)
 		if w.target.GetCache() != target.GetCache() || w.controllers.GetCache() != mgr.GetCache() {
 			t.Error("a handle is that of the wrong cluster")
 		}
 	})
-	t.Run("with --observe nothing is written to either", func(t *testing.T) {
+	t.Run("with --observe drover writes to neither cluster", func(t *testing.T) {
 		observer := newObserver(&options{observe: true})
 		w, err := newWiring(mgr, target, observer)
 		must(t, err)

@@ -82,8 +82,8 @@ func helpSame(a, b *GroupView, pods []*corev1.Pod) bool {
 	})
 }
 
-// mostHelpful returns the way that takes the most pods, then the one with the fewest nodes, then the one with the least waste,
-// then the first one; nil if there is none.
+// mostHelpful returns the way that takes the most pods; among several such ways, the one with the fewest nodes, then the one
+// with the least waste, then the first one; nil if there are no ways.
 func mostHelpful(ways []way) *way {
 	if len(ways) == 0 {
 		return nil

@@ -43,7 +43,7 @@ func (j *checker) deleted(w *world, m *v1alpha1.Machine, s *machine, busy int) {
 	switch {
 	case j.excused, m.Spec.Versions.Kubelet != s.pool.version,
 		w.wire.names(m.Name, *m.Spec.ProviderID, "openstack:///"+string(m.UID)),
-		// A node that has not started may be named by its placeholder, as one that never registered.
+		// The client may also name a node that has not started by its placeholder, as it does with a node that never registered.
 		!s.done.started && w.wire.names(s.pool.id()+"/machine/"+m.Name):
 	case j.allowed > 0:
 		j.allowed--
@@ -76,7 +76,7 @@ func (w *world) replicas(p *pool) int {
 
 func (w *world) total() (n int) {
 	list := &v1alpha1.MachineDeploymentList{}
-	w.must(w.seen.List(w.ctx, list))
+	w.must(w.seen.List(w.ctx, list, shared))
 	for i := range list.Items {
 		n += int(*list.Items[i].Spec.Replicas)
 	}
@@ -87,9 +87,9 @@ func (w *world) total() (n int) {
 func (w *world) counts(p *pool) (machines, nodes, running int) {
 	ms, ns, ps := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
 	in := client.MatchingLabels{labelPool: p.name}
-	w.must(w.seen.List(w.ctx, ms, in))
-	w.must(w.seen.List(w.ctx, ns, in))
-	w.must(w.seen.List(w.ctx, ps, in))
+	for _, list := range []client.ObjectList{ms, ns, ps} {
+		w.must(w.seen.List(w.ctx, list, in, shared))
+	}
 	for i := range ps.Items {
 		if ps.Items[i].Status.Phase == corev1.PodRunning && ps.Items[i].DeletionTimestamp == nil {
 			running++

@@ -17,8 +17,8 @@ import (
 type machine struct {
 	pool *pool
 	nth  int
-	// server is the time at which the Machine's server was created, or zero if it has none. asked is the time of the
-	// last attempt to create a server. joined is the time at which the node registered.
+	// server is the time at which the Machine's server was created, or zero if there is no server. asked is the time of
+	// the last attempt to create a server. joined is the time at which the node registered.
 	server, asked, joined time.Time
 	// node is true when the node exists. done holds how far the node has started.
 	node    bool

@@ -98,7 +98,7 @@ func newManager(connection *rest.Config) (ctrl.Manager, error) {
 		Controller:              config.Controller{SkipNameValidation: ptr.To(true)},
 		Cache:                   cache.Options{DefaultTransform: cache.TransformStripManagedFields()},
 		Client:                  client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}, &corev1.ConfigMap{}, &corev1.Pod{}}}},
-		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper(), nil },
+		MapperProvider:          func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return mapper, nil },
 	})
 }
 

@@ -31,11 +31,13 @@ import (
 var (
 	kinds   = runtime.NewScheme()
 	catalog *apiserver.Catalog
+	// mapper maps all kinds to their resources. All clients share it.
+	mapper meta.RESTMapper
 )
 
 func TestMain(m *testing.M) {
 	// Worlds create much garbage and keep little.
-	debug.SetGCPercent(400)
+	debug.SetGCPercent(1000)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	if err := prepare(); err != nil {
@@ -52,6 +54,7 @@ func prepare() error {
 	if err := v1alpha1.AddToScheme(kinds); err != nil {
 		return err
 	}
+	mapper = newMapper()
 	crds, err := deploy.Objects("crds")
 	if err != nil {
 		return err
@@ -117,9 +120,9 @@ func (w *world) setUp() {
 	var err error
 	w.kube, err = apiserver.New(apiserver.Options{Catalog: catalog, CollectAfter: time.Second, Lag: w.wire.lag})
 	w.must(err)
-	w.admin, err = client.New(w.kube.Config("admin", "system:masters"), client.Options{Scheme: kinds, Mapper: mapper()})
+	w.admin, err = client.New(w.kube.Config("admin", "system:masters"), client.Options{Scheme: kinds, Mapper: mapper})
 	w.must(err)
-	w.seen, err = cache.New(w.kube.Config("admin", "system:masters"), cache.Options{Scheme: kinds, Mapper: mapper()})
+	w.seen, err = cache.New(w.kube.Config("admin", "system:masters"), cache.Options{Scheme: kinds, Mapper: mapper, DefaultTransform: cache.TransformStripManagedFields()})
 	w.must(err)
 	w.work.Go(func() { _ = w.seen.Start(w.ctx) })
 	w.seen.WaitForCacheSync(w.ctx)
@@ -128,7 +131,7 @@ func (w *world) setUp() {
 	}
 }
 
-func mapper() meta.RESTMapper {
+func newMapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	for gvk := range kinds.AllKnownTypes() {
 		var scope meta.RESTScope = meta.RESTScopeNamespace
@@ -232,14 +235,18 @@ func (w *world) until(limit time.Duration, what string, so func() bool) {
 	}
 }
 
+// shared makes a list return the cached objects themselves, not copies. The world replaces fields of listed objects, and never
+// changes what a field points to.
+const shared = client.UnsafeDisableDeepCopy
+
 // step is one tick: it advances everything besides drover and its client.
 func (w *world) step(pace time.Duration) {
 	time.Sleep(pace)
 	synctest.Wait()
 	machines, nodes, pods := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
-	w.must(w.seen.List(w.ctx, machines))
-	w.must(w.seen.List(w.ctx, nodes))
-	w.must(w.seen.List(w.ctx, pods))
+	for _, list := range []client.ObjectList{machines, nodes, pods} {
+		w.must(w.seen.List(w.ctx, list, shared))
+	}
 	w.stepMachines(machines.Items, nodes.Items, pods.Items)
 	w.stepPods(nodes.Items, pods.Items)
 	w.checker.peak = max(w.checker.peak, w.total())

@@ -28,7 +28,7 @@ func newInstanceCache(c clock.WithTicker, log logr.Logger, p *provider) *instanc
 	return &instanceCache{clock: c, log: log, provider: p, lists: map[string][]Instance{}}
 }
 
-// get returns the list of a group, and reads it when the cache has none.
+// get returns the list of a group, and reads the list when it is not in the cache.
 func (c *instanceCache) get(ctx context.Context, group string) ([]Instance, error) {
 	c.mu.Lock()
 	list, ok := c.lists[group]

@@ -145,7 +145,7 @@ func unschedulable(name, cpu string) *corev1.Pod {
 	return p
 }
 
-func TestTheFirstLoopAsksForNodesAndGPUsBeforeItRefreshes(t *testing.T) {
+func TestTheFirstLoopCallsRefreshAfterForNodeAndTheGPUMethods(t *testing.T) {
 	g := &oneGroup{target: 1, template: readyOf("t", "g").Node, members: map[string]bool{"n1": true}}
 	a, _ := started(t, g, readyOf("n1", "g").Node, readyOf("foreign", "").Node)
 	loop(t, a)
@@ -167,7 +167,7 @@ func TestTheFirstLoopAsksForNodesAndGPUsBeforeItRefreshes(t *testing.T) {
 	}
 }
 
-func TestAFailedRefreshEndsTheLoop(t *testing.T) {
+func TestTheLoopEndsAfterAFailedRefresh(t *testing.T) {
 	g := &oneGroup{refreshes: status.Error(codes.Unavailable, "away")}
 	a, _ := started(t, g)
 	if _, err := a.RunOnce(t.Context()); err == nil {
@@ -190,7 +190,7 @@ func TestAPendingPodScalesTheGroupUpOnce(t *testing.T) {
 	}
 }
 
-func TestAnInstanceThatFailedIsDeletedAndItsGroupBacksOff(t *testing.T) {
+func TestTheClientDeletesAFailedInstanceAndBacksOffFromItsGroup(t *testing.T) {
 	g := &oneGroup{template: readyOf("t", "g").Node}
 	a, c := started(t, g, unschedulable("p", "1"))
 	loop(t, a)
@@ -215,7 +215,7 @@ func TestAnInstanceThatFailedIsDeletedAndItsGroupBacksOff(t *testing.T) {
 	}
 }
 
-func TestAnUnneededNodeIsTaintedThenDeleted(t *testing.T) {
+func TestAnUnneededNodeIsTaintedAndLaterDeleted(t *testing.T) {
 	g := &oneGroup{target: 1, template: readyOf("t", "g").Node, members: map[string]bool{"n1": true}}
 	a, c := started(t, g, readyOf("n1", "g").Node)
 	loop(t, a)
@@ -238,13 +238,13 @@ func TestAnUnneededNodeIsTaintedThenDeleted(t *testing.T) {
 	}
 }
 
-func TestReadCloudConfig(t *testing.T) {
+func TestTheCloudConfigIsRead(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"a full file":     {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
-		"no port":         {"address: localhost\n", "address"},
-		"an unknown key":  {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
-		"a wrong timeout": {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
-		"an empty file":   {"\n", "address"},
+		"reads every setting of a full file":       {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
+		"refuses an address without a port":        {"address: localhost\n", "address"},
+		"refuses an unknown key":                   {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
+		"refuses a timeout that is not a duration": {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
+		"refuses an empty file":                    {"\n", "address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cloud.yaml")

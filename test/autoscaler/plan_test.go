@@ -68,7 +68,7 @@ func scaleUp(v *View, m *memory) *Increase {
 	return &best.increases(map[string]int{best.group.ID: best.group.Target})[0]
 }
 
-func TestScaleUp(t *testing.T) {
+func TestWhichGroupAScaleUpGrows(t *testing.T) {
 	tainted := groupNamed("tainted", 0, 0, 5)
 	tainted.Template = tainted.Template.DeepCopy()
 	tainted.Template.Spec.Taints = []corev1.Taint{{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}}
@@ -83,15 +83,15 @@ func TestScaleUp(t *testing.T) {
 		view View
 		want string
 	}{
-		"nothing pending: nothing grows":                             {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}}, ""},
-		"the group grows by as many nodes as first-fit needs":        {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(5, "1")}, "a+3"},
-		"the group does not grow beyond its maximum":                 {View{Groups: []GroupView{groupNamed("a", 0, 4, 5)}, Pending: podsOf(5, "1")}, "a+1"},
-		"another group grows when the first is at its maximum":       {View{Groups: []GroupView{groupNamed("a", 0, 5, 5), groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
-		"no group grows for a pod that is larger than any node":      {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
-		"no group grows when its taint is not tolerated":             {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
-		"the group that matches the node selector grows":             {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
-		"the group with smaller nodes grows when both need one node": {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
-		"a group without a template does not grow":                   {View{Groups: []GroupView{noTemplate}, Pending: podsOf(1, "1")}, ""},
+		"no group grows when no pod is pending":                                    {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}}, ""},
+		"the group grows by as many nodes as first-fit needs":                      {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(5, "1")}, "a+3"},
+		"the group does not grow beyond its maximum":                               {View{Groups: []GroupView{groupNamed("a", 0, 4, 5)}, Pending: podsOf(5, "1")}, "a+1"},
+		"another group grows when the first is at its maximum":                     {View{Groups: []GroupView{groupNamed("a", 0, 5, 5), groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
+		"no group grows for a pod that is larger than any node":                    {View{Groups: []GroupView{groupNamed("a", 0, 0, 5)}, Pending: podsOf(1, "8")}, ""},
+		"a group does not grow for a pod that does not tolerate its taint":         {View{Groups: []GroupView{tainted}, Pending: podsOf(1, "1")}, ""},
+		"the group that matches the node selector grows":                           {View{Groups: []GroupView{groupNamed("a", 0, 0, 5), groupNamed("b", 0, 0, 5)}, Pending: selecting}, "b+1"},
+		"the group with smaller nodes grows when either group would need one node": {View{Groups: []GroupView{large, groupNamed("b", 0, 0, 5)}, Pending: podsOf(1, "1")}, "b+1"},
+		"a group without a template does not grow":                                 {View{Groups: []GroupView{noTemplate}, Pending: podsOf(1, "1")}, ""},
 		"no group grows when a ready node has room": {
 			View{Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{readyOf("n1", "a")}, Pending: podsOf(3, "1")}, "a+1"},
 	} {
@@ -132,7 +132,7 @@ func TestScaleUpIgnoresAGroupDuringItsBackOff(t *testing.T) {
 	}
 }
 
-func TestUnneededNodes(t *testing.T) {
+func TestWhichNodesAreUnneeded(t *testing.T) {
 	bare := podOf("bare", "100m")
 	bare.OwnerReferences = nil
 	disabled := readyOf("n1", "a")
@@ -144,16 +144,16 @@ func TestUnneededNodes(t *testing.T) {
 		pending  []*corev1.Pod
 		want     []string
 	}{
-		"an empty node is unneeded":                            {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
-		"nodes are unneeded down to the minimum":               {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
-		"removals in flight count against the spare nodes":     {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
-		"a busy node is needed":                                {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
-		"a node is unneeded when its pods fit on another node": {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
-		"a node is needed when its pods fit nowhere else":      {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
-		"a node is needed for a pod without a controller":      {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
-		"a node with the scale-down annotation is needed":      {[]NodeView{disabled}, 0, 0, nil, nil},
-		"a node on which a pending pod fits is needed":         {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
-		"a node without a group is never unneeded":             {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
+		"an empty node is unneeded":                                                 {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
+		"nodes are unneeded down to the minimum":                                    {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
+		"no node is unneeded when the removals under way already reach the minimum": {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
+		"a busy node is needed":                                                     {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
+		"a node is unneeded when its pods fit on another node":                      {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
+		"a node is needed when its pods fit nowhere else":                           {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
+		"a node is needed for a pod without a controller":                           {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
+		"a node with the scale-down annotation is needed":                           {[]NodeView{disabled}, 0, 0, nil, nil},
+		"a node on which a pending pod fits is needed":                              {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
+		"a node without a group is never unneeded":                                  {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start, Nodes: c.nodes, Pending: c.pending}
@@ -173,7 +173,7 @@ func TestUnneededNodes(t *testing.T) {
 	}
 }
 
-func TestUnregisteredComparesProviderIDsExactly(t *testing.T) {
+func TestAnInstanceIsUnregisteredWhenNoNodeHasExactlyItsProviderID(t *testing.T) {
 	g := groupNamed("a", 0, 4, 9)
 	g.Instances = []Instance{
 		{ID: "openstack:///n1", State: proto.InstanceStatus_instanceRunning},
@@ -190,7 +190,7 @@ func TestUnregisteredComparesProviderIDsExactly(t *testing.T) {
 	}
 }
 
-func TestTimersRestartAfterAnInterruption(t *testing.T) {
+func TestTheTimeOfAnInstanceWithoutANodeRestartsAfterTheInstanceWasMissing(t *testing.T) {
 	g := groupNamed("a", 0, 2, 9)
 	g.Instances = []Instance{{ID: "x", State: proto.InstanceStatus_instanceCreating}}
 	v := &View{Now: start, Groups: []GroupView{g}}

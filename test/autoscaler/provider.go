@@ -76,7 +76,7 @@ func groupOf(g *proto.NodeGroup) Group {
 	return Group{ID: g.GetId(), Min: int(g.GetMinSize()), Max: int(g.GetMaxSize())}
 }
 
-// forNode returns the group of a node; its ID is empty when the node has none.
+// forNode returns the group of a node; the group's ID is empty when the node belongs to no group.
 func (p *provider) forNode(ctx context.Context, n *corev1.Node) (Group, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -149,7 +149,7 @@ func (p *provider) instances(ctx context.Context, group string) ([]Instance, err
 	return out, nil
 }
 
-// template returns the template node of a group; nil when the provider has none (Unimplemented).
+// template returns the template node of a group; nil when the provider has no template nodes (Unimplemented).
 func (p *provider) template(ctx context.Context, group string) (*corev1.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()

@@ -25,10 +25,10 @@ func TestSimilarGroupsInTwoZones(t *testing.T) {
 		a, b    int
 		peak    int
 	}{
-		"two similar groups grow evenly (CA-C102)":                               {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, -1, 3, 3, 6},
-		"the label of the CSI zone makes two groups different (CA-C102)":         {[]string{labelPool}, -1, 6, 0, 6},
-		"a group grows by the share of a similar group that is full (CA-C102)":   {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, 1, 1, 5, 9},
-		"the CSI zone makes groups different when no label is ignored (CA-C102)": {nil, -1, 6, 0, 6},
+		"two similar groups grow evenly (CA-C102)":                                         {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, -1, 3, 3, 6},
+		"two groups are not similar when their labels of the CSI zone differ (CA-C102)":    {[]string{labelPool}, -1, 6, 0, 6},
+		"a group takes over the share of a similar group that has no quota left (CA-C102)": {[]string{labelPool, "topology.cinder.csi.openstack.org/zone"}, 1, 1, 5, 9},
+		"two groups of different zones are not similar when no label is ignored (CA-C102)": {nil, -1, 6, 0, 6},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -98,7 +98,7 @@ const zeroOrMax = "cluster.k8s.io/autoscaling-options-zeroormaxnodescaling"
 
 func TestZeroOrMaxNodeScaling(t *testing.T) {
 	t.Parallel()
-	t.Run("a group with only the annotation scales like any other (CA-C95)", func(t *testing.T) {
+	t.Run("a group with the annotation alone scales like a group without it (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{})
@@ -109,7 +109,7 @@ func TestZeroOrMaxNodeScaling(t *testing.T) {
 			w.neverAbove(1)
 		})
 	})
-	t.Run("a group whose option drover passes on grows to its maximum at once and never shrinks (CA-C95)", func(t *testing.T) {
+	t.Run("a group grows to its maximum at once and never shrinks when drover passes its option on (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{zeroOrMax: true})
@@ -124,7 +124,7 @@ func TestZeroOrMaxNodeScaling(t *testing.T) {
 			}
 		})
 	})
-	t.Run("nodes that work stay when the client deletes the whole group because of one missing node (CA-C95)", func(t *testing.T) {
+	t.Run("working nodes stay when the client deletes the whole group because of one missing node (CA-C95)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", lost: func(n int) bool { return n == 4 }, annotations: map[string]string{zeroOrMax: "true"}}, 0, 0, 4)
 			w.startDrover(droverOptions{zeroOrMax: true})

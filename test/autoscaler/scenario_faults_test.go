@@ -1,9 +1,13 @@
 package autoscaler
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,7 +17,19 @@ import (
 var (
 	worlds   = flag.Uint64("worlds", 2, "the number of random worlds to test")
 	oneWorld = flag.Int64("world", -1, "test only the world of this number")
+	variants = flag.Int("variants", math.MaxInt, "how many variants of a scenario to test, at most")
 )
+
+// some returns the variants of a scenario that are tested: the last ones by key.
+func some[K cmp.Ordered, V any](all map[K]V) map[K]V {
+	chosen := map[K]V{}
+	for i, key := range slices.Backward(slices.Sorted(maps.Keys(all))) {
+		if len(all)-i <= *variants {
+			chosen[key] = all[key]
+		}
+	}
+	return chosen
+}
 
 // Calls fail, are late, or are carried out although the response is lost. drover and the client restart, demand and
 // size change, and the cloud-controller-manager is slow or stops. Then all faults end.
@@ -23,7 +39,7 @@ func TestDroverRecoversFromRandomFaults(t *testing.T) {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)
 		}
-		t.Run(fmt.Sprintf("world %d: no busy node is deleted unless DeleteNodes names it, and the size meets the demand at the end (CA-C114)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("random world %d: no busy node is deleted unless DeleteNodes names it, and the size meets the demand at the end (CA-C114)", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.faults(rand.New(rand.NewPCG(seed, 7))) })
 		})
 	}
@@ -77,7 +93,7 @@ func TestSlowStartsOrderOneNodeForEachPod(t *testing.T) {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)
 		}
-		t.Run(fmt.Sprintf("world %d: the size never exceeds what the pods needed (F-47, F-48)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("random world %d: the size never exceeds what the pods needed (F-47, F-48)", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.slowStarts(rand.New(rand.NewPCG(seed, 13))) })
 		})
 	}

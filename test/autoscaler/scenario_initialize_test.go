@@ -8,8 +8,8 @@ import (
 
 func TestNodesThatAreInitializedLate(t *testing.T) {
 	t.Parallel()
-	for _, delay := range []time.Duration{time.Second, 10 * time.Second, 40 * time.Second, 5 * time.Minute} {
-		t.Run(fmt.Sprintf("five pods get five nodes when nodes are initialized after %s (F-47)", delay), func(t *testing.T) {
+	for delay := range some(map[time.Duration]bool{time.Second: true, 10 * time.Second: true, 40 * time.Second: true, 5 * time.Minute: true}) {
+		t.Run(fmt.Sprintf("five pods get exactly five nodes when nodes are initialized after %s (F-47)", delay), func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{})
 				w.controller.delay = delay
@@ -49,7 +49,7 @@ func TestNodesThatAreNeverInitialized(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("another group grows when nodes of the first are not initialized in time (F-47)", func(t *testing.T) {
+	t.Run("another group grows when the nodes of the first group are not initialized in time (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			other := w.pool(pool{name: "b"}, 0, 0, 10)
@@ -63,8 +63,8 @@ func TestNodesThatAreNeverInitialized(t *testing.T) {
 		})
 	})
 	for name, early := range map[string]bool{
-		"a rollout keeps its three pods running (F-47)":                                                false,
-		"a rollout stops pods when the startup taint is removed before the node is initialized (F-47)": true,
+		"a rollout keeps the three pods of its group running while new nodes are not initialized (F-47)":   false,
+		"a rollout stops pods when the startup taint is removed before the new node is initialized (F-47)": true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {

@@ -59,7 +59,7 @@ func (w *world) resize(p *pool, size int) {
 	})
 }
 
-func TestCAC58TheSizeFollowsTheDemand(t *testing.T) {
+func TestTheSizeFollowsTheDemand_CA_C58(t *testing.T) {
 	inWorld(t, func(w *world) {
 		p := withThreeBusyNodes(w, pool{})
 		p.pods = 5
@@ -74,7 +74,7 @@ func TestCAC58TheSizeFollowsTheDemand(t *testing.T) {
 }
 
 // The numbers of calls of a steady loop were counted with the original: 2 + 3G + 5N + 7U.
-func TestASteadyLoopMakesAsManyCallsAsTheOriginal(t *testing.T) {
+func TestASteadyLoopMakesAsManyCallsAsTheRealAutoscaler(t *testing.T) {
 	inWorld(t, func(w *world) {
 		withThreeBusyNodes(w, pool{})
 		foreign := readyOf("foreign", "").Node
@@ -120,8 +120,8 @@ func TestAFailedRefreshKeepsTheClientFromOrderingTwice(t *testing.T) {
 		})
 	})
 	for name, method := range map[string]string{
-		"the client orders twice after NodeGroups failed, and removes the excess":                              "NodeGroups",
-		"the client orders twice after the options could not be read after a scale-up, and removes the excess": "NodeGroupGetOptions",
+		"a failed NodeGroups instead makes the client order twice, and the client removes the excess":      "NodeGroups",
+		"failed options of a group instead make the client order twice, and the client removes the excess": "NodeGroupGetOptions",
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -172,7 +172,7 @@ func TestLostResponses(t *testing.T) {
 			w.neverAbove(7)
 		})
 	})
-	t.Run("a removal is carried out once although its response is lost (CA-C12, CA-C67, CA-C77)", func(t *testing.T) {
+	t.Run("a node is removed once although the response to its removal is lost (CA-C12, CA-C67, CA-C77)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.wire.faulty(func(m string, n int) outcome {
@@ -188,7 +188,7 @@ func TestLostResponses(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a refused removal leaves its node", func(t *testing.T) {
+	t.Run("a node stays when its removal is refused", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.wire.faulty(func(m string, _ int) outcome {

@@ -32,7 +32,7 @@ func TestAGroupWithoutATemplate(t *testing.T) {
 
 func TestHealthyNodesStayWhateverTheirProviderID(t *testing.T) {
 	t.Parallel()
-	for name, providerID := range map[string]func(server string, age time.Duration) string{
+	for name, providerID := range some(map[string]func(server string, age time.Duration) string{
 		"a node whose provider ID has the region stays (CA-C43)": func(server string, _ time.Duration) string { return "openstack://RegionOne/" + server },
 		"a node whose provider ID is set after ten minutes stays (CA-C42)": func(server string, age time.Duration) string {
 			if age < 10*time.Minute {
@@ -47,7 +47,7 @@ func TestHealthyNodesStayWhateverTheirProviderID(t *testing.T) {
 			return "openstack:///" + server
 		},
 		"a node whose provider ID is in capital letters stays (CA-C43)": func(server string, _ time.Duration) string { return "openstack:///" + strings.ToUpper(server) },
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{providerID: providerID})
@@ -65,8 +65,9 @@ func TestHealthyNodesStayWhateverTheirProviderID(t *testing.T) {
 
 func TestCallsThatReachAnotherService(t *testing.T) {
 	t.Parallel()
-	// The wrong service speaks HTTP/2 and does not have the path, which looks like an unimplemented method.
-	t.Run("the client stops at Refresh, and forgets no scale-up", func(t *testing.T) {
+	// The wrong service speaks HTTP/2 and answers 404, because it does not have the path. gRPC reports such an answer as
+	// Unimplemented.
+	t.Run("the client's loop ends at Refresh while another service answers at drover's address, and the client remembers its scale-up", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 5 * time.Minute})
 			p.pods = 5
@@ -85,10 +86,10 @@ func TestCallsThatReachAnotherService(t *testing.T) {
 
 func TestOneMethodThatFailsForLong(t *testing.T) {
 	t.Parallel()
-	for method, peak := range map[string]int{
+	for method, peak := range some(map[string]int{
 		"Refresh": 5, "NodeGroups": 7, "NodeGroupForNode": 7, "NodeGroupTargetSize": 5, "NodeGroupNodes": 5,
 		"NodeGroupGetOptions": 7, "NodeGroupTemplateNodeInfo": 5, "NodeGroupDeleteNodes": 5, "NodeGroupDecreaseTargetSize": 5,
-	} {
+	}) {
 		t.Run("the size meets the demand after "+method+" has failed during scaling (CA-C114)", func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{boot: 3 * time.Minute, lost: func(n int) bool { return n == 5 }})
@@ -113,10 +114,10 @@ func TestOneMethodThatFailsForLong(t *testing.T) {
 
 func TestASlowRolloutDoesNotDelayOtherGroups(t *testing.T) {
 	t.Parallel()
-	for name, strategy := range map[string]*v1alpha1.MachineDeploymentStrategy{
+	for name, strategy := range some(map[string]*v1alpha1.MachineDeploymentStrategy{
 		"another group grows within minutes during a rollout without surge and with drains of an hour (CA-C86)": updateBy(0, 1),
 		"another group grows within minutes during a Recreate rollout with drains of an hour (CA-C86)":          {Type: v1alpha1.Recreate},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{drain: time.Hour})

@@ -15,7 +15,7 @@ func noMachines(r *http.Request) bool {
 
 func TestReplicasWithoutMachinesAreTakenBack(t *testing.T) {
 	t.Parallel()
-	t.Run("the client takes back a scale-up for which no Machine can be created, once, and repeats it later (CA-C39, CA-C84)", func(t *testing.T) {
+	t.Run("the client takes back a scale-up once when no Machine can be created, and repeats the scale-up later (CA-C39, CA-C84)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.drovers[0].refuses.Store(noMachines)
@@ -37,8 +37,8 @@ func TestReplicasWithoutMachinesAreTakenBack(t *testing.T) {
 		})
 	})
 	for name, fault := range map[string]func(string, int) outcome{
-		"each missing replica is removed once (CA-C72)": func(string, int) outcome { return carriedOut },
-		"each missing replica is removed once although the first responses are lost (CA-C72)": func(m string, n int) outcome {
+		"the client takes each replica without a Machine back once (CA-C72)": func(string, int) outcome { return carriedOut },
+		"the client takes back each replica without a Machine once although the first responses are lost (CA-C72)": func(m string, n int) outcome {
 			if m == "NodeGroupDeleteNodes" && n <= 3 {
 				return lost
 			}
@@ -107,18 +107,18 @@ func TestATakenBackScaleUpStopsAtTheMinimum(t *testing.T) {
 
 func TestAGroupThatIsNotListedForAWhile(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range some(map[string]struct {
 		leave, come func(d *v1alpha1.MachineDeployment)
 	}{
-		"the client leaves a group alone that is paused while nodes are being created (CA-C18, CA-C30)": {
+		"the size of a group meets the demand after the group was paused while its nodes were being created (CA-C18, CA-C30)": {
 			func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationPaused] = "true" },
 			func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationPaused) },
 		},
-		"the client leaves a group alone that loses its maximum while nodes are being created (CA-C18, CA-C30)": {
+		"the size of a group meets the demand after the group had no maximum while its nodes were being created (CA-C18, CA-C30)": {
 			func(d *v1alpha1.MachineDeployment) { delete(d.Annotations, v1alpha1.AnnotationsMaxSize[0]) },
 			func(d *v1alpha1.MachineDeployment) { d.Annotations[v1alpha1.AnnotationsMaxSize[0]] = "10" },
 		},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{boot: 5 * time.Minute})

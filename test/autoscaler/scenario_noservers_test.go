@@ -47,7 +47,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("an instance stays when its node registers during its removal (CA-C70)", func(t *testing.T) {
+	t.Run("an instance stays when its node registers while the client removes the instance (CA-C70)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			p.pods = 4
@@ -135,7 +135,7 @@ func TestACloudWithoutCapacity(t *testing.T) {
 			w.neverAbove(5)
 		})
 	})
-	t.Run("a group at its minimum keeps the replicas without servers (CA-C69)", func(t *testing.T) {
+	t.Run("a group at its minimum keeps its replicas that have no servers (CA-C69)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", pods: 1, quota: 1}, 3, 3, 5)
 			w.startDrover(droverOptions{})
@@ -152,7 +152,7 @@ func TestACloudWithoutCapacity(t *testing.T) {
 
 func TestAWatchThatStandsStill(t *testing.T) {
 	t.Parallel()
-	for _, resource := range []string{"nodes", "machines", "machinesets", "machinedeployments"} {
+	for resource := range some(map[string]bool{"nodes": true, "machines": true, "machinesets": true, "machinedeployments": true}) {
 		t.Run("no busy node is deleted while the watch of "+resource+" delivers nothing (CA-C13, CA-C115)", func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{boot: 2 * time.Minute})

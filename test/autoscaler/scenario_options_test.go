@@ -37,7 +37,7 @@ func TestGroupsWithOptionsOfTheirOwn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a node that starts while the autoscaler gives it up stays (CA-C70, F-48)", func(t *testing.T) {
+	t.Run("a node that starts while the autoscaler removes it as never started stays (CA-C70, F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption})
 			w.controller.dead = true
@@ -60,7 +60,7 @@ func TestGroupsWithOptionsOfTheirOwn(t *testing.T) {
 
 func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 	t.Parallel()
-	t.Run("the client gives them up like servers that never join, and no working node is deleted (F-48)", func(t *testing.T) {
+	t.Run("the client gives up nodes that never start, and deletes no working node (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption})
 			w.controller.dead = true
@@ -76,7 +76,7 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("the client gives up a server that never joins together with them (F-48)", func(t *testing.T) {
+	t.Run("the client gives up a node that never starts and a server that never joins at the same time (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption, lost: func(n int) bool { return n == 4 }})
 			w.controller.dead = true
@@ -96,7 +96,7 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("the size stays at the minimum or above, and other groups go on (F-48)", func(t *testing.T) {
+	t.Run("a group whose nodes never start keeps at least its minimum, and other groups scale (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := w.pool(pool{name: "a", pods: 3, annotations: withOption}, 3, 3, 5)
 			other := w.pool(pool{name: "b"}, 0, 0, 5)
@@ -113,7 +113,7 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 			w.until(calm, "two nodes of the other group run", func() bool { return w.settled(other, 2) })
 		})
 	})
-	t.Run("a rollout that waits for one of them keeps its three pods running (F-48)", func(t *testing.T) {
+	t.Run("a rollout that waits for a node that never starts keeps the three pods of its group running (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption})
 			w.controller.dead = true

@@ -39,8 +39,8 @@ func TestRestartsDuringScaling(t *testing.T) {
 		guard time.Duration
 		peak  int
 	}{
-		"a restarted client orders upcoming nodes again without the restart guard, and removes them later (CA-C05)": {0, 7},
-		"a restarted client orders no node twice with the restart guard (CA-C05)":                                   {15 * time.Minute, 5},
+		"without the restart guard a restarted client orders upcoming nodes again, and removes the excess later (CA-C05)": {0, 7},
+		"with the restart guard a restarted client orders no node twice (CA-C05)":                                         {15 * time.Minute, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -59,7 +59,7 @@ func TestRestartsDuringScaling(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a restarted client removes its deletion taint from living nodes, and not from those being deleted (CA-C02, CA-C34)", func(t *testing.T) {
+	t.Run("a restarted client removes the taint ToBeDeleted from nodes that stay, and not from nodes that are being deleted (CA-C02, CA-C34)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{drain: 20 * time.Minute})
 			w.endClient()
@@ -90,20 +90,20 @@ func TestAFailoverLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	// There are two replicas. The watches of the second one, which is not the leader, are late. From one call on, all
 	// calls go to the second replica.
-	for name, c := range map[string]struct {
+	for name, c := range some(map[string]struct {
 		after string
 		late  time.Duration
 		// short is true when a loop follows immediately after a loop that changed something, as in the original.
 		short bool
 	}{
-		"drover fails over between NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                                {"NodeGroups", time.Second, false},
-		"drover fails over between IncreaseSize and TargetSize (CA-C36, CA-C58)":                                    {"NodeGroupIncreaseSize", 200 * time.Millisecond, false},
-		"drover fails over between IncreaseSize and the next loop, which follows at once (CA-C36, CA-C58)":          {"NodeGroupIncreaseSize", time.Second, true},
-		"drover fails over between IncreaseSize and the next loop, with watches that are 2 s late (CA-C36, CA-C58)": {"NodeGroupIncreaseSize", 2 * time.Second, true},
-		"drover fails over between DeleteNodes and TargetSize (CA-C76)":                                             {"NodeGroupDeleteNodes", time.Second, false},
-		"drover fails over between DeleteNodes and the next loop, which follows at once (CA-C76)":                   {"NodeGroupDeleteNodes", 2 * time.Second, true},
-		"drover fails over before the first call (CA-C06)":                                                          {"", time.Second, true},
-	} {
+		"no request is lost when drover fails over between NodeGroups and NodeGroupForNode (CA-C14, CA-C30)":                          {"NodeGroups", time.Second, false},
+		"no request is lost when drover fails over between IncreaseSize and TargetSize (CA-C36, CA-C58)":                              {"NodeGroupIncreaseSize", 200 * time.Millisecond, false},
+		"no request is lost when drover fails over between IncreaseSize and the next loop, which follows at once (CA-C36, CA-C58)":    {"NodeGroupIncreaseSize", time.Second, true},
+		"no request is lost when drover fails over between IncreaseSize and the next loop, and watches are 2 s late (CA-C36, CA-C58)": {"NodeGroupIncreaseSize", 2 * time.Second, true},
+		"no request is lost when drover fails over between DeleteNodes and TargetSize (CA-C76)":                                       {"NodeGroupDeleteNodes", time.Second, false},
+		"no request is lost when drover fails over between DeleteNodes and the next loop, which follows at once (CA-C76)":             {"NodeGroupDeleteNodes", 2 * time.Second, true},
+		"no request is lost when drover fails over before the first call (CA-C06)":                                                    {"", time.Second, true},
+	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				w.clientOptions.NoFrequentLoops = !c.short

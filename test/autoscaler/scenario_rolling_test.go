@@ -50,13 +50,13 @@ func updateBy(surge, unavailable int) *v1alpha1.MachineDeploymentStrategy {
 func TestARolloutWithDrainsOfAnHourKeepsTheSize(t *testing.T) {
 	t.Parallel()
 	const lessFirst, allFirst = "a rollout without surge keeps the size (CA-C32)", "a Recreate rollout keeps the size (CA-C32)"
-	for name, strategy := range map[string]*v1alpha1.MachineDeploymentStrategy{
+	for name, strategy := range some(map[string]*v1alpha1.MachineDeploymentStrategy{
 		"a rollout with a surge of one keeps the size (CA-C32)": updateBy(1, 0),
 		lessFirst: updateBy(0, 1),
 		"a rollout with a surge of two and two unavailable keeps the size (CA-C32)": updateBy(2, 2),
 		allFirst: {Type: v1alpha1.Recreate},
 		"an OnDelete rollout keeps the size (CA-C31)": {Type: v1alpha1.OnDelete},
-	} {
+	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{drain: time.Hour})
@@ -82,15 +82,15 @@ func TestARolloutWithDrainsOfAnHourKeepsTheSize(t *testing.T) {
 
 func TestTheSizeChangesDuringARollout(t *testing.T) {
 	t.Parallel()
-	for name, c := range map[string]struct {
+	for name, c := range some(map[string]struct {
 		strategy *v1alpha1.MachineDeploymentStrategy
 		peak     int
 	}{
-		"a user and the client scale during a rollout with surge, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)":    {updateBy(1, 0), 7},
-		"a user and the client scale during a rollout without surge, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)": {updateBy(0, 1), 7},
+		"the size follows the user and the client during a rollout with surge, although a response is lost and drover restarts (CA-C32, CA-C60, CA-C80)":    {updateBy(1, 0), 7},
+		"the size follows the user and the client during a rollout without surge, although a response is lost and drover restarts (CA-C32, CA-C60, CA-C80)": {updateBy(0, 1), 7},
 		// There are no nodes at all for a while, and the client does not count nodes that it has not requested.
-		"a user and the client scale during a Recreate rollout, with a lost response and a restart of drover (CA-C32, CA-C60, CA-C80)": {&v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.Recreate}, 10},
-	} {
+		"the size follows the user and the client during a Recreate rollout, although a response is lost and drover restarts (CA-C32, CA-C60, CA-C80)": {&v1alpha1.MachineDeploymentStrategy{Type: v1alpha1.Recreate}, 10},
+	}) {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
 				p := withThreeBusyNodes(w, pool{drain: 20 * time.Minute})
@@ -136,7 +136,7 @@ func (w *world) deleteOld(p *pool) {
 
 func TestNodesThatAnotherClientDeletes(t *testing.T) {
 	t.Parallel()
-	t.Run("nodes that a user removes do not reduce a scale-up, so the client orders once (CA-C31, CA-C32)", func(t *testing.T) {
+	t.Run("nodes that drain because a user lowered the size do not count, so a scale-up for 2 new pods adds exactly 2 nodes (CA-C31, CA-C32)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 4 * time.Minute, drain: time.Hour})
 			p.pods = 5
@@ -178,7 +178,7 @@ func TestNodesThatAnotherClientDeletes(t *testing.T) {
 			w.neverAbove(5)
 		})
 	})
-	t.Run("the size meets the demand after a user and the client change it by turns (CA-C60, CA-C64, CA-C82)", func(t *testing.T) {
+	t.Run("the size meets the demand after a user and the client have changed the size in turns (CA-C60, CA-C64, CA-C82)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 2 * time.Minute})
 			for round := range 6 {
@@ -194,7 +194,7 @@ func TestNodesThatAnotherClientDeletes(t *testing.T) {
 	})
 }
 
-func TestConcurrentRemovals(t *testing.T) {
+func TestConcurrentDeleteNodesCalls(t *testing.T) {
 	t.Parallel()
 	t.Run("ten concurrent DeleteNodes calls delete exactly the ten named nodes (CA-C66)", func(t *testing.T) {
 		inWorld(t, func(w *world) {

@@ -16,7 +16,7 @@ func withTaints(name string, keys ...string) NodeView {
 	return n
 }
 
-func TestReadinessByTaints(t *testing.T) {
+func TestWhichTaintsMakeANodeUnready(t *testing.T) {
 	cordoned := withTaints("n", startupTaint)
 	cordoned.Spec.Unschedulable = true
 	pressed := withTaints("n")
@@ -25,17 +25,17 @@ func TestReadinessByTaints(t *testing.T) {
 		node      NodeView
 		wantReady bool
 	}{
-		"a node without taints is ready":                                 {withTaints("n"), true},
-		"an uninitialized node counts as ready (F-47)":                   {withTaints("n", taintUninitialized), true},
-		"a node with another program's taint counts as ready (F-47)":     {withTaints("n", "example.com/agent-not-ready"), true},
-		"a node with a startup taint named by a flag is starting (F-47)": {withTaints("n", taintUninitialized, startupTaint), false},
-		"a node with a startup taint by prefix is starting":              {withTaints("n", "startup-taint.cluster-autoscaler.kubernetes.io/x"), false},
-		"a cordoned node with a startup taint counts as ready":           {cordoned, true},
-		"a node with a status taint is ready":                            {withTaints("n", "status-taint.cluster-autoscaler.kubernetes.io/x"), true},
-		"a node with the taint not-ready is not ready":                   {withTaints("n", corev1.TaintNodeNotReady), false},
-		"a node with the taint network-unavailable is not ready":         {withTaints("n", corev1.TaintNodeNetworkUnavailable), false},
-		"a node with the taint unreachable counts by its condition":      {withTaints("n", corev1.TaintNodeUnreachable), true},
-		"a node that reports disk pressure is not ready":                 {pressed, false},
+		"a node without taints is ready":                                                   {withTaints("n"), true},
+		"an uninitialized node counts as ready (F-47)":                                     {withTaints("n", taintUninitialized), true},
+		"a node with another program's taint counts as ready (F-47)":                       {withTaints("n", "example.com/agent-not-ready"), true},
+		"a node with a startup taint named by a flag is starting (F-47)":                   {withTaints("n", taintUninitialized, startupTaint), false},
+		"a node with a taint under the autoscaler's prefix for startup taints is starting": {withTaints("n", "startup-taint.cluster-autoscaler.kubernetes.io/x"), false},
+		"a cordoned node with a startup taint counts as ready":                             {cordoned, true},
+		"a node with a status taint is ready":                                              {withTaints("n", "status-taint.cluster-autoscaler.kubernetes.io/x"), true},
+		"a node with the taint not-ready is not ready":                                     {withTaints("n", corev1.TaintNodeNotReady), false},
+		"a node with the taint network-unavailable is not ready":                           {withTaints("n", corev1.TaintNodeNetworkUnavailable), false},
+		"a node with the taint unreachable is ready when its condition is Ready":           {withTaints("n", corev1.TaintNodeUnreachable), true},
+		"a node that reports disk pressure is not ready":                                   {pressed, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start.Add(time.Minute), Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{c.node}}
@@ -52,8 +52,8 @@ func TestScaleUpBesideNodesThatTakeNoPods(t *testing.T) {
 		taints []string
 		grows  bool
 	}{
-		"an uninitialized node is neither upcoming nor has room, so the group grows (F-47)": {[]string{taintUninitialized}, true},
-		"a node with the startup taint is upcoming, so the group does not grow (F-47)":      {[]string{taintUninitialized, startupTaint}, false},
+		"a group grows because its uninitialized node is not upcoming and has no room (F-47)": {[]string{taintUninitialized}, true},
+		"a group does not grow because its node with the startup taint is upcoming (F-47)":    {[]string{taintUninitialized, startupTaint}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{
@@ -69,7 +69,7 @@ func TestScaleUpBesideNodesThatTakeNoPods(t *testing.T) {
 	}
 }
 
-func TestTemplateOfANodeWithTaints(t *testing.T) {
+func TestATemplateDoesNotHaveTaintsThatDescribeTheStateOfOneNode(t *testing.T) {
 	n := withTaints("n", taintUninitialized, startupTaint, corev1.TaintNodeUnreachable, TaintToBeDeleted,
 		"status-taint.cluster-autoscaler.kubernetes.io/x", "ignore-taint.cluster-autoscaler.kubernetes.io/x",
 		"node.kubernetes.io/out-of-service", "example.com/agent-not-ready")
@@ -87,8 +87,8 @@ func TestUnneededNodesThatHaveNotStarted(t *testing.T) {
 		ordered bool
 		want    int
 	}{
-		"a starting node is not a candidate while an upcoming one stands for it":     {true, 0},
-		"a starting node that this process did not order is a candidate like others": {false, 1},
+		"a starting node that this process ordered is not a candidate for removal":   {true, 0},
+		"a starting node that this process did not order is a candidate for removal": {false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start.Add(time.Minute), Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{withTaints("n", startupTaint)}}

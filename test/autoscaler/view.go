@@ -40,7 +40,7 @@ type NodeView struct {
 	Pods    []*corev1.Pod
 }
 
-// Settings are the options of a group: the provider's, or the values of the flags when the provider has none.
+// Settings are the options of a group: those of the provider, or the values of the flags when the provider returns no options.
 type Settings struct {
 	Threshold                  float64
 	UnneededTime, UnreadyTime  time.Duration

@@ -117,7 +117,8 @@ func (p *plant) requests() requests {
 // apart are the resources that the targets do not count.
 var apart = []string{"events", "leases", "certificatesigningrequests", "subjectaccessreviews"}
 
-// lastWrite returns the time of drover's last attempt to write, or since when there was none after it.
+// lastWrite returns the time of drover's last write after the given time. When drover has written nothing since, it returns
+// the given time.
 func (p *plant) lastWrite(since time.Time) time.Time {
 	last := since
 	for _, q := range p.since(since) {
@@ -128,7 +129,7 @@ func (p *plant) lastWrite(since time.Time) time.Time {
 	return last
 }
 
-// since returns drover's requests after began.
+// since returns drover's requests after the given time.
 func (p *plant) since(began time.Time) requests {
 	return slices.DeleteFunc(p.requests(), func(q kube.Request) bool { return q.At.Before(began) })
 }

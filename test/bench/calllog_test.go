@@ -184,7 +184,7 @@ func (c cloudCalls) table(n int) string {
 	return frequencies(names, n)
 }
 
-func TestIdleTime(t *testing.T) {
+func TestTheIdleTimeBetweenCalls(t *testing.T) {
 	at := func(from, to int) cloudCall {
 		noon := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 		return cloudCall{began: noon.Add(time.Duration(from) * time.Second), ended: noon.Add(time.Duration(to) * time.Second)}
@@ -193,11 +193,11 @@ func TestIdleTime(t *testing.T) {
 		calls        cloudCalls
 		sum, longest time.Duration
 	}{
-		"no calls":                          {},
-		"one call":                          {calls: cloudCalls{at(3, 5)}},
-		"calls that touch":                  {calls: cloudCalls{at(0, 2), at(2, 4)}},
-		"two gaps":                          {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
-		"a long call covers what is inside": {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
+		"there is no idle time without calls":                   {},
+		"there is no idle time with one call":                   {calls: cloudCalls{at(3, 5)}},
+		"there is no idle time between calls that touch":        {calls: cloudCalls{at(0, 2), at(2, 4)}},
+		"two gaps are added up, and the longer gap is reported": {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
+		"there is no idle time during a long call":              {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if sum, longest := tc.calls.idle(); sum != tc.sum || longest != tc.longest {
@@ -207,7 +207,7 @@ func TestIdleTime(t *testing.T) {
 	}
 }
 
-func TestCallNames(t *testing.T) {
+func TestNamesOfCallsHaveNoVersionAndNoID(t *testing.T) {
 	for path, want := range map[string]string{
 		"/v2.1/servers":            "/servers",
 		"/compute/v2.1/servers":    "/servers",

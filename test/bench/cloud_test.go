@@ -17,7 +17,7 @@ type cloudUnderTest struct {
 	limit func(servers int) func()
 }
 
-// variables returns the environment variables with which drover signs in at keystone.
+// variables returns the environment variables with which drover signs in. keystone is the URL to use.
 func (g cloudUnderTest) variables(keystone string) []string {
 	c := g.credentials
 	return []string{

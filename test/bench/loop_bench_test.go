@@ -48,7 +48,7 @@ func (c *constant) NodeGroupTargetSize(context.Context, *proto.NodeGroupTargetSi
 	return &proto.NodeGroupTargetSizeResponse{TargetSize: 50}, nil
 }
 
-var errFlagsHold = status.Error(codes.Unimplemented, "the group has no options of its own: the autoscaler's flags hold")
+var errFlagsHold = status.Error(codes.Unimplemented, "the group has no options of its own: the autoscaler's flags apply")
 
 func (c *constant) NodeGroupGetOptions(context.Context, *proto.NodeGroupAutoscalingOptionsRequest) (*proto.NodeGroupAutoscalingOptionsResponse, error) {
 	return nil, errFlagsHold

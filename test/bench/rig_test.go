@@ -63,7 +63,8 @@ func newRig(b *testing.B, drover string, g cloudUnderTest) *rig {
 	return r
 }
 
-// deployment returns a MachineDeployment of n Machines. A rollout replaces up to surge Machines at the same time.
+// deployment returns a MachineDeployment of n Machines. surge is how many Machines a rollout replaces at the same time, at
+// most.
 func (r *rig) deployment(n, surge int, floating bool) *v1alpha1.MachineDeployment {
 	spec := object{
 		"flavor": r.flavor, "image": r.image, "network": r.network, "securityGroups": []string{r.group},

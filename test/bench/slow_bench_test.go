@@ -78,7 +78,7 @@ func (s slowCloud) kinds() []string {
 	return []string{"POST /ports", "POST /servers"}
 }
 
-// bare returns the times of a client that works on flights Machines concurrently; 0 means on all of them.
+// bare returns the times of a client that works on at most the given number of Machines concurrently; 0 means on all of them.
 func (s slowCloud) bare(t *testing.T, flights int) (r run) {
 	var network, pool, flavor, image string
 	c := sim.New(s.config(func(c *sim.Cloud) {

@@ -105,7 +105,7 @@ func (r *rig) lateNodes() {
 	r.exactly(0, false)
 }
 
-// roll replaces every Machine, with up to surge additional Machines at the same time.
+// roll replaces every Machine; surge is the greatest number of additional Machines at the same time.
 func (r *rig) roll(n, surge int) {
 	nodes := r.begin(0)
 	r.create(n, surge, false)

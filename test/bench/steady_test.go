@@ -105,7 +105,7 @@ func (s still) groups(t testing.TB) *nodegroup.Groups {
 	return steady
 }
 
-// pool adds a group with size nodes and these bounds.
+// pool adds a group with the given size and bounds, and returns its nodes.
 func (s still) pool(name string, size, low, high int) []*corev1.Node {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Namespace: metav1.NamespaceSystem, Name: name, UID: types.UID("uid-of-" + name), ResourceVersion: "1"}

@@ -71,8 +71,8 @@ func (h *harness) running(n int) error {
 	return nil
 }
 
-// ended waits until no Machine is left. It then checks that no resources of Machines are left, and that between made
-// and made+spare servers were created.
+// ended waits until no Machine is left. It then checks that no resources of Machines are left, and that the number of
+// created servers is at least made and at most made+spare.
 func (h *harness) ended(made, spare int) error {
 	var since time.Time
 	err := h.until("no Machine is left", func() (bool, error) {
@@ -177,7 +177,8 @@ func (h *harness) replace() {
 		old.Stop()
 		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[h.random.IntN(3)]
 		if h.heldBack {
-			// The new process must wait for the lease, so that it creates its server only about when the late create arrives.
+			// Start the new process only when the lease of the old one has ended. It then creates its server at about the time at which
+			// the late create call of the old process arrives.
 			alone = process.LeaseLife
 		}
 		time.Sleep(alone)

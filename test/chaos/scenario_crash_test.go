@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/process"
 )
 
-func TestTheSeedDeterminesTheRun(t *testing.T) {
+func TestRunsWithTheSameSeedAreMostlyEqual(t *testing.T) {
 	for _, s := range worlds() {
 		for _, scenario := range chaos.Scenarios() {
 			seen := map[string]int{}

@@ -17,7 +17,7 @@ var (
 	failure       = flag.Int("failure", -1, "try only the failing call of this number (a failed test prints it)")
 )
 
-func TestReachesItsGoalAfterACallThatFails(t *testing.T) {
+func TestDroverReachesItsGoalAfterACallThatFails(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })

@@ -16,7 +16,7 @@ var (
 	watch       = flag.Int("watch", -1, "try only the disturbed watch of this number (a failed test prints it)")
 )
 
-func TestReachesItsGoalDespiteADisturbedWatch(t *testing.T) {
+func TestDroverReachesItsGoalDespiteADisturbedWatch(t *testing.T) {
 	var runs atomic.Int64
 	begin := time.Now()
 	t.Cleanup(func() { t.Logf("%d runs in %v", runs.Load(), time.Since(begin).Round(time.Millisecond)) })

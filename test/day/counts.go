@@ -58,7 +58,7 @@ func (c *counts) calls() map[string]int {
 	return maps.Clone(c.kube)
 }
 
-// since returns the calls that now contains and then does not.
+// since returns the calls that were made between two counts: then is the earlier count, and now the later one.
 func since(then, now map[string]int) map[string]int {
 	more := map[string]int{}
 	for name, n := range now {

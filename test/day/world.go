@@ -146,8 +146,9 @@ func (w *World) step() {
 		return
 	}
 	machines, nodes, pods := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
-	w.must(w.seen.List(w.ctx, machines))
-	w.must(w.seen.List(w.ctx, nodes))
+	// The Machines and Nodes are those in the cache. Nothing below changes one of them without copying it.
+	w.must(w.seen.List(w.ctx, machines, client.UnsafeDisableDeepCopy))
+	w.must(w.seen.List(w.ctx, nodes, client.UnsafeDisableDeepCopy))
 	w.must(w.seen.List(w.ctx, pods))
 	w.stepNodes(nodes.Items)
 	w.stepPods(nodes.Items, pods.Items)

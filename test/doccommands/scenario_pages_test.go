@@ -11,7 +11,7 @@ import (
 )
 
 // A test runs each block of commands in the documentation, or the page explains why no test does.
-func TestEveryBlockOfCommandsIsRun(t *testing.T) {
+func TestEveryBlockOfCommandsInThePagesIsRunByATest(t *testing.T) {
 	root, err := Root()
 	if err != nil {
 		t.Fatal(err)

@@ -1,3 +1,5 @@
+//go:build cluster
+
 package e2e
 
 import (
@@ -39,9 +41,9 @@ func TestARolloutWhileTheAutoscalerScales(t *testing.T) {
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, Scaling: autoscaler.Options{
 		ScaleDownUnneededTime: 2 * time.Second, ScaleDownDelayAfterAdd: time.Second,
 	}})
-	t.Run("floor, ceiling and names hold (MC-16, MC-17, MCM-7 MCM-8, CA-C80, CA-C88)", func(t *testing.T) { rolloutWhileScaled(t, s) })
-	t.Run("the plans of it are served, and can be made again", func(t *testing.T) { plansAreServed(t, s) })
-	t.Run("the deployment is deleted, and nothing of it is left (MC-31, MCM-23)", func(t *testing.T) { nothingIsLeft(t, s) })
+	t.Run("the number of nodes stays within its bounds, and DeleteNodes removes the named nodes (MC-16, MC-17, MCM-7 MCM-8, CA-C80, CA-C88)", func(t *testing.T) { rolloutWhileScaled(t, s) })
+	t.Run("drover serves the plans of the rollout, and replaying a plan yields the same steps", func(t *testing.T) { plansAreServed(t, s) })
+	t.Run("no object and no server of a deleted deployment is left (MC-31, MCM-23)", func(t *testing.T) { nothingIsLeft(t, s) })
 }
 
 func rolloutWhileScaled(t *testing.T, s *sandbox.Sandbox) {
@@ -167,7 +169,7 @@ type watcher struct {
 
 	mu    sync.Mutex
 	looks []look
-	// named are the Machines that a removal named. there are the Machines that the last look saw.
+	// named are the Machines that a removal named. there are the Machines that the last observation showed.
 	named, there map[string]bool
 	updated      map[string]bool
 	usable       map[string]bool
@@ -232,7 +234,7 @@ func (w *watcher) look(ctx context.Context) (look, error) {
 	return l, nil
 }
 
-// count adds one Machine to a look.
+// count adds one Machine to an observation of the group.
 func (w *watcher) count(l *look, m *v1alpha1.Machine) {
 	w.there[m.Name] = true
 	f := rollout.Facts(m, 0, l.at)
@@ -261,8 +263,8 @@ func (w *watcher) count(l *look, m *v1alpha1.Machine) {
 	}
 }
 
-// note checks a look against the rules. Sizes may change while it looks, so the floor is the smallest size of the last
-// seconds, and the ceiling follows from the largest one.
+// note checks an observation of the group against the rules. Sizes may change during the observation, so the floor is
+// the smallest size of the last seconds, and the ceiling follows from the largest one.
 func (w *watcher) note(now look) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,7 +290,7 @@ func (w *watcher) note(now look) {
 	}
 }
 
-// until waits for a look for which reached returns true.
+// until waits for an observation for which reached returns true.
 func (w *watcher) until(what string, reached func(look) bool) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
 		w.mu.Lock()

@@ -101,7 +101,7 @@ func (b badGroup) eventSays(ctx context.Context, s *sandbox.Sandbox, object stri
 	return fmt.Sprintf("a warning Event about %s that says %q", object, b.says), nil
 }
 
-func TestBadInputIsOneClearErrorAndStopsNobodyElse(t *testing.T) {
+func TestBadInputIsOneClearErrorAndAffectsNoOtherGroup(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover})
 	d, err := scenario.NewDemo(s)
@@ -112,19 +112,19 @@ func TestBadInputIsOneClearErrorAndStopsNobodyElse(t *testing.T) {
 		apply(t, s, b.name, b.manifest(t, d))
 	}
 	for _, b := range badGroups {
-		t.Run("the deployment "+b.name+" says what is wrong and where", func(t *testing.T) {
+		t.Run("the deployment "+b.name+" shows in its status and in an Event what is wrong and where", func(t *testing.T) {
 			eventually(t, func(ctx context.Context) (string, error) { return b.deploymentSays(ctx, s) })
 			eventually(t, func(ctx context.Context) (string, error) { return b.eventSays(ctx, s, b.name) })
 		})
 		if b.onMachine {
-			t.Run("and so does the Machine of "+b.name, func(t *testing.T) {
+			t.Run("the status of the Machine shows what is wrong and where in the deployment "+b.name, func(t *testing.T) {
 				eventually(t, func(ctx context.Context) (string, error) { return b.machineSays(ctx, s) })
 			})
 		}
 	}
 	t.Run("only groups whose bounds can be read are node groups", func(t *testing.T) { listsGroups(t, s) })
-	t.Run("another group goes on working", func(t *testing.T) { goodGroupWorks(t, s, d) })
-	t.Run("nothing was made in the cloud for the others", func(t *testing.T) {
+	t.Run("another group gets a node for its pod", func(t *testing.T) { goodGroupWorks(t, s, d) })
+	t.Run("the cloud has no resource of the groups with bad input", func(t *testing.T) {
 		for _, server := range s.Cloud.Servers() {
 			if !strings.HasPrefix(server.Name, goodGroup+"-") {
 				t.Errorf("there is a server %s", server.Name)
@@ -135,8 +135,8 @@ func TestBadInputIsOneClearErrorAndStopsNobodyElse(t *testing.T) {
 			t.Errorf("beside what servers have: %+v", left)
 		}
 	})
-	t.Run("and all of it can be deleted", func(t *testing.T) { deleteAll(t, s) })
-	t.Run("drover was never refused by the API server", func(t *testing.T) {
+	t.Run("all groups, their Machines and servers can be deleted", func(t *testing.T) { deleteAll(t, s) })
+	t.Run("the API server refused no request of drover", func(t *testing.T) {
 		log, err := os.ReadFile(s.LogFile("drover"))
 		if err != nil {
 			t.Fatal(err)
@@ -228,7 +228,7 @@ func deleteAll(t *testing.T, s *sandbox.Sandbox) {
 	})
 }
 
-func TestAWrongConfiguredPasswordIsSaidOnTheMachines(t *testing.T) {
+func TestMachinesShowThatTheConfiguredPasswordIsWrong(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, Password: "wrong", NoAutoscaler: true})
 	d, err := scenario.NewDemo(s)

@@ -32,7 +32,7 @@ func TestUnhealthyNodes(t *testing.T) {
 	group := badGroup{name: ailing, replicas: "3", old: "  selector:", new: "  selector:"}
 	apply(t, s, ailing, group.manifest(t, d))
 	eventually(t, takingPods(s, 3, ""))
-	t.Run("the Machine of a Node that somebody deleted is replaced, and the record of that ends (MCM-45, MCM-46, MCM-69)", func(t *testing.T) {
+	t.Run("the Machine of a Node that a user deleted is replaced, and the record of the replacement is removed afterwards (MCM-45, MCM-46, MCM-69)", func(t *testing.T) {
 		sick := deleteNode(t, s)
 		eventually(t, shownUnhealthy(s, sick))
 		eventually(t, gone(s, sick))
@@ -46,7 +46,7 @@ func TestUnhealthyNodes(t *testing.T) {
 			return "", err
 		})
 	})
-	t.Run("a node that a person asks to have replaced is replaced although it is well (CAPI-50)", func(t *testing.T) {
+	t.Run("a healthy node is replaced when an operator asks for its replacement (CAPI-50)", func(t *testing.T) {
 		var machines v1alpha1.MachineList
 		if err := s.Client.List(t.Context(), &machines); err != nil {
 			t.Fatal(err)

@@ -40,12 +40,12 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 	apply(t, s, slow, group.manifest(t, d))
 	eventually(t, takingPods(s, 2, ""))
 	usable := watchUsable(t, s)
-	t.Run("with a slow cloud-controller-manager two nodes take pods all the time (F-47)", func(t *testing.T) {
+	t.Run("two nodes take pods throughout a rollout with a slow cloud-controller-manager (F-47)", func(t *testing.T) {
 		roll(t, s, "second")
 		eventually(t, takingPods(s, 2, "second"))
 		neverFewer(t, usable, 2)
 	})
-	t.Run("a rollout waits while it is dead, shows the cause, and ends when it is back (F-47)", func(t *testing.T) {
+	t.Run("a rollout waits while the cloud-controller-manager is dead, shows the cause, and ends when the cloud-controller-manager is back (F-47)", func(t *testing.T) {
 		s.KillCloudController()
 		roll(t, s, "third")
 		eventually(t, startingNode(s))
@@ -54,7 +54,7 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 		eventually(t, takingPods(s, 2, "third"))
 		neverFewer(t, usable, 2)
 	})
-	t.Run("without one a group's annotation lets its nodes start (F-47)", func(t *testing.T) {
+	t.Run("a group's annotation lets its nodes start without a cloud-controller-manager (F-47)", func(t *testing.T) {
 		s.KillCloudController()
 		patchTemplate(t, s, fmt.Sprintf(`"metadata":{"annotations":{%q:"false"}},"spec":{"metadata":{"labels":{"roll":"fourth"}}}`, bootstrap.AnnotationExternalCloudProvider))
 		eventually(t, takingPods(s, 2, "fourth"))
@@ -78,7 +78,7 @@ func roll(t *testing.T, s *sandbox.Sandbox, value string) {
 	patchTemplate(t, s, fmt.Sprintf(`"spec":{"metadata":{"labels":{"roll":%q}}}`, value))
 }
 
-// takingPods waits until there are exactly want nodes, all from the template with this value and all taking pods.
+// takingPods waits until there are exactly as many nodes as wanted, all from the template with this value and all taking pods.
 func takingPods(s *sandbox.Sandbox, want int, value string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList
@@ -157,7 +157,7 @@ func watchUsable(t *testing.T, s *sandbox.Sandbox) *sandbox.UsableNodes {
 	return usable
 }
 
-// neverFewer fails when fewer than want nodes took pods at any count.
+// neverFewer fails when fewer nodes than wanted took pods at any count.
 func neverFewer(t *testing.T, usable *sandbox.UsableNodes, want int) {
 	t.Helper()
 	if fewest, looks := usable.Fewest(); fewest < want || looks == 0 {

@@ -47,7 +47,7 @@ func onlyMember(t *testing.T, s *sandbox.Sandbox, group string) (machine v1alpha
 	return machine, server
 }
 
-func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
+func TestServersJoinAndLostServersAreReplaced(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, NoAutoscaler: true})
 	d, err := scenario.NewDemo(s)
@@ -65,7 +65,7 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 
 	var lost v1alpha1.Machine
 	for _, group := range []string{ubuntu.name, flatcar.name} {
-		t.Run("a server of "+group+" joins with what its own user data holds", func(t *testing.T) {
+		t.Run("a server of "+group+" joins the cluster with its own user data", func(t *testing.T) {
 			machine, server := onlyMember(t, s, group)
 			if server.Metadata["machine-uid"] != string(machine.UID) {
 				t.Errorf("metadata: got %v, want machine-uid %s", server.Metadata, machine.UID)
@@ -87,7 +87,7 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a token is gone once its server has joined", func(t *testing.T) {
+	t.Run("the bootstrap token of a server is deleted once the server has joined", func(t *testing.T) {
 		eventually(t, func(ctx context.Context) (string, error) {
 			var secrets corev1.SecretList
 			err := s.Client.List(ctx, &secrets, client.HasLabels{v1alpha1.LabelTokenMachine})
@@ -125,5 +125,5 @@ func TestServersJoinAndLostOnesAreReplaced(t *testing.T) {
 			return "", nil
 		})
 	})
-	t.Run("orders that are taken back while their servers boot leave nothing in the cloud (CAPI-9)", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
+	t.Run("a scale-up that is taken back while its servers boot leaves nothing in the cloud (CAPI-9)", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
 }

@@ -46,7 +46,8 @@ func (h herd) serverIDs() (out []string) {
 // calls returns the number of requests to create a server, and the number of requests to delete anything.
 func (h herd) calls() (made, deleted int) { return h.s.Cloud.CallCount("POST /servers"), h.deletes() }
 
-// uncalled fails the test when a server was created or anything was deleted since calls returned made and deleted.
+// uncalled fails the test when a server was created or anything was deleted since an earlier call of calls. made and deleted
+// are the results of that call.
 func (h herd) uncalled(made, deleted int) {
 	h.Helper()
 	if m, d := h.calls(); m != made || d != deleted {
@@ -149,7 +150,7 @@ func (h herd) owned() {
 	})
 }
 
-// comesBack starts drover, and waits until want Machines have their old servers and nodes under new UIDs.
+// comesBack starts drover, and waits until the number of Machines that have their old servers and nodes under new UIDs is want.
 func (h herd) comesBack(want int, goOn func()) {
 	h.Helper()
 	h.shell.Run(h.T, "docs/operations.md#restore-objects")
@@ -169,9 +170,9 @@ func TestOperatingACluster(t *testing.T) {
 	h := newHerd(t)
 	h.install()
 	t.Run("the cloud's credentials are rotated without a restart", func(t *testing.T) { h.in(t).credentials() })
-	t.Run("objects are restored into a new cluster: no server is deleted, and none made twice", func(t *testing.T) { h.in(t).newCluster() })
-	t.Run("nodes are kept although a definition was deleted by mistake (F-42)", func(t *testing.T) { h.in(t).mistake() })
-	t.Run("drover and its definitions are removed, and the nodes stay (F-42)", func(t *testing.T) { h.in(t).removal() })
+	t.Run("restoring the objects into a new cluster deletes no server and creates no server twice", func(t *testing.T) { h.in(t).newCluster() })
+	t.Run("nodes are kept although a CRD was deleted by mistake (F-42)", func(t *testing.T) { h.in(t).mistake() })
+	t.Run("the nodes stay when drover and its CRDs are removed (F-42)", func(t *testing.T) { h.in(t).removal() })
 }
 
 func (h herd) credentials() {
@@ -287,7 +288,7 @@ func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 		t.Fatal(err)
 	}
 	goOn()
-	t.Run("the Machine whose server was deleted since is replaced, and the other one stays", func(t *testing.T) {
+	t.Run("a Machine whose server was deleted after the snapshot is replaced, and the other Machine stays", func(t *testing.T) {
 		h := h.in(t)
 		eventually(t, func(ctx context.Context) (string, error) {
 			all, err := h.machines(ctx)
@@ -302,7 +303,7 @@ func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 			t.Errorf("Machine %s is not as it was: %+v, %v", stayed.Name, now.Spec, err)
 		}
 	})
-	t.Run("the servers that were made since are reported and kept (MCM-82)", func(t *testing.T) {
+	t.Run("the servers that were made after the snapshot are reported and kept (MCM-82)", func(t *testing.T) {
 		h := h.in(t)
 		eventually(t, func(context.Context) (string, error) {
 			report := h.shell.Run(t, "docs/safety.md#orphan-report")
@@ -316,7 +317,7 @@ func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 		h.stays(kept{nodes: map[string]types.UID{}, deletes: h.deletes()})
 		h.stayedServers(servers)
 	})
-	t.Run("until an operator takes them back", func(t *testing.T) { h.in(t).takeBack(servers) })
+	t.Run("an operator's Machines adopt the servers that were made after the snapshot", func(t *testing.T) { h.in(t).takeBack(servers) })
 }
 
 // takeBack creates a Machine for each server without one, and lets the Machine adopt the server.

@@ -33,7 +33,7 @@ func TestAServerThatIsShutDownByHand(t *testing.T) {
 	apply(t, s, group.name, group.manifest(t, d))
 	machine, server := onlyMember(t, s, group.name)
 	node := nodeOf(t, s, machine.ServerName())
-	t.Run("is started by drover, once, and keeps its Node (CAPI-33)", func(t *testing.T) {
+	t.Run("drover starts the server once, and its Machine and Node stay (CAPI-33)", func(t *testing.T) {
 		started := s.Cloud.CallCount(actions)
 		s.Cloud.StopServer(server.ID)
 		eventually(t, func(context.Context) (string, error) {
@@ -48,7 +48,7 @@ func TestAServerThatIsShutDownByHand(t *testing.T) {
 			t.Errorf("Machine %s, then %s; Node %+v; %d actions", machine.UID, again.UID, now.Spec, s.Cloud.CallCount(actions)-started)
 		}
 	})
-	t.Run("whose start the cloud refuses is put out of service when its Machine is deleted, and replaced", func(t *testing.T) {
+	t.Run("a server that the cloud refuses to start is put out of service and replaced after its Machine was deleted", func(t *testing.T) {
 		refused := badGroup{name: "refused", replicas: "1"}
 		apply(t, s, refused.name, refused.manifest(t, d))
 		machine, server := onlyMember(t, s, refused.name)

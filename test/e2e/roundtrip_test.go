@@ -19,7 +19,7 @@ import (
 func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 	t.Parallel()
 	r := newRoundTrip(t)
-	t.Run("machine-controller goes on under the policies with its binding (F-5)", func(t *testing.T) {
+	t.Run("machine-controller keeps working under the policies with its binding (F-5)", func(t *testing.T) {
 		r := r.in(t)
 		r.balanced(3, 0)
 		r.kubectl("apply", "--server-side", "-f", manifests+"/rbac/status.yaml", "-f", manifests+"/machine-controller/status.yaml")
@@ -31,13 +31,13 @@ func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 		r.balanced(4, 0)
 		r.handOver()
 	})
-	t.Run("drover takes every Machine over while others write whole deployments (F-5)", func(t *testing.T) { r.in(t).forth() })
+	t.Run("drover takes over every Machine while other programs update whole deployments (F-5)", func(t *testing.T) { r.in(t).forth() })
 	var deleted v1alpha1.Machine
-	t.Run("machine-controller goes on where drover was killed in the middle of a scale-up and a removal (F-5)", func(t *testing.T) {
+	t.Run("machine-controller finishes a scale-up and a removal during which drover was killed (F-5)", func(t *testing.T) {
 		deleted = r.in(t).back()
 	})
-	t.Run("drover takes every Machine over again (F-5)", func(t *testing.T) { r.in(t).forthAgain() })
-	t.Run("nothing is left but what drover had made for a server that machine-controller deleted (F-5)", func(t *testing.T) {
+	t.Run("drover takes over every Machine for the second time (F-5)", func(t *testing.T) { r.in(t).forthAgain() })
+	t.Run("nothing is left in the cloud except what drover had created for a server that machine-controller deleted (F-5)", func(t *testing.T) {
 		r.in(t).leaves(deleted)
 	})
 }

@@ -181,8 +181,8 @@ func (r *roundTrip) author() client.Client {
 	return r.login(name)
 }
 
-// balanced waits until there are want usable Machines, with one server, one port and one floating IP each. spare is the
-// number of additional ports, and of additional floating IPs.
+// balanced waits until there are as many usable Machines as wanted, with one server, one port and one floating IP each.
+// spare is the number of additional ports, and of additional floating IPs.
 func (r *roundTrip) balanced(want, spare int) {
 	r.Helper()
 	r.usable(want)

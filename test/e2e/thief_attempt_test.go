@@ -56,13 +56,13 @@ type attempt struct {
 	shows string
 }
 
-// key is a name for the objects of an attempt.
+// key returns a name for the objects of an attempt.
 func (a attempt) key() string {
 	i := slices.IndexFunc(attempts(), func(o attempt) bool { return o.by == a.by && o.to == a.to })
 	return fmt.Sprintf("%s-%02d", a.by, i)
 }
 
-// attempts returns all attempts.
+// attempts returns the attempts of all attackers.
 func attempts() []attempt {
 	return slices.Concat(machineAttempts(), groupAttempts(), reachAttempts(), specAttempts(), nodeAttempts(), certificateAttempts(), cloudAttempts(), nodeClaimAttempts(), endpointAttempts())
 }

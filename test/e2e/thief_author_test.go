@@ -52,7 +52,7 @@ func providerStatus(format string, args ...any) *runtime.RawExtension {
 	return &runtime.RawExtension{Raw: fmt.Appendf(nil, format, args...)}
 }
 
-// machineAttempts concern what drover assumes about a Machine.
+// machineAttempts returns the attacks that exploit what drover assumes about a Machine.
 func machineAttempts() []attempt {
 	return []attempt{
 		{by: theAuthor, to: "have the control plane's server deleted: a new Machine names it in spec.providerID", finding: "F-1", stop: policies,
@@ -114,7 +114,7 @@ func machineAttempts() []attempt {
 	}
 }
 
-// groupAttempts concern what drover assumes about sets and deployments.
+// groupAttempts returns the attacks that exploit what drover assumes about sets and deployments.
 func groupAttempts() []attempt {
 	removal := func(w *world, list string) string {
 		return fmt.Sprintf(`{"spec":{%q:[{"name":%q,"uid":%q}]}}`, list, w.victim.Name, w.victim.UID)
@@ -176,7 +176,7 @@ func template(change func(*world, *v1alpha1.MachineTemplateSpec)) func(*world, a
 	}
 }
 
-// reachAttempts concern objects that the author has no right to.
+// reachAttempts returns the attacks that try to reach objects to which the author has no right.
 func reachAttempts() []attempt {
 	return []attempt{
 		{by: theAuthor, to: "delete a Machine of another namespace", finding: "F-5", stop: rights,
@@ -219,7 +219,7 @@ func reachAttempts() []attempt {
 	}
 }
 
-// specAttempts concern the objects that a spec may name.
+// specAttempts returns the attacks in which a spec names objects that its author may not use.
 func specAttempts() []attempt {
 	fromSecret := func(field string) map[string]any {
 		return map[string]any{field: map[string]any{"secretKeyRef": map[string]any{"namespace": metav1.NamespaceSystem, "name": keys, "key": "password"}}}
@@ -238,11 +238,11 @@ func specAttempts() []attempt {
 		}
 	}
 	return []attempt{
-		{by: theAuthor, to: "see a value of a Secret of kube-system in the status: his spec takes the flavor from it", finding: "F-10", stop: product, shows: "points into namespace kube-system",
+		{by: theAuthor, to: "see a value of a Secret of kube-system in the status: his spec takes the flavor from it", finding: "F-10", stop: product, shows: "refers to an object in namespace kube-system",
 			try: spec(fromSecret("flavor"))},
-		{by: theAuthor, to: "use a password in a Secret of kube-system", finding: "F-11", stop: product, shows: "points into namespace kube-system",
+		{by: theAuthor, to: "use a password in a Secret of kube-system", finding: "F-11", stop: product, shows: "refers to an object in namespace kube-system",
 			try: spec(map[string]any{"username": "drover", "projectName": "metakube", "domainName": "Default", "password": fromSecret("password")["password"]})},
-		{by: theAuthor, to: "use a MachineClass of kube-system", finding: "F-11", stop: product, shows: "points into namespace kube-system",
+		{by: theAuthor, to: "use a MachineClass of kube-system", finding: "F-11", stop: product, shows: "refers to an object in namespace kube-system",
 			try: forge(func(_ *world, m *v1alpha1.Machine) { useClass(m, metav1.NamespaceSystem, victimClass) })},
 		{by: theAuthor, to: "have a Secret of kube-system delivered as user data: his MachineClass names it", finding: "F-11", stop: product,
 			try: class(func(c *v1alpha1.MachineClass) {

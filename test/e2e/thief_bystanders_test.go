@@ -171,7 +171,7 @@ func (b *bystanders) look(ctx context.Context, w *world) (map[string]string, err
 	return out, nil
 }
 
-// ownUIDs are the UIDs of the author's Machines.
+// ownUIDs returns the UIDs of the author's Machines.
 func (w *world) ownUIDs() []string {
 	uids := []string{string(w.own.UID)}
 	for _, m := range w.made {

@@ -19,7 +19,7 @@ import (
 // hanging is the number of clouds without an answer that the author uses at a time.
 const hanging = 10
 
-// mallory are the attacker's own credentials for an endpoint.
+// mallory returns the attacker's own credentials for an endpoint, as fields of a provider spec.
 func mallory(endpoint string) map[string]any {
 	return map[string]any{
 		"identityEndpoint": endpoint, "username": malloryUser, "password": malloryPassword,
@@ -32,7 +32,7 @@ func at(behaviour string) func(*world, attempt) error {
 	return forge(func(w *world, m *v1alpha1.Machine) { cloudSpec(&m.Spec, mallory(w.enemy.keystone(behaviour))) })
 }
 
-// cloudAttempts concern the answers of a cloud.
+// cloudAttempts returns the attacks that a cloud makes by its answers to drover.
 func cloudAttempts() []attempt {
 	return []attempt{
 		{by: aCloud, to: "end drover: the catalog names a host that is not text", finding: "F-8", stop: product, try: at("unreadable")},
@@ -74,7 +74,7 @@ func liar(name func(*world) string, about func(*world) lie) func(*world, attempt
 	}
 }
 
-// nodeClaimAttempts are those in which the attacker's cloud lists Nodes and servers of others as its own.
+// nodeClaimAttempts returns the attacks in which the attacker's cloud lists Nodes and servers of others as its own.
 func nodeClaimAttempts() []attempt {
 	unnamed := func(*world) string { return "" }
 	constant := func(name string) func(*world) string { return func(*world) string { return name } }
@@ -135,7 +135,7 @@ func addressOfAnother(w *world, a attempt) error {
 	return w.ask(kubelet, a, serving(name, name, w.victimAddress()))
 }
 
-// endpointAttempts concern the destinations of requests and credentials.
+// endpointAttempts returns the attacks that try to send drover's requests or credentials to a wrong destination.
 func endpointAttempts() []attempt {
 	named := func(endpoint func(*world) string, changes map[string]any) func(*world, attempt) error {
 		return forge(func(w *world, m *v1alpha1.Machine) {
@@ -172,9 +172,9 @@ func endpointAttempts() []attempt {
 			try: named(func(w *world) string { return w.enemy.keystone("truth") }, withoutOwn)},
 		{by: aCloud, to: "get the configured cloud's password: a spec names the attacker's endpoint and the configured user", finding: "F-11", stop: product, shows: "CredentialsMissing",
 			try: named(func(w *world) string { return w.enemy.keystone("truth") }, map[string]any{"username": openstack.MetaKubeUser, "password": nil})},
-		{by: aCloud, to: "get a Secret of kube-system sent to the attacker's endpoint as a password", finding: "F-11", stop: product, shows: "points into namespace kube-system",
+		{by: aCloud, to: "get a Secret of kube-system sent to the attacker's endpoint as a password", finding: "F-11", stop: product, shows: "refers to an object in namespace kube-system",
 			try: named(func(w *world) string { return w.enemy.keystone("truth") }, fromSystem)},
-		{by: aCloud, to: "get a Secret of kube-system sent to the attacker's endpoint as the name of a network", finding: "F-11", stop: product, shows: "points into namespace kube-system",
+		{by: aCloud, to: "get a Secret of kube-system sent to the attacker's endpoint as the name of a network", finding: "F-11", stop: product, shows: "refers to an object in namespace kube-system",
 			try: named(func(w *world) string { return w.enemy.keystone("truth") }, map[string]any{"network": fromSystem["password"]})},
 	}
 }

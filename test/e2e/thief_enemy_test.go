@@ -127,7 +127,7 @@ func newEnemy(t *testing.T) *enemy {
 	return e
 }
 
-// allowed is the value of the operator's flag --allowed-endpoints.
+// allowed returns the value of the operator's flag --allowed-endpoints.
 func (e *enemy) allowed() string { return "127.0.0.2," + e.gate.url + "/allowed" }
 
 // at returns the URL of the cloud with this misbehaviour. It returns the same URL each time.

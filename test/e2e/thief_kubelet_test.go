@@ -35,12 +35,12 @@ func subject(node string, organizations ...string) pkix.Name {
 	return pkix.Name{CommonName: "system:node:" + node, Organization: append([]string{"system:nodes"}, organizations...)}
 }
 
-// identity is the client certificate of a node.
+// identity returns the request for the client certificate of a node.
 func identity(node string, organizations ...string) wanted {
 	return wanted{certificatesv1.KubeAPIServerClientKubeletSignerName, certificatesv1.UsageClientAuth, x509.CertificateRequest{Subject: subject(node, organizations...)}}
 }
 
-// serving is the serving certificate of a node, for names and addresses.
+// serving returns the request for a serving certificate of a node, for names and addresses.
 func serving(node string, hosts ...string) wanted {
 	w := wanted{certificatesv1.KubeletServingSignerName, certificatesv1.UsageServerAuth, x509.CertificateRequest{Subject: subject(node)}}
 	for _, host := range hosts {
@@ -85,7 +85,7 @@ func (w *world) patchNode(name, body string, subresource ...string) error {
 	return w.kubelet.Patch(w.Context(), n, merge(body))
 }
 
-// nodeAttempts are a kubelet's attempts at Nodes and other objects.
+// nodeAttempts returns the attacks that a kubelet makes on Nodes and other objects.
 func nodeAttempts() []attempt {
 	other := func(body string, subresource ...string) func(*world, attempt) error {
 		return func(w *world, _ attempt) error { return w.patchNode(w.victim.ServerName(), body, subresource...) }
@@ -157,7 +157,7 @@ func nodeAttempts() []attempt {
 // joinToken matches a bootstrap token in user data.
 var joinToken = regexp.MustCompile(`\b[a-z0-9]{6}\.[a-z0-9]{16}\b`)
 
-// certificateAttempts are the attempts of a kubelet that wants a certificate.
+// certificateAttempts returns the attacks by which a kubelet tries to get a certificate.
 func certificateAttempts() []attempt {
 	asks := func(what func(*world) wanted) func(*world, attempt) error {
 		return func(w *world, a attempt) error { return w.ask(w.kubelet, a, what(w)) }

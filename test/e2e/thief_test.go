@@ -38,7 +38,7 @@ func TestAttacksUnderThePolicies(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, true)
 	w.suffers()
-	t.Run("drover says that the policies are in force, and when a binding is missing (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
+	t.Run("drover reports that the policies are in force, and later that a binding is missing (F-5)", func(t *testing.T) { saysWhenUnguarded(t, w.herd.in(t)) })
 }
 
 func TestAttacksWithoutPolicies(t *testing.T) {
@@ -61,18 +61,18 @@ func (w *world) suffers() {
 		})
 	}
 	w.Logf("%s: %d attempts were made", time.Since(began), len(attempts()))
-	w.Run("another group gets a node meanwhile (F-14)", func(t *testing.T) { w.in(t).scales() })
-	w.Run("drover sees to every Machine of the attackers (F-4)", func(t *testing.T) { w.in(t).seen() })
+	w.Run("another group gets a node during the attacks (F-14)", func(t *testing.T) { w.in(t).scales() })
+	w.Run("drover has processed every Machine of the attackers (F-4)", func(t *testing.T) { w.in(t).seen() })
 	w.Logf("%s: all Machines were seen", time.Since(began))
-	w.judge("no certificate, and nothing that belongs to others, is the attackers'")
-	w.Run("drover lets the attackers' Machines go (F-3)", func(t *testing.T) { w.in(t).clears() })
+	w.judge("the attackers got no certificate and no resource of other users")
+	w.Run("the attackers' Machines are gone after their deletion (F-3)", func(t *testing.T) { w.in(t).clears() })
 	w.Logf("%s: all Machines are gone", time.Since(began))
 	delete(w.others.was, audited)
-	w.judge("once their Machines were deleted, nothing of others is gone")
-	w.Run("another group still shrinks (F-15)", func(t *testing.T) { w.in(t).shrinks() })
-	w.Run("no credentials of others reached the attackers' cloud, and no request went inside (F-9, F-11)", func(t *testing.T) { w.in(t).keptSecrets() })
-	w.Run("no Secret's value stands in an object, an Event or the log (F-10)", func(t *testing.T) { w.in(t).hidSecrets() })
-	w.Run("drover was not restarted, and held less than 200 MB (F-8)", func(t *testing.T) {
+	w.judge("no resource of other users is deleted together with the attackers' Machines")
+	w.Run("another group shrinks after the attacks (F-15)", func(t *testing.T) { w.in(t).shrinks() })
+	w.Run("no credentials of other users reached the attackers' cloud, and no request reached an internal service (F-9, F-11)", func(t *testing.T) { w.in(t).keptSecrets() })
+	w.Run("no object, Event or log line has the value of a Secret (F-10)", func(t *testing.T) { w.in(t).hidSecrets() })
+	w.Run("drover was not restarted, and used less than 200 MB of memory (F-8)", func(t *testing.T) {
 		now, err := w.metric(t.Context(), "process_start_time_seconds")
 		if most := peak(); now != started || err != nil || most > mostMemory {
 			t.Errorf("drover started at %s, and then at %s (%v); it held %d MB", started, now, err, most>>20)

@@ -63,24 +63,24 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 		d.in(t).awaitNodes(1)
 		d.in(t).awaitPods(1)
 	})
-	t.Run("an IncreaseSize adds a node, and DeleteNodes drains the one that it names and removes it", func(t *testing.T) {
+	t.Run("IncreaseSize adds a node, and DeleteNodes drains and removes the named node", func(t *testing.T) {
 		d.in(t).scale()
 	})
 	whole := time.Now()
-	t.Run("while the target cluster's API server is away no Machine is deleted and no server made or deleted, and afterwards a waiting Machine gets its node", func(t *testing.T) {
+	t.Run("no Machine is deleted and no server is created or deleted while the target cluster's API server does not answer, and a waiting Machine gets its node afterwards", func(t *testing.T) {
 		d := d.in(t)
 		d.loses(d.Target, func() { d.resize(2) })
 		d.awaitNodes(2)
 	})
-	t.Run("while the control cluster's API server is away no server is made or deleted, and afterwards the group grows", func(t *testing.T) {
+	t.Run("no server is created or deleted while the control cluster's API server does not answer, and the group grows afterwards", func(t *testing.T) {
 		d := d.in(t)
 		d.loses(d.Cluster, func() {})
 		d.increase()
 		d.awaitNodes(3)
 	})
 	s.StopDrover(0)
-	t.Run("each cluster is asked for nothing that the other one has", func(t *testing.T) { d.in(t).judgeRequests(whole) })
-	t.Run("Events about Machines are in the control cluster alone, and those about Nodes in the target cluster", func(t *testing.T) { d.in(t).judgeEvents() })
+	t.Run("drover asks neither cluster for the objects of the other cluster", func(t *testing.T) { d.in(t).judgeRequests(whole) })
+	t.Run("Events about Machines are only in the control cluster, and Events about Nodes in the target cluster", func(t *testing.T) { d.in(t).judgeEvents() })
 }
 
 // id is the autoscaler's ID of the group.
@@ -100,7 +100,7 @@ func (d divided) nodes(ctx context.Context) (usable []corev1.Node, all int, err 
 	return usable, len(list.Items), nil
 }
 
-// awaitNodes waits until there are want Machines, servers and Nodes, and every Node takes pods.
+// awaitNodes waits until there are as many Machines, servers and Nodes as wanted, and every Node takes pods.
 func (d divided) awaitNodes(want int) {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
@@ -124,7 +124,7 @@ func (d divided) awaitNodes(want int) {
 	})
 }
 
-// awaitPods waits until want pods run in the target cluster.
+// awaitPods waits until as many pods as wanted run in the target cluster.
 func (d divided) awaitPods(want int) {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
@@ -292,9 +292,9 @@ func ofTarget(r kube.Request) bool {
 		r.Resource == "configmaps" && r.Namespace == metav1.NamespacePublic || r.Resource == "secrets" && r.Verb != "get"
 }
 
-// judgeRequests fails for a request to the wrong cluster, and for one that the roles of a cluster do not allow. It
-// considers refusals only before until, the time of the first outage, because an API server that has just started
-// refuses even allowed requests until it has read the roles.
+// judgeRequests fails for a request to the wrong cluster, and for a request that the roles of a cluster do not allow.
+// It considers refusals only until the time of the first outage, because an API server that has just started refuses
+// even allowed requests until it has read the roles.
 func (d divided) judgeRequests(until time.Time) {
 	for name, cluster := range map[string]struct {
 		*kube.Cluster

@@ -45,7 +45,7 @@ type herd struct {
 	shell *doccommands.Shell
 }
 
-// newHerd starts a sandbox and a group of two usable nodes. Each of changes alters the options of the sandbox.
+// newHerd starts a sandbox and a group of two usable nodes. Each function in changes alters the options of the sandbox.
 func newHerd(t *testing.T, changes ...func(*sandbox.Options)) herd {
 	t.Helper()
 	h := newEmptyHerd(t, changes...)
@@ -107,7 +107,7 @@ func (h herd) machines(ctx context.Context) (map[types.UID]v1alpha1.Machine, err
 	return out, nil
 }
 
-// usable waits until want Machines have usable nodes.
+// usable waits until the number of Machines with usable nodes is want.
 func (h herd) usable(want int) {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -168,7 +168,7 @@ func (h herd) deletes() int {
 	return n
 }
 
-// stays checks for a while that nothing in was is drained or deleted.
+// stays checks for a while that nothing in the list of kept objects is drained or deleted.
 func (h herd) stays(was kept) {
 	h.Helper()
 	end := time.Now().Add(*watchFor)
@@ -339,7 +339,7 @@ func TestUninstalling(t *testing.T) {
 		h.shell.Run(t, "docs/operations.md#uninstall")
 		h.stays(was)
 	})
-	t.Run("installing again rolls nothing, and drover goes on (F-42)", func(t *testing.T) {
+	t.Run("installing drover again replaces no Machine, and drover scales again (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was, made := h.look(), h.s.Cloud.CallCount("POST /servers")
 		h.s.StopDrover(0)
@@ -354,7 +354,7 @@ func TestUninstalling(t *testing.T) {
 			t.Errorf("%d servers were made for one more Machine", n)
 		}
 	})
-	t.Run("a definition that is deleted while its guard is gone takes no server along (F-42)", func(t *testing.T) {
+	t.Run("deleting a CRD while its guard is gone deletes no server (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		h.unguarded()
@@ -373,7 +373,7 @@ func TestUninstalling(t *testing.T) {
 			t.Errorf("the log does not say so (%v)", err)
 		}
 	})
-	t.Run("with the annotation everything goes (F-42)", func(t *testing.T) {
+	t.Run("Machines, Nodes and servers are deleted when an operator allows the deletion by the annotation (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		h.shell.Run(t, "docs/operations.md#allow-deletion")
@@ -388,19 +388,19 @@ func TestUninstalling(t *testing.T) {
 // The deletion of a CRD also deletes its sets. A set waits for its Machines, which the garbage collector deletes.
 // Someone who then removes the set's finalizer completes the deletion of the CRD and can create the CRD again, but the
 // Machines are still being deleted.
-func TestDeletingTheDefinitionOfOwners(t *testing.T) {
+func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t)
 	h.kubectl("-n", "kube-system", "annotate", "machinedeployment", h.group, v1alpha1.AnnotationPaused+"=")
 	was := h.look()
-	t.Run("of the Machines that the garbage collector deletes no server goes (F-42)", func(t *testing.T) {
+	t.Run("the servers stay when the garbage collector deletes their Machines (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.unguarded()
 		h.kubectl("delete", "crd", "machinesets.cluster.k8s.io", "--wait=false")
 		h.held(was)
 		h.stays(was)
 	})
-	t.Run("nor when the definition was made again, also after a restart of drover (F-42)", func(t *testing.T) {
+	t.Run("the servers stay when the CRD of sets was created again and drover restarts (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.kubectl("-n", "kube-system", "patch", "machinesets.cluster.k8s.io", h.set(), "--type=merge", "--patch", `{"metadata":{"finalizers":null}}`)
 		h.kubectl("wait", "--for=delete", "crd/machinesets.cluster.k8s.io", "--timeout=90s")
@@ -410,7 +410,7 @@ func TestDeletingTheDefinitionOfOwners(t *testing.T) {
 		h.stays(was)
 		h.held(was)
 	})
-	t.Run("removing the finalizers keeps the nodes for good (F-42)", func(t *testing.T) {
+	t.Run("the nodes stay for good when the finalizers of their Machines are removed (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.s.StopDrover(0)
 		for _, m := range was.machines {
@@ -423,7 +423,7 @@ func TestDeletingTheDefinitionOfOwners(t *testing.T) {
 			t.Errorf("%d servers, want %d", n, len(was.machines))
 		}
 	})
-	t.Run("a Machine that an operator lets adopt the server takes it back (F-1, F-42)", func(t *testing.T) {
+	t.Run("a new Machine adopts the server that its annotation for adoption names (F-1, F-42)", func(t *testing.T) {
 		h := h.in(t)
 		for _, before := range was.machines {
 			m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: before.Namespace, Name: before.Name, Labels: map[string]string{"restored": "yes"}}, Spec: before.Spec}
@@ -438,7 +438,7 @@ func TestDeletingTheDefinitionOfOwners(t *testing.T) {
 			t.Errorf("%d servers were made, want %d", n, len(was.machines))
 		}
 	})
-	t.Run("the nodes go as the page says (F-42)", func(t *testing.T) {
+	t.Run("the commands of docs/operations.md remove drover together with the nodes (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.shell.Run(t, "docs/operations.md#uninstall-with-nodes")
 		h.gone(was.nodes)

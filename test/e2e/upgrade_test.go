@@ -84,14 +84,14 @@ func TestUpgrading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("with the CRDs of an older version drover works and comes to rest", func(t *testing.T) {
+	t.Run("drover scales with the CRDs of an older version, and comes to rest afterwards", func(t *testing.T) {
 		h := h.in(t)
 		h.begin()
 		h.scale(3)
 		h.scale(2)
 		h.rests()
 	})
-	t.Run("the manifests are applied while it scales up and nothing is replaced or made twice", func(t *testing.T) {
+	t.Run("applying the manifests during a scale-up replaces no Machine and creates no server twice", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()
@@ -104,7 +104,7 @@ func TestUpgrading(t *testing.T) {
 			t.Errorf("drover was started again: it runs since %s, and ran since %s (%v)", now, began, err)
 		}
 	})
-	t.Run("the new version fills what had no field when it starts", func(t *testing.T) {
+	t.Run("the new version of drover fills the fields that the old CRDs lacked", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()
@@ -113,7 +113,7 @@ func TestUpgrading(t *testing.T) {
 		h.complete()
 		h.untouched(was, made)
 	})
-	t.Run("an older drover writes whole objects and what it drops comes back", func(t *testing.T) {
+	t.Run("the fields that an older drover drops are restored", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		made, _ := h.calls()
@@ -144,8 +144,8 @@ func (h herd) rests() {
 	})
 }
 
-// untouched fails the test when a Machine, its server or its node has changed, or when the number of created servers is
-// not made.
+// untouched fails the test when a Machine, its server or its node has changed, or when the number of servers that were
+// ever created is not the number made.
 func (h herd) untouched(was kept, made int) {
 	h.Helper()
 	if wrong := h.differs(was); wrong != "" {

@@ -105,7 +105,7 @@ func write(t *testing.T, path, content string, mode os.FileMode) {
 	}
 }
 
-func TestUserData(t *testing.T) {
+func TestUserDataIsValid(t *testing.T) {
 	for name, in := range inputs() {
 		t.Run(name, func(t *testing.T) {
 			userData, err := in.Render()
@@ -125,16 +125,16 @@ func TestUserData(t *testing.T) {
 				write(t, filepath.Join(root, path), content, mode)
 			}
 			if in.Provider.OperatingSystem == "ubuntu" {
-				t.Run("cloud-init takes it", func(t *testing.T) {
+				t.Run("cloud-init accepts the user data", func(t *testing.T) {
 					file := filepath.Join(t.TempDir(), "user-data")
 					write(t, file, string(userData), 0o600)
 					run(t, "cloud-init", "schema", "--config-file", file)
 				})
 			}
-			t.Run("its scripts are sound", func(t *testing.T) { testScripts(t, root, boot) })
-			t.Run("systemd takes its units", func(t *testing.T) { testUnits(t, root, boot) })
+			t.Run("shellcheck finds no fault in the scripts", func(t *testing.T) { testScripts(t, root, boot) })
+			t.Run("systemd accepts the units", func(t *testing.T) { testUnits(t, root, boot) })
 			if in.Provider.CAPublicKey != "" {
-				t.Run("its CA of users is a key", func(t *testing.T) {
+				t.Run("the CA of users is a valid key", func(t *testing.T) {
 					run(t, "ssh-keygen", "-l", "-f", filepath.Join(root, "/etc/ssh/drover-user-ca.pub"))
 				})
 			}
@@ -142,7 +142,7 @@ func TestUserData(t *testing.T) {
 	}
 }
 
-func TestTheKubeletTakesItsConfiguration(t *testing.T) {
+func TestTheKubeletAcceptsItsConfiguration(t *testing.T) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "kubeletconfig")
 	run(t, "go", "-C", "kubeletconfig", "build", "-o", program, ".")
@@ -161,7 +161,7 @@ func TestTheKubeletTakesItsConfiguration(t *testing.T) {
 			run(t, program, file)
 		})
 	}
-	t.Run("and the check is one: a wrong value is refused", func(t *testing.T) {
+	t.Run("the check refuses a wrong value", func(t *testing.T) {
 		file := filepath.Join(dir, "wrong.yaml")
 		write(t, file, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\n", 0o600)
 		if out, err := exec.CommandContext(t.Context(), program, file).CombinedOutput(); err == nil || !strings.Contains(string(out), "maxPods") {

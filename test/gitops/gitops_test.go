@@ -1,6 +1,7 @@
 package gitops
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -21,15 +22,15 @@ type step struct {
 	refused bool
 }
 
-func TestWritersOfNodeGroups(t *testing.T) {
+func TestWhatOtherWritersDoToTheAutoscalersSize(t *testing.T) {
 	w := newWorld(t)
 	without, same := step{-1, 3, false}, step{4, 4, false}
-	t.Run("Flux leaves what the manifest does not name (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-without", without) })
-	t.Run("Flux puts back a size that the manifest names (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-same", same) })
-	t.Run("Flux keeps the autoscaler's size under an ignore rule, though the manifest names one (CA-C60)", func(t *testing.T) {
+	t.Run("Flux keeps the autoscaler's size when the manifest names no size (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-without", without) })
+	t.Run("Flux resets the autoscaler's size to the size of the manifest (CA-C60)", func(t *testing.T) { w.in(t).flux("flux-same", same) })
+	t.Run("Flux keeps the autoscaler's size under an ignore rule although the manifest names a size (CA-C60)", func(t *testing.T) {
 		w.in(t).flux("flux-ignored", step{4, 3, false}, jsondiff.IgnoreRule{Paths: ours, Selector: &jsondiff.Selector{Kind: "MachineDeployment"}})
 	})
-	t.Run("Flux with ssa: IfNotPresent changes nothing any more (CA-C60)", func(t *testing.T) { w.in(t).fluxIfNotPresent("flux-once") })
+	t.Run("Flux with ssa: IfNotPresent changes nothing after it has created the object (CA-C60)", func(t *testing.T) { w.in(t).fluxIfNotPresent("flux-once") })
 	for name, row := range map[string]struct {
 		step
 		flags []string
@@ -43,11 +44,11 @@ func TestWritersOfNodeGroups(t *testing.T) {
 		"helm-forced":  {same, []string{"--server-side=true", "--force-conflicts"}},
 		"helm-without": {without, []string{"--server-side=true"}},
 	} {
-		t.Run("Helm: "+name+" (CA-C60)", func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
+		t.Run(fmt.Sprintf("the size of %s is %d after Helm's upgrade (CA-C60)", name, row.size), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
 	}
-	t.Run("Terraform's request with computed fields names nothing of drover's (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-without", "Terraform", without) })
+	t.Run("Terraform's request with computed fields keeps the autoscaler's size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-without", "Terraform", without) })
 	t.Run("Terraform's request with a size is refused unless it is forced (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-same", "Terraform", step{4, 3, true}) })
-	t.Run("so is Argo CD's server-side apply, which forces it (CA-C60)", func(t *testing.T) {
+	t.Run("Argo CD's server-side apply forces the size of the manifest (CA-C60)", func(t *testing.T) {
 		w.in(t).apply("argo-same", "argocd-controller", same, client.ForceOwnership)
 	})
 }

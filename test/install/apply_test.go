@@ -43,8 +43,8 @@ func podOf(t *testing.T, objects []*unstructured.Unstructured, deployment string
 	return string(raw)
 }
 
-func TestTheAPIServerAcceptsEveryVariant(t *testing.T) {
-	t.Run("the CRDs", func(t *testing.T) { tried(t, template(t, "drover-crds")) })
+func TestTheAPIServerAcceptsEveryVariantOfTheCharts(t *testing.T) {
+	t.Run("the chart of CRDs", func(t *testing.T) { tried(t, template(t, "drover-crds")) })
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			manifests := template(t, "drover", append(append([]string{}, image...), v.values...)...)

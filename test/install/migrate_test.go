@@ -1,3 +1,5 @@
+//go:build cluster
+
 package install
 
 import (
@@ -8,9 +10,9 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// TestHelmAfterMachineController follows the Helm commands of docs/migrate-from-machine-controller.md on a cluster with
+// TestTheMigrationPagesHelmCommandsWork follows the Helm commands of docs/migrate-from-machine-controller.md on a cluster with
 // the CRDs that machine-controller creates. The tests of cmd/drover follow the rest of the page.
-func TestHelmAfterMachineController(t *testing.T) {
+func TestTheMigrationPagesHelmCommandsWork(t *testing.T) {
 	t.Parallel()
 	binary, err := helmBinary()
 	if err != nil {

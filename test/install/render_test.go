@@ -29,9 +29,9 @@ func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
 		chart []*unstructured.Unstructured
 		dirs  []string
 	}{
-		{"drover-crds is deploy/crds", decode(t, template(t, "drover-crds")), []string{"crds"}},
-		{"drover is deploy", rendered(t), []string{"."}},
-		{"drover with a separate autoscaler is deploy and deploy/cluster-autoscaler", rendered(t, "--set=autoscaler.mode=separate"), []string{".", "cluster-autoscaler"}},
+		{"the chart drover-crds equals deploy/crds", decode(t, template(t, "drover-crds")), []string{"crds"}},
+		{"the chart drover equals deploy", rendered(t), []string{"."}},
+		{"the chart drover with a separate autoscaler equals deploy and deploy/cluster-autoscaler", rendered(t, "--set=autoscaler.mode=separate"), []string{".", "cluster-autoscaler"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			var objects []*unstructured.Unstructured
@@ -43,7 +43,7 @@ func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
 			}
 		})
 	}
-	t.Run("drover beside machine-controller has the binding of deploy/machine-controller", func(t *testing.T) {
+	t.Run("the chart drover beside machine-controller has the binding of deploy/machine-controller", func(t *testing.T) {
 		want := "ClusterRoleBinding drover:machine-status:machine-controller"
 		if _, has := byID(rendered(t, "--set=machineController.installed=true"))[want]; !has {
 			t.Errorf("there is no %s", want)
@@ -57,9 +57,9 @@ func TestOnlyADroverThatMakesCertificatesMayWriteSecretsOfItsNamespace(t *testin
 		value string
 		may   bool
 	}{
-		{"tls.mode self", "--set=tls.mode=self", true},
-		{"tls.mode secret", "--set=tls.mode=secret", false},
-		{"an autoscaler in the same pod", "--set=autoscaler.mode=sidecar", false},
+		{"drover may write Secrets with tls.mode=self", "--set=tls.mode=self", true},
+		{"drover may not write Secrets with tls.mode=secret", "--set=tls.mode=secret", false},
+		{"drover may not write Secrets with an autoscaler in its pod", "--set=autoscaler.mode=sidecar", false},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			objects := byID(rendered(t, row.value))
@@ -72,7 +72,7 @@ func TestOnlyADroverThatMakesCertificatesMayWriteSecretsOfItsNamespace(t *testin
 	}
 }
 
-func TestTheSelectorOfTheAutoscalerNeverChanges(t *testing.T) {
+func TestTheAutoscalersSelectorDoesNotDependOnThePodName(t *testing.T) {
 	d := deploymentOf(t, rendered(t, "--set=autoscaler.mode=separate", "--set=autoscaler.podName=other"), "cluster-autoscaler")
 	want := map[string]string{"app.kubernetes.io/name": "cluster-autoscaler"}
 	if diff := cmp.Diff(want, d.Spec.Selector.MatchLabels); diff != "" {
@@ -93,7 +93,7 @@ func TestTheAutoscalerMayRemoveTheNodeOnWhichItRuns(t *testing.T) {
 	}
 }
 
-func TestTheKustomizationWithoutAConfiguredCloudIsThatOfTheChart(t *testing.T) {
+func TestKustomizationAndChartHaveTheSameDeploymentWithoutAConfiguredCloud(t *testing.T) {
 	shell := doccommands.NewShell(t, cluster.Kubeconfig)
 	shell.Run(t, "docs/install.md#mine")
 	shell.Run(t, "docs/install.md#no-cloud")
@@ -111,7 +111,7 @@ func TestTheKustomizationWithoutAConfiguredCloudIsThatOfTheChart(t *testing.T) {
 
 func TestTheChartsAreLinted(t *testing.T) {
 	for _, chart := range []string{"drover-crds", "drover"} {
-		t.Run(chart, func(t *testing.T) {
+		t.Run("helm lint finds no fault in the chart "+chart, func(t *testing.T) {
 			args := []string{"lint", "--strict", filepath.Join(charts, chart)}
 			if chart == "drover" {
 				args = append(args, image...)
@@ -131,17 +131,17 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 		says   string
 	}{
 		{"no image", nil, "image.repository is empty"},
-		{"a key with a slip", []string{image[0], "--set=replica=3"}, "replica"},
-		{"an inner key with a slip", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
-		{"a mode of TLS that there is not", []string{image[0], "--set=tls.mode=none"}, "mode"},
-		{"a mode of the autoscaler that there is not", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
+		{"a misspelt key", []string{image[0], "--set=replica=3"}, "replica"},
+		{"a misspelt inner key", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
+		{"an unknown mode of TLS", []string{image[0], "--set=tls.mode=none"}, "mode"},
+		{"an unknown mode of the autoscaler", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
 		{"a flag without its dashes", []string{image[0], "--set=extraArgs={health-timeout=20m}"}, "extraArgs"},
 		{"a number as text", []string{image[0], "--set-string=replicas=two"}, "replicas"},
 		{"an issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
-		{"an Issuer of one namespace for two", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
-		{"a CA of the chart's own for two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
+		{"an Issuer of one namespace for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
+		{"a CA of the chart's own for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
 		{"Machines in the release's namespace", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
-		{"clients without the one for which drover makes a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
+		{"allowed clients without the client for which drover makes a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
 		{"a value of the chart of CRDs", nil, "additional"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -160,8 +160,8 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 	}
 }
 
-// TestEveryFlagIsOneOfDrovers compares the arguments of every variant with the page of flags.
-func TestEveryFlagIsOneOfDrovers(t *testing.T) {
+// TestEveryVariantOfTheChartUsesOnlyExistingFlags compares the arguments of every variant with the page of flags.
+func TestEveryVariantOfTheChartUsesOnlyExistingFlags(t *testing.T) {
 	known := flagsOfDrover(t)
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
@@ -174,22 +174,22 @@ func TestEveryFlagIsOneOfDrovers(t *testing.T) {
 	}
 }
 
-// TestTheFlagsOfTheAutoscaler compares the three places with the autoscaler's flags with the file of flags.
-func TestTheFlagsOfTheAutoscaler(t *testing.T) {
+// TestTheAutoscalerGetsTheRecommendedFlags compares the three places with the autoscaler's flags with the file of flags.
+func TestTheAutoscalerGetsTheRecommendedFlags(t *testing.T) {
 	want := recommended(t)
-	t.Run("the chart with a separate autoscaler", func(t *testing.T) {
+	t.Run("the chart with a separate autoscaler has the recommended flags", func(t *testing.T) {
 		got := containerOf(t, rendered(t, "--set=autoscaler.mode=separate"), "cluster-autoscaler", "cluster-autoscaler").Args
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("flags (-file +chart):\n%s", diff)
 		}
 	})
-	t.Run("the chart with an autoscaler in drover's pods; flags of the values come last", func(t *testing.T) {
+	t.Run("the chart with an autoscaler in drover's pods has the recommended flags, followed by the flags of the values", func(t *testing.T) {
 		got := containerOf(t, rendered(t, "--set=autoscaler.mode=sidecar", "--set=autoscaler.extraArgs={--expander=priority}"), "drover", "cluster-autoscaler").Args
 		if diff := cmp.Diff(append(slices.Clone(want), "--expander=priority"), got); diff != "" {
 			t.Errorf("flags (-file +chart):\n%s", diff)
 		}
 	})
-	t.Run("the values for the autoscaler's own chart", func(t *testing.T) {
+	t.Run("the values for the autoscaler's own chart have the recommended flags", func(t *testing.T) {
 		got := flagsOfValues(t)
 		slices.Sort(got)
 		all := append([]string{"--cloud-config=/etc/drover-config/cloud-config.yaml", "--v=2"}, want...)

@@ -76,7 +76,7 @@ func (s *site) kubectl(args ...string) string {
 	return string(out)
 }
 
-// awaitNodes waits until want Nodes take pods.
+// awaitNodes waits until as many Nodes as wanted take pods.
 func (s *site) awaitNodes(want int) {
 	s.Helper()
 	got := 0
@@ -187,9 +187,9 @@ func (s *site) grows(conn *grpc.ClientConn) {
 	}
 }
 
-// TestTheInstallPageWithHelm follows docs/install.md with Helm, then moves the autoscaler into drover's pods,
+// TestTheInstallPagesHelmCommandsWork follows docs/install.md with Helm, then moves the autoscaler into drover's pods,
 // uninstalls drover, installs it again and switches to kustomize.
-func TestTheInstallPageWithHelm(t *testing.T) {
+func TestTheInstallPagesHelmCommandsWork(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Shell.Run(t, "docs/install.md#credentials")
@@ -202,9 +202,9 @@ func TestTheInstallPageWithHelm(t *testing.T) {
 	s.fromHelmToKustomize()
 }
 
-// TestTheInstallPageWithKustomize follows docs/install.md with kustomize, in parallel with machine-controller, and then
+// TestTheInstallPagesKustomizeCommandsWork follows docs/install.md with kustomize, in parallel with machine-controller, and then
 // switches to Helm.
-func TestTheInstallPageWithKustomize(t *testing.T) {
+func TestTheInstallPagesKustomizeCommandsWork(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	s.Shell.Run(t, "docs/install.md#credentials")
@@ -213,7 +213,7 @@ func TestTheInstallPageWithKustomize(t *testing.T) {
 	s.Shell.Run(t, "docs/install.md#kustomize")
 	s.separate()
 	s.Shell.Run(t, "docs/install.md#from-kustomize-to-helm")
-	s.Run("Helm takes over what kustomize has installed, and Machines and Nodes stay", func(t *testing.T) {
+	s.Run("Helm takes over the objects that kustomize installed, and Machines and Nodes stay", func(t *testing.T) {
 		s := s.in(t)
 		s.awaitNodes(3)
 		if out := s.kubectl("get", "machines", "-A", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}"); out != "" {
@@ -235,12 +235,12 @@ func (s *site) separate() {
 	s.Shell.Run(s.T, "docs/install.md#first-nodes")
 	s.awaitNodes(2)
 	autoscaler := newPod(s.T, s.Cluster, metav1.NamespaceSystem, "cluster-autoscaler")
-	s.Run("the autoscaler's Secret has the certificate that drover allows", func(t *testing.T) {
+	s.Run("the autoscaler calls drover with the certificate of its Secret", func(t *testing.T) {
 		s := s.in(t)
 		s.grows(autoscaler.overTLS(p.ports[8086], "drover.drover.svc"))
 		s.awaitNodes(3)
 	})
-	s.Run("the autoscaler's address is the Service's", func(t *testing.T) {
+	s.Run("the autoscaler's configuration has the address of drover's Service", func(t *testing.T) {
 		if got := autoscaler.address(); got != "drover.drover.svc:8086" {
 			t.Errorf("got %s", got)
 		}
@@ -248,7 +248,7 @@ func (s *site) separate() {
 			t.Errorf("the Service's port is %q", out)
 		}
 	})
-	s.Run("the roles allow all that drover asked for", func(t *testing.T) { s.in(t).refusals("drover:drover") })
+	s.Run("the API server refuses no request of drover", func(t *testing.T) { s.in(t).refusals("drover:drover") })
 	stop()
 }
 
@@ -257,7 +257,7 @@ func (s *site) sidecar() {
 	p := newPod(s.T, s.Cluster, namespace, "drover")
 	stop := p.start("drover", drover)
 	p.ready("drover")
-	s.Run("after an upgrade the autoscaler in the same pod calls over the socket", func(t *testing.T) {
+	s.Run("an autoscaler in the same pod calls drover over the socket after an upgrade", func(t *testing.T) {
 		s := s.in(t)
 		s.grows(p.dial(p.address(), insecure.NewCredentials()))
 		s.awaitNodes(4)
@@ -275,7 +275,7 @@ func (s *site) realAutoscaler(p *pod) {
 	if binary == "" {
 		return
 	}
-	s.Run("the real cluster-autoscaler starts with the container's command, finds the group, and is refused nothing", func(t *testing.T) {
+	s.Run("the real cluster-autoscaler starts with the container's command and finds the group, and the API server refuses none of its requests", func(t *testing.T) {
 		stop := p.start("cluster-autoscaler", binary, "--address="+p.ports[8085])
 		p.answers("http://" + p.ports[8085] + "/health-check")
 		s := s.in(t)
@@ -312,7 +312,7 @@ func (s *site) uninstalled() {
 			t.Errorf("Machines are being deleted: %s", out)
 		}
 	})
-	s.Run("and the commands of the README install drover again (F-42)", func(t *testing.T) { s.Shell.Run(t, "README.md#install") })
+	s.Run("the commands of the README install drover again (F-42)", func(t *testing.T) { s.Shell.Run(t, "README.md#install") })
 }
 
 // stoppedAndStarted stops and starts drover and the autoscaler with the commands of docs/operations.md.
@@ -336,7 +336,7 @@ func (s *site) stoppedAndStarted() {
 func (s *site) fromHelmToKustomize() {
 	s.Shell.Run(s.T, "docs/install.md#mine")
 	s.Shell.Run(s.T, "docs/install.md#from-helm-to-kustomize")
-	s.Run("kustomize takes over what Helm has installed, and Machines and Nodes stay", func(t *testing.T) {
+	s.Run("kustomize takes over the objects that Helm installed, and Machines and Nodes stay", func(t *testing.T) {
 		s := s.in(t)
 		s.awaitNodes(4)
 		if out := s.kubectl("get", "machines", "-A", "-o", "jsonpath={.items[*].metadata.deletionTimestamp}"); out != "" {

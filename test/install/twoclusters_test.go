@@ -31,8 +31,8 @@ func contexts(t *testing.T, control, target *kube.Cluster) string {
 	return path
 }
 
-// TestTheInstallPageWithTwoClusters follows the page's section about two clusters. test/e2e runs drover with two clusters.
-func TestTheInstallPageWithTwoClusters(t *testing.T) {
+// TestTheInstallPagesCommandsForTwoClustersWork follows the page's section about two clusters. test/e2e runs drover with two clusters.
+func TestTheInstallPagesCommandsForTwoClustersWork(t *testing.T) {
 	t.Parallel()
 	// The controller manager of the target cluster creates the token.
 	target := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})

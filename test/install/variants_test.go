@@ -21,9 +21,9 @@ var variants = []variant{
 	{"Machines in no namespace", []string{"--set-json=machineNamespaces=[]"}},
 	{"machine-controller beside drover", []string{"--set=machineController.installed=true"}},
 	{"a ServiceMonitor", []string{"--set=serviceMonitor.enabled=true", "--set=serviceMonitor.labels.release=prometheus"}},
-	{"neither budget nor policy", []string{"--set=podDisruptionBudget.enabled=false", "--set=networkPolicy.enabled=false"}},
-	{"nobody reads the metrics", []string{"--set-json=networkPolicy.metricsNamespaces=[]"}},
-	{"everything about the pods", []string{
+	{"no PodDisruptionBudget and no NetworkPolicy", []string{"--set=podDisruptionBudget.enabled=false", "--set=networkPolicy.enabled=false"}},
+	{"no namespace that may read the metrics", []string{"--set-json=networkPolicy.metricsNamespaces=[]"}},
+	{"every setting of the pods", []string{
 		"--set=replicas=3", "--set=image.pullPolicy=Always", "--set=imagePullSecrets[0].name=registry", "--set=priorityClassName=",
 		"--set=podLabels.team=a", "--set=podAnnotations.note=b", "--set=nodeSelector.disk=ssd", "--set-json=tolerations=[]", "--set-json=affinity={}",
 		"--set=extraArgs={--health-timeout=20m,--v=1}", "--set=autoscaler.mode=separate", "--set=autoscaler.replicas=2",

@@ -56,7 +56,7 @@ func (b *syncBuffer) Write(p []byte) (int, error) {
 	return b.data.Write(p)
 }
 
-func TestConcurrentBuildsBuildOnce(t *testing.T) {
+func TestConcurrentCallersOfABuildShareOneBuild(t *testing.T) {
 	source := smallSource(t)
 	freshCache(t)
 	var (
@@ -83,7 +83,7 @@ func TestConcurrentBuildsBuildOnce(t *testing.T) {
 	}
 }
 
-func TestTheCacheFolderDependsOnTheBuildInputs(t *testing.T) {
+func TestTheNameOfTheCacheFolderDependsOnTheInputsOfTheBuild(t *testing.T) {
 	source := smallSource(t)
 	before, err := newBuild(source)
 	if err != nil {
@@ -104,7 +104,7 @@ func TestTheCacheFolderDependsOnTheBuildInputs(t *testing.T) {
 	}
 }
 
-func TestAFailedBuildShowsTheCompilersWordsAndLeavesNothing(t *testing.T) {
+func TestAFailedBuildReturnsTheCompilersErrorAndKeepsNoFiles(t *testing.T) {
 	source := smallSource(t)
 	freshCache(t)
 	if err := os.WriteFile(filepath.Join(source, "main.go"), []byte("package main\n\nfunc main() { missing() }\n"), 0o600); err != nil {
@@ -121,11 +121,11 @@ func TestAFailedBuildShowsTheCompilersWordsAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfARequirement(t *testing.T) {
+func TestTheVersionOfARequiredModuleIsReadFromGoMod(t *testing.T) {
 	for name, test := range map[string]struct{ gomod, want string }{
-		"alone":      {"module m\nrequire k8s.io/kubernetes v1.2.3\n", "v1.2.3"},
-		"in a block": {"module m\nrequire (\n\ta.b/c v1.0.0\n\tk8s.io/kubernetes v1.2.4 // indirect\n)\n", "v1.2.4"},
-		"absent":     {"module m\nrequire k8s.io/kubernetes-other v1.2.3\n", ""},
+		"reads a require directive of one line":             {"module m\nrequire k8s.io/kubernetes v1.2.3\n", "v1.2.3"},
+		"reads a line of a require block":                   {"module m\nrequire (\n\ta.b/c v1.0.0\n\tk8s.io/kubernetes v1.2.4 // indirect\n)\n", "v1.2.4"},
+		"reads no version of a module that is not required": {"module m\nrequire k8s.io/kubernetes-other v1.2.3\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := requiredVersion([]byte(test.gomod), versionModule); got != test.want {

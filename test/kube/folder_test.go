@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheFolderOfAKilledOwnerIsSwept(t *testing.T) {
+func TestTheFolderOfAKilledOwnerIsDeletedByTheNextOwner(t *testing.T) {
 	t.Setenv("TMPDIR", t.TempDir())
 	killed, release, err := OwnFolder("", "swept-")
 	if err != nil {
@@ -35,7 +35,7 @@ func TestTheFolderOfAKilledOwnerIsSwept(t *testing.T) {
 	}
 }
 
-func TestAFolderWithOtherFilesIsRefusedAndKept(t *testing.T) {
+func TestAFolderWithOtherFilesIsRefusedAndNotDeleted(t *testing.T) {
 	dir := t.TempDir()
 	precious := filepath.Join(dir, "precious")
 	if err := os.WriteFile(precious, nil, 0o600); err != nil {

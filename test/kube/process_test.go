@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-func TestATakenPortIsNamed(t *testing.T) {
+func TestTheErrorNamesAPortThatIsInUse(t *testing.T) {
 	bin, err := Binaries(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -37,14 +37,14 @@ func TestATakenPortIsNamed(t *testing.T) {
 	}
 }
 
-func TestAProcessIsAskedToEndBeforeItIsKilled(t *testing.T) {
+func TestAProcessGetsTimeToEndBeforeItIsKilled(t *testing.T) {
 	for name, test := range map[string]struct {
 		trap, last string
 		patience   time.Duration
 	}{
-		"one that obeys":     {`echo asked; exit`, "asked", time.Minute},
-		"one that does not":  {``, "ready", 100 * time.Millisecond},
-		"one without a time": {`sleep 600`, "ready", 0},
+		"a process that obeys the signal is not killed":                     {`echo asked; exit`, "asked", time.Minute},
+		"a process that ignores the signal is killed when its time is over": {``, "ready", 100 * time.Millisecond},
+		"a process whose time is 0 is killed at once":                       {`sleep 600`, "ready", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := startProcess("/bin/sh", filepath.Join(t.TempDir(), "log"), []string{"-c", `trap "` + test.trap + `" TERM; echo ready; while :; do sleep 0.01; done`})
@@ -66,11 +66,11 @@ func TestAProcessIsAskedToEndBeforeItIsKilled(t *testing.T) {
 	}
 }
 
-func TestTheLastLinesOfALog(t *testing.T) {
+func TestTheLastTwoLinesOfALogAreReturned(t *testing.T) {
 	for name, test := range map[string]struct{ log, want string }{
-		"of more":  {"a\nb\nc\n", "b\nc"},
-		"of fewer": {"a\n", "a"},
-		"of none":  {"", ""},
+		"only the last two lines are returned when the log is longer": {"a\nb\nc\n", "b\nc"},
+		"the whole log is returned when the log is shorter":           {"a\n", "a"},
+		"nothing is returned when the log is empty":                   {"", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := string(lastLines([]byte(test.log), 2)); got != test.want {

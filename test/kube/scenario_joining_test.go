@@ -1,3 +1,5 @@
+//go:build cluster
+
 package kube_test
 
 import (
@@ -45,12 +47,12 @@ func TestNodesJoinByTokenOnlyAfterApproval(t *testing.T) {
 		name string
 		run  func(*testing.T)
 	}{
-		{"all components serve", j.serves},
+		{"all components of the control plane are ready", j.serves},
 		{"a pod stays Pending without a node", j.podStaysPending},
-		{"cluster-info names server and authority, no user, and anybody may read it", j.clusterInfoIsPublic},
-		{"a token may ask for a certificate and nobody approves it", j.tokenAsks},
-		{"an approved certificate is signed", j.approvedIsSigned},
-		{"a renewal is not approved either", j.renewalIsNotApproved},
+		{"anybody may read cluster-info, which has server and authority, and no user", j.clusterInfoIsPublic},
+		{"a token may request a certificate, and no component approves the request", j.tokenAsks},
+		{"a request that is approved gets a certificate", j.approvedIsSigned},
+		{"no component approves the renewal of a certificate", j.renewalIsNotApproved},
 		{"a node may not touch another node", j.nodeMayNotTouchAnother},
 		{"kwok runs and deletes the pods of a node with the annotation", j.kwokRunsPods},
 		{"kwok writes to no node and no lease", j.kwokLeavesNodesAlone},

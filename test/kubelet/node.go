@@ -173,7 +173,7 @@ func (n *node) beat(ctx context.Context) error {
 	return nil
 }
 
-// due reports whether work that was last done at the time last is due again at now. Work that is due within half of
+// due reports whether work is due again now. last is when the work was last done. Work that is due within half of
 // settleEvery counts as due.
 func due(last, now time.Time, every time.Duration) bool {
 	return last.IsZero() || now.Sub(last) >= every-settleEvery/2

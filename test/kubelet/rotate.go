@@ -13,7 +13,7 @@ type rotation struct {
 	own *certificate
 	// answer receives the result of the pending request; nil when no request is pending.
 	answer chan *certificate
-	// notBefore is the earliest time of the next attempt.
+	// notBefore is the earliest time of the next request for a certificate.
 	notBefore time.Time
 }
 

@@ -38,9 +38,9 @@ func metadataService(t *testing.T, id, userData string) string {
 
 func TestTheConsoleShowsWhyAServerCannotJoin(t *testing.T) {
 	for name, c := range map[string]struct{ id, userData, want string }{
-		"another server's data is not given":  {"other", "#cloud-config\n", "fetching instance metadata: /openstack/latest/meta_data.json answers 404"},
-		"a file that the user data lacks":     {"i1", "#cloud-config\nwrite_files: []\n", BootstrapFile + ": the user data writes no such file"},
-		"user data of a kind that is unknown": {"i1", "hello", `begins with "hello"`},
+		"the console shows that the metadata service refuses another server's data": {"other", "#cloud-config\n", "fetching instance metadata: /openstack/latest/meta_data.json answers 404"},
+		"the console names a file that the user data lacks":                         {"i1", "#cloud-config\nwrite_files: []\n", BootstrapFile + ": the user data writes no such file"},
+		"the console shows how unknown user data begins":                            {"i1", "hello", `begins with "hello"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var console []string
@@ -69,8 +69,8 @@ func nodeOf(name, providerID string) *corev1.Node {
 
 func TestTheCloudControllerManagerInitializesNewNodes(t *testing.T) {
 	for name, before := range map[string]*corev1.Node{
-		"found by its provider ID": nodeOf("n1", "openstack:///u1"),
-		"found by its name":        nodeOf("n1", ""),
+		"a Node is initialized from the server with its provider ID":                nodeOf("n1", "openstack:///u1"),
+		"a Node without a provider ID is initialized from the server with its name": nodeOf("n1", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := fake.NewClientset([]runtime.Object{before}...)
@@ -115,7 +115,7 @@ func TestTheCloudControllerManagerDeletesTheNodeOfAVanishedServer(t *testing.T) 
 	}
 }
 
-func TestTheConsoleShowsOnlyUnitsThatPrintToIt(t *testing.T) {
+func TestWhichUnitsPrintToTheConsole(t *testing.T) {
 	files := map[string]string{
 		unitFolder + setupUnit:   "[Unit]\nDescription=Setup\n[Service]\nExecStart=/opt/setup\n",
 		unitFolder + kubeletUnit: "[Service]\nExecStart=/opt/bin/kubelet --config=x\n",
@@ -126,10 +126,10 @@ func TestTheConsoleShowsOnlyUnitsThatPrintToIt(t *testing.T) {
 		output string
 		want   []string
 	}{
-		"a setup that prints to the journal leaves systemd's own words (F-53)": {"journal", []string{
+		"the console shows only systemd's message when a setup failed that prints to the journal (F-53)": {"journal", []string{
 			"[FAILED] Failed to start drover-setup.service - Setup.", "See 'systemctl status drover-setup.service' for details.",
 		}},
-		"a setup that prints to both leaves its cause (F-53)": {"journal+console", []string{
+		"the console shows why a setup failed that prints to journal and console (F-53)": {"journal+console", []string{
 			"setup: 404", "setup: downloading https://dl.k8s.io/release/v1.37.1/bin/linux/amd64/kubelet failed",
 			"[FAILED] Failed to start drover-setup.service - Setup.", "See 'systemctl status drover-setup.service' for details.",
 		}},
@@ -151,7 +151,7 @@ func TestTheConsoleShowsOnlyUnitsThatPrintToIt(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the kubelet's lines come by the report unit, until it has joined (F-53)", func(t *testing.T) {
+	t.Run("the console shows the kubelet's lines from the report unit until the kubelet has joined (F-53)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var console []string
 			o := Options{Console: func(line string) { console = append(console, line) }}.withDefaults()

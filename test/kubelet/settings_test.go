@@ -30,7 +30,7 @@ kubeReserved: {cpu: 100m, memory: 200Mi}
 	"/opt/install": "KUBELET_VERSION=1.37.1\nPROVIDER_ID_PREFIX=openstack:///\n",
 }
 
-func TestReadSettings(t *testing.T) {
+func TestSettingsAreReadFromUserData(t *testing.T) {
 	s, err := readSettings(&Boot{Files: goodFiles}, identity{Name: "server-name", UUID: "0a1b"})
 	if err != nil {
 		t.Fatal(err)
@@ -52,7 +52,7 @@ func TestReadSettings(t *testing.T) {
 	}
 }
 
-func TestReadSettingsNamesTheFileThatIsWrong(t *testing.T) {
+func TestTheErrorNamesTheFileWithInvalidSettings(t *testing.T) {
 	for name, c := range map[string]struct{ path, content, want string }{
 		"no bootstrap kubeconfig":      {BootstrapFile, "", "the user data writes no such file"},
 		"no CA":                        {CAFile, "", "the user data writes no such file"},
@@ -75,7 +75,7 @@ func TestReadSettingsNamesTheFileThatIsWrong(t *testing.T) {
 	}
 }
 
-func TestReadSettingsNeedsAKubeletVersion(t *testing.T) {
+func TestUserDataWithoutAKubeletVersionIsRefused(t *testing.T) {
 	files := maps.Clone(goodFiles)
 	delete(files, "/opt/install")
 	if _, err := readSettings(&Boot{Files: files}, identity{Name: "n"}); err == nil || !strings.Contains(err.Error(), "which version") {
@@ -83,7 +83,7 @@ func TestReadSettingsNeedsAKubeletVersion(t *testing.T) {
 	}
 }
 
-func TestAllocatable(t *testing.T) {
+func TestAllocatableIsLessThanCapacityByReservationsAndEvictionThresholds(t *testing.T) {
 	machine := corev1.ResourceList{
 		corev1.ResourceCPU:              resource.MustParse("2"),
 		corev1.ResourceMemory:           resource.MustParse("4Gi"),
@@ -106,7 +106,7 @@ func TestAllocatable(t *testing.T) {
 	}
 }
 
-func TestServingRequestAsksForEachAddressOnce(t *testing.T) {
+func TestAServingCertificateIsRequestedWithEachAddressOnce(t *testing.T) {
 	r := servingRequest([]corev1.NodeAddress{
 		{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: "n1"},
 		{Type: corev1.NodeInternalDNS, Address: "n1"},

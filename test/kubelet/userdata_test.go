@@ -21,7 +21,7 @@ func gzipped(t *testing.T, text string) []byte {
 	return out.Bytes()
 }
 
-func TestParseUserData(t *testing.T) {
+func TestFilesAndHostNameAreReadFromUserData(t *testing.T) {
 	cloudConfig := "#cloud-config\nhostname: n1\nwrite_files:\n- path: /a\n  content: |\n    hello\n"
 	packed := base64.StdEncoding.EncodeToString(gzipped(t, "hello\n"))
 	for name, raw := range map[string][]byte{
@@ -33,7 +33,7 @@ func TestParseUserData(t *testing.T) {
 			{"path":"/etc/hostname","contents":{"source":"data:,n1"}},
 			{"path":"/a","contents":{"source":"data:;base64,` + packed + `","compression":"gzip"}}]}}`),
 	} {
-		t.Run(name+" gives its files and its host name", func(t *testing.T) {
+		t.Run(name+" is read with its files and its host name", func(t *testing.T) {
 			boot, err := ParseUserData(raw)
 			if err != nil {
 				t.Fatal(err)
@@ -45,11 +45,11 @@ func TestParseUserData(t *testing.T) {
 	}
 }
 
-func TestParseUserDataReturnsTheStartedUnits(t *testing.T) {
+func TestTheUnitsThatUserDataStartsAreFound(t *testing.T) {
 	for name, raw := range map[string]string{
-		"by commands":             "#cloud-config\nruncmd: [[systemctl, daemon-reload], [systemctl, enable, other.service], [systemctl, start, --no-block, a.service, kubelet.service]]\n",
-		"by lines":                "#cloud-config\nruncmd: ['systemctl enable --now a.service kubelet.service', 'echo start b.service']\n",
-		"by an Ignition document": `{"systemd":{"units":[{"name":"a.service","enabled":true},{"name":"b.service","mask":true},{"name":"kubelet.service","enabled":true}]}}`,
+		"finds the units that cloud-config commands start":  "#cloud-config\nruncmd: [[systemctl, daemon-reload], [systemctl, enable, other.service], [systemctl, start, --no-block, a.service, kubelet.service]]\n",
+		"finds the units that shell lines start":            "#cloud-config\nruncmd: ['systemctl enable --now a.service kubelet.service', 'echo start b.service']\n",
+		"finds the units that an Ignition document enables": `{"systemd":{"units":[{"name":"a.service","enabled":true},{"name":"b.service","mask":true},{"name":"kubelet.service","enabled":true}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			boot, err := ParseUserData([]byte(raw))
@@ -60,12 +60,12 @@ func TestParseUserDataReturnsTheStartedUnits(t *testing.T) {
 	}
 }
 
-func TestParseUserDataRefusesInvalidData(t *testing.T) {
+func TestInvalidUserDataIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ raw, want string }{
-		"nothing":             {" \n", "it is empty"},
-		"a shell script":      {"#!/bin/sh\ntrue\n", `begins with "#!/bin/sh"`},
-		"no YAML":             {"#cloud-config\n\t- x", "reading cloud-config"},
-		"an unknown encoding": {"#cloud-config\nwrite_files:\n- path: /a\n  encoding: rot13\n  content: x\n", `file /a: unknown encoding "rot13"`},
+		"empty user data":                 {" \n", "it is empty"},
+		"a shell script":                  {"#!/bin/sh\ntrue\n", `begins with "#!/bin/sh"`},
+		"a cloud-config that is not YAML": {"#cloud-config\n\t- x", "reading cloud-config"},
+		"an unknown encoding":             {"#cloud-config\nwrite_files:\n- path: /a\n  encoding: rot13\n  content: x\n", `file /a: unknown encoding "rot13"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := ParseUserData([]byte(c.raw))

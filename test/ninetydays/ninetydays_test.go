@@ -12,6 +12,8 @@ import (
 var (
 	seeds   = flag.Uint64("seeds", 1, "the number of random worlds to test")
 	oneSeed = flag.Int64("seed", -1, "test only the world of this seed")
+	// There are no faults on the last day.
+	days = flag.Int("days", ninety, "how many days the simulation lasts")
 )
 
 func TestMain(m *testing.M) {
@@ -33,14 +35,13 @@ func TestHealthAndOrphansForNinetyDays(t *testing.T) {
 	}
 }
 
-// days is how long the simulation lasts. There are no faults on the last day.
-const days = 90
+const ninety = 90
 
 func ninetyDays(w *world) {
 	w.run(began.Add(time.Hour))
 	trouble := &trouble{w: w}
 	p := &people{world: w, repair: newRepair(w, trouble), collector: newCollector(w, trouble)}
-	last := began.Add((days - 3) * day)
+	last := began.Add(time.Duration(*days-3) * day)
 	w.happenings(last)
 	w.often(10, last, trouble.begin)
 	w.often(0.3, last, p.changeLeader)
@@ -58,7 +59,7 @@ func ninetyDays(w *world) {
 	p.enoughHappened()
 }
 
-func (w *world) end() time.Time { return began.Add(days * day) }
+func (w *world) end() time.Time { return began.Add(time.Duration(*days) * day) }
 
 func (w *world) everyMinute(happen func()) {
 	w.in(time.Minute, func() {
@@ -95,8 +96,13 @@ func (p *people) allIsWell() {
 // enoughHappened fails the test when too little happened to prove anything.
 func (p *people) enoughHappened() {
 	c := p.counts
-	if c.replaced < 300 || c.hosts < 10 || c.zones < 5 || c.outages < 20 || c.leaders < 10 || c.troubles < 400 || c.stripped < 150 || c.late < 40 || c.clones < 1 || c.collected < 400 {
-		p.Errorf("too little happened: %+v", c)
+	for n, inNinetyDays := range map[*int]int{
+		&c.replaced: 300, &c.hosts: 10, &c.zones: 5, &c.outages: 20, &c.leaders: 10, &c.troubles: 400, &c.stripped: 150, &c.late: 40,
+		&c.collected: 400, &c.clones: 1,
+	} {
+		if least := inNinetyDays * *days / ninety; *n < max(1, least) {
+			p.Errorf("too little happened: %+v", c)
+		}
 	}
 	if p.repair.held["ZoneUnhealthy"] == 0 {
 		p.Errorf("the zone brake never stopped a replacement: %v", p.repair.held)

@@ -23,7 +23,8 @@ type server struct {
 	group  *health.Group
 	zone   *zone
 	host   string
-	// machine is the server's Machine, or nil after the Machine is gone. node is its Node, or nil while it has none.
+	// machine is the server's Machine, or nil after the Machine is gone. node is the server's Node, or nil while the server has no
+	// Node.
 	machine *v1alpha1.Machine
 	node    *corev1.Node
 	created time.Time

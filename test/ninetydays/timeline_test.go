@@ -45,7 +45,7 @@ func (t *timeline) often(perDay float64, until time.Time, happen func()) {
 	})
 }
 
-// run makes time pass until end.
+// run makes time pass until the given time.
 func (t *timeline) run(end time.Time) {
 	for len(t.queue) > 0 && !t.queue[0].at.After(end) {
 		next := heap.Pop(&t.queue).(event)

@@ -130,7 +130,7 @@ func Deleting(m *v1alpha1.Machine) {
 	m.Finalizers = []string{v1alpha1.FinalizerServer}
 }
 
-// Failed returns a change that records a failed attempt, a minute ago, in a Machine's status.
+// Failed returns a change that records in a Machine's status a failure of a minute ago.
 func Failed(code fault.Code, message string) func(*v1alpha1.Machine) {
 	return func(m *v1alpha1.Machine) {
 		m.Status.ErrorReason, m.Status.ErrorMessage = ptr.To(string(code)), &message

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/deploy"
 )
 
-func TestASecondSandboxIsRefusedWithTheNameOfTheFirst(t *testing.T) {
+func TestASecondSandboxIsRefusedWithAnErrorThatNamesTheFirst(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "drover", "sandbox.lock")
 	release, err := lockFile(path)
 	if err != nil {
@@ -31,7 +31,7 @@ func TestASecondSandboxIsRefusedWithTheNameOfTheFirst(t *testing.T) {
 	release()
 }
 
-func TestTheLockFileOfAKilledSandboxBlocksNoOther(t *testing.T) {
+func TestTheLockFileOfAKilledSandboxDoesNotBlockTheNextSandbox(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sandbox.lock")
 	if err := os.WriteFile(path, []byte("4194305\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -43,17 +43,17 @@ func TestTheLockFileOfAKilledSandboxBlocksNoOther(t *testing.T) {
 	release()
 }
 
-func TestClaimReturnsAFreePort(t *testing.T) {
+func TestWhichAddressesForGRPCAreAccepted(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct{ address, want string }{
-		"a free port":                    {"127.0.0.1:0", ""},
-		"a port already in use":          {taken.Addr().String(), "--grpc-address " + taken.Addr().String() + " cannot be listened on"},
-		"an address other than loopback": {"0.0.0.0:0", "loopback alone"},
-		"no port":                        {"127.0.0.1", "is not host:port"},
+		"accepts a free port":                    {"127.0.0.1:0", ""},
+		"refuses a port in use":                  {taken.Addr().String(), "--grpc-address " + taken.Addr().String() + " cannot be listened on"},
+		"refuses an address other than loopback": {"0.0.0.0:0", "loopback alone"},
+		"refuses an address without a port":      {"127.0.0.1", "is not host:port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := claim("--grpc-address", c.address)
@@ -67,7 +67,7 @@ func TestClaimReturnsAFreePort(t *testing.T) {
 	}
 }
 
-func TestAPortInUseEndsTheStartBeforeAnythingRuns(t *testing.T) {
+func TestAPortInUseIsReportedBeforeAnyProgramIsStarted(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -83,7 +83,7 @@ func TestAPortInUseEndsTheStartBeforeAnythingRuns(t *testing.T) {
 	}
 }
 
-func TestFlagsAreReadFromTheShippedFile(t *testing.T) {
+func TestTheAutoscalersFlagsAreReadFromTheShippedFile(t *testing.T) {
 	if got := flagsOf("# why\n--a=1\n\n  --b\n"); strings.Join(got, " ") != "--a=1 --b" {
 		t.Errorf("got %q", got)
 	}
@@ -92,7 +92,7 @@ func TestFlagsAreReadFromTheShippedFile(t *testing.T) {
 	}
 }
 
-func TestFindAutoscaler(t *testing.T) {
+func TestTheAutoscalersBinaryIsFoundByVariableOrPath(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "cluster-autoscaler")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -117,9 +117,9 @@ func TestInvalidOptionsAreRefusedBeforeAnythingStarts(t *testing.T) {
 		o    Options
 		says string
 	}{
-		"a missing drover":       {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
-		"a folder in its place":  {Options{Drover: t.TempDir()}, "name drover's binary"},
-		"a boot before its time": {Options{BootTime: -time.Second}, "--boot-time -1s"},
+		"a path of drover's binary without a file": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
+		"a folder in the place of drover's binary": {Options{Drover: t.TempDir()}, "name drover's binary"},
+		"a negative boot time":                     {Options{BootTime: -time.Second}, "--boot-time -1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-func TestUsableNode(t *testing.T) {
+func TestWhichNodesAreUsable(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		ready  corev1.ConditionStatus
@@ -17,12 +17,12 @@ func TestUsableNode(t *testing.T) {
 		want   bool
 	}{
 		{"a Ready node is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{}, true},
-		{"one that is not Ready is not (F-47)", corev1.ConditionFalse, false, corev1.Taint{}, false},
-		{"a cordoned one is not (F-47)", corev1.ConditionTrue, true, corev1.Taint{}, false},
-		{"an uninitialized one is not (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: kubelet.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}, false},
-		{"one with the startup taint is not (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}, false},
-		{"one with a taint that every pod tolerates is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}, true},
-		{"one with a taint of its own is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, true},
+		{"a Node that is not Ready is not usable (F-47)", corev1.ConditionFalse, false, corev1.Taint{}, false},
+		{"a cordoned Node is not usable (F-47)", corev1.ConditionTrue, true, corev1.Taint{}, false},
+		{"an uninitialized Node is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: kubelet.UninitializedTaint, Effect: corev1.TaintEffectNoSchedule}, false},
+		{"a Node with the startup taint is not usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: startupTaint, Effect: corev1.TaintEffectNoSchedule}, false},
+		{"a Node with a taint that every pod tolerates is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoExecute}, true},
+		{"a Node with a taint of its own is usable (F-47)", corev1.ConditionTrue, false, corev1.Taint{Key: "gpu", Effect: corev1.TaintEffectNoSchedule}, true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			n := &corev1.Node{Spec: corev1.NodeSpec{Unschedulable: tt.closed}}

@@ -50,6 +50,10 @@ type running struct {
 	process *process
 }
 
+// niceness is added to the niceness of QEMU. An emulated guest uses every processor that it gets, and a control plane that
+// waits for a processor behind it does not answer in time: drover then fails to renew its lease and exits.
+const niceness = "10"
+
 // Boot starts a guest. It returns an error if the guest's disk or network device cannot be created, or if QEMU does not
 // start.
 func (n *Network) Boot(g *Guest) error {
@@ -65,7 +69,7 @@ func (n *Network) Boot(g *Guest) error {
 		err = r.writeDrive()
 	}
 	if err == nil {
-		r.process, err = start(r.dir+"/qemu.log", "qemu-system-x86_64", r.arguments()...)
+		r.process, err = start(r.dir+"/qemu.log", "nice", append([]string{"-n", niceness, "qemu-system-x86_64"}, r.arguments()...)...)
 	}
 	if err != nil {
 		return fmt.Errorf("booting %s: %w", g.Name, err)

@@ -65,7 +65,8 @@ func late(name string, d time.Duration) Disturbance {
 	}
 }
 
-// only restricts lag to the kind that the disturbance is about.
+// only returns a delay for the events of the kind that the disturbance is about, as lag computes it. Events of other kinds have
+// no delay.
 func only(lag func(written time.Duration) time.Duration) func(about, kind string, written time.Duration) time.Duration {
 	return func(about, kind string, written time.Duration) time.Duration {
 		if kind != about {

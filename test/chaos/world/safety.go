@@ -36,7 +36,7 @@ var definition = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version:
 // safety records the Nodes that were made unhealthy, and the Machines that were removed by force.
 type safety struct {
 	mu sync.Mutex
-	// unhealthy holds the servers whose Nodes are unhealthy. stopped holds those of them whose kubelets were stopped.
+	// unhealthy holds the servers whose Nodes are unhealthy. stopped holds those servers among them whose kubelets were stopped.
 	unhealthy, stopped map[string]bool
 	// orphaned holds the Machines that were removed while their servers stayed.
 	orphaned map[types.UID]bool
@@ -147,7 +147,7 @@ func (w *World) markUnknown(server string) {
 	w.note(w.setCondition(w.Context, server, unknown))
 }
 
-// nodeName returns the name of a server's Node, or an empty name if it has none.
+// nodeName returns the name of a server's Node, or an empty name if the server has no Node.
 func (w *World) nodeName(server string) string {
 	if n, err := w.nodeOf(w.Context, server); err == nil && n != nil {
 		return n.Name
@@ -155,7 +155,7 @@ func (w *World) nodeName(server string) string {
 	return ""
 }
 
-// nodeOf returns the Node of a server, or nil if it has none.
+// nodeOf returns the Node of a server, or nil if the server has no Node.
 func (w *World) nodeOf(ctx context.Context, server string) (*corev1.Node, error) {
 	var nodes corev1.NodeList
 	if err := w.Admin.List(ctx, &nodes); err != nil {

@@ -38,7 +38,8 @@ func (s sizes) setOf(m *v1alpha1.Machine) (*v1alpha1.MachineSet, *v1alpha1.Machi
 	return set, d
 }
 
-// controller returns the element of all that controls of and is not being deleted, or nil if there is none.
+// controller returns the object in all that is the controller of the given object. It returns nil when there is none, or when
+// the controller is being deleted.
 func controller[T any](of metav1.Object, all []T, meta func(*T) client.Object) *T {
 	ref := metav1.GetControllerOf(of)
 	for i := range all {

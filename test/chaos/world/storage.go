@@ -118,8 +118,8 @@ func (w *World) countDisruptions(ctx context.Context, c client.Client) error {
 	return client.IgnoreNotFound(c.Status().Update(ctx, &budget))
 }
 
-// attach is the attach-detach controller: it attaches a volume to the Node of its pod, and detaches it detachTime after the pod
-// is gone.
+// attach is the attach-detach controller: it attaches a volume to the Node of its pod, and detaches it when the pod has been
+// gone for detachTime.
 func (w *World) attach(ctx context.Context, c client.Client) error {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(metav1.NamespaceDefault)); err != nil {

@@ -138,7 +138,8 @@ func (w *World) AfterCall(r *http.Request, name string) {
 	}
 }
 
-// checkOwners returns an error when a resource is left of a Machine that is gone.
+// checkOwners returns an error when a server or Node exists whose Machine is gone, or when any resource exists although the
+// last Machine is gone.
 func (w *World) checkOwners() error {
 	var machines v1alpha1.MachineList
 	var nodes corev1.NodeList

@@ -38,12 +38,12 @@ var builtins = []operations{
 		s.patch("its data", secret, types.MergePatchType, `{"data":{"a":"Zg=="}}`)
 		s.patch("a label", secret, types.MergePatchType, `{"metadata":{"labels":{"x":"1"}}}`)
 	}},
-	{"a Lease needs the version that an update was made from", func(s *script) {
+	{"an update of a Lease needs the resource version that it was made from", func(s *script) {
 		lease := s.create("a Lease", s.object("coordination.k8s.io/v1", "Lease", "l", `{"spec":{"holderIdentity":"a"}}`))
 		lease.SetResourceVersion("")
 		s.update("without a version", lease)
 	}},
-	{"a valid join token authenticates its user and groups", func(s *script) {
+	{"a request with a valid join token has the token's user and groups", func(s *script) {
 		s.token("tokena", time.Hour)
 		s.token("tokenb", -time.Hour)
 		for _, bearer := range []string{"tokena.0123456789abcdef", "tokena.0123456789abcdee", "tokenb.0123456789abcdef", "nobody.0123456789abcdef"} {
@@ -61,7 +61,7 @@ var builtins = []operations{
 			s.say("%s: %s of %v", bearer, request.Spec.Username, request.Spec.Groups)
 		}
 	}},
-	{"a certificate request is approved through its approval subresource", func(s *script) {
+	{"a certificate request is approved only through its approval subresource", func(s *script) {
 		request := s.signingRequest(s.namespace + "-csr")
 		request.Spec.Username = "somebody else"
 		s.say("create: %v", s.client.Create(s.ctx, request))
@@ -72,7 +72,7 @@ var builtins = []operations{
 		request.Labels = map[string]string{"x": "1"}
 		s.say("by its path: %v, %v", s.client.SubResource("approval").Update(s.ctx, request), s.conditions(request.Name))
 	}},
-	{"an eviction counts against its budget, and is refused when that is exhausted or when there are two (F-22)", func(s *script) {
+	{"an eviction counts against its budget, and is refused when the budget is exhausted or the pod has two budgets (F-22)", func(s *script) {
 		s.pod("a", "", "Running")
 		s.evict("without a budget", "a", "")
 		s.get("a", s.object("v1", "Pod", "a", ""))
@@ -216,7 +216,7 @@ var collections = []operations{
 		s.eventually("the one born late goes", late, gone)
 		s.eventually("the owner goes", owner, gone)
 	}},
-	{"dependents stay without an owner with the orphan policy", func(s *script) {
+	{"dependents stay and lose their owner with the orphan policy", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.create("its dependent", s.owned("child", false, owner))
 		s.delete("the owner", owner, client.PropagationPolicy(metav1.DeletePropagationOrphan))

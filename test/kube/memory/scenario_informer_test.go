@@ -2,6 +2,7 @@ package memory_test
 
 import (
 	"context"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -72,7 +73,7 @@ func (w *world) known(t *testing.T) int {
 	return len(all)
 }
 
-func TestInformersInVirtualTime(t *testing.T) {
+func TestWatchesOfInformersInVirtualTime(t *testing.T) {
 	t.Run("an informer sees a write at once", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "a")
@@ -81,7 +82,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a delayed watch shows a write that much later", func(t *testing.T) {
+	t.Run("a delayed watch shows a write after the delay", func(t *testing.T) {
 		lag := func(_, resource string, _ time.Time) time.Duration {
 			return map[string]time.Duration{"nodes": 3 * time.Second}[resource]
 		}
@@ -111,7 +112,31 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch that is held until a time shows everything then", func(t *testing.T) {
+	t.Run("a watch cannot begin at a change that is older than an hour and followed by many others", func(t *testing.T) {
+		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
+			w.makeNode(t, "first")
+			first, err := w.client.CoreV1().Nodes().Get(t.Context(), "first", metav1.GetOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 200 {
+				time.Sleep(time.Minute)
+				w.makeNode(t, fmt.Sprint("later-", i))
+				if n := w.known(t); n != i+2 {
+					t.Fatalf("%d nodes are known", n)
+				}
+			}
+			old, err := w.client.CoreV1().Nodes().Watch(t.Context(), metav1.ListOptions{ResourceVersion: first.ResourceVersion})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer old.Stop()
+			if e := <-old.ResultChan(); !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
+				t.Errorf("the watch begins with %+v", e)
+			}
+		})
+	})
+	t.Run("a watch that is held until a given time shows every change at that time", func(t *testing.T) {
 		var release time.Time
 		lag := func(_, _ string, written time.Time) time.Duration { return max(0, release.Sub(written)) }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
@@ -128,7 +153,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch that is held ends at its timeout all the same", func(t *testing.T) {
+	t.Run("a watch that is held ends at its timeout", func(t *testing.T) {
 		lag := func(_, _ string, _ time.Time) time.Duration { return time.Hour }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
 			begin := time.Now()
@@ -202,7 +227,7 @@ func TestInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the garbage collector may be slow", func(t *testing.T) {
+	t.Run("the garbage collector deletes a dependent only after the configured delay", func(t *testing.T) {
 		inWorld(t, memory.Options{CollectAfter: 5 * time.Second}, func(t *testing.T, w *world) {
 			maps := w.client.CoreV1().ConfigMaps(metav1.NamespaceDefault)
 			owner, err := maps.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "owner"}}, metav1.CreateOptions{})

@@ -56,7 +56,7 @@ var writes = []operations{
 		_ = unstructured.SetNestedField(m.Object, "kept", "spec", "providerSpec", "value", "cloudProviderSpec", "extra")
 		s.create("a Machine with unknown fields", m)
 	}},
-	{"an update needs the version that it was made from", func(s *script) {
+	{"an update from an earlier resource version is refused", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		stale := m.DeepCopy()
 		m.SetLabels(map[string]string{"x": "1"})
@@ -106,7 +106,7 @@ var writes = []operations{
 		s.patch("a field", m, types.JSONPatchType, `[{"op":"replace","path":"/spec/versions/kubelet","value":"1.33.9"}]`)
 		s.patch("a test that fails", m, types.JSONPatchType, `[{"op":"test","path":"/spec/versions/kubelet","value":"9"}]`)
 	}},
-	{"a strategic merge patch merges lists by key, and custom kinds know none", func(s *script) {
+	{"a strategic merge patch merges lists by key, and is refused for custom kinds", func(s *script) {
 		s.patch("a Machine", s.create("a Machine", s.machine("m")), types.StrategicMergePatchType, `{"metadata":{"labels":{"x":"1"}}}`)
 		n := s.create("a Node", s.object("v1", "Node", s.namespace+"-node", ""))
 		for _, kind := range []string{"One", "Two", "One"} {
@@ -140,7 +140,7 @@ var applies = []operations{
 		s.patch("a merge patch over it", other, types.MergePatchType, `{"spec":{"versions":{"kubelet":"1.33.8"}}}`, client.FieldOwner("carol"))
 		s.apply("the first again", "alice", s.machine("m"))
 	}},
-	{"an apply may name the version and the UID it means", func(s *script) {
+	{"an apply with a wrong UID or an earlier resource version is refused", func(s *script) {
 		m := s.apply("a Machine", "alice", s.machine("m"))
 		stale := s.machine("m")
 		stale.SetResourceVersion("1")
@@ -155,13 +155,13 @@ var applies = []operations{
 		unborn.SetUID(m.GetUID())
 		s.apply("of a missing object, with a UID", "alice", unborn)
 	}},
-	{"an apply needs a manager's name and no managed fields", func(s *script) {
+	{"an apply without a field manager or with managed fields is refused", func(s *script) {
 		raw := `{"apiVersion":"` + api + `","kind":"Machine","metadata":{"name":"m"}}`
 		s.patch("without a manager", s.machine("m"), types.ApplyPatchType, raw)
 		m := s.apply("a Machine", "alice", s.machine("m"))
 		s.apply("with managed fields", "alice", m)
 	}},
-	{"list maps are merged by key, lists that are atomic as a whole", func(s *script) {
+	{"an apply merges list maps by key, and replaces atomic lists as a whole", func(s *script) {
 		set := s.set("s")
 		removal := func(name string) string {
 			return `{"name":"` + name + `","uid":"u","time":"2026-01-01T00:00:00Z"}`
@@ -176,7 +176,7 @@ var applies = []operations{
 }
 
 var statuses = []operations{
-	{"a status path of its own: the main path leaves status, the status path everything else", func(s *script) {
+	{"an update does not change the status, and an update of /status changes only the status, of a kind with a status subresource", func(s *script) {
 		born := s.set("s")
 		_ = unstructured.SetNestedField(born.Object, int64(7), "status", "replicas")
 		set := s.create("a set with a status", born)
@@ -185,7 +185,7 @@ var statuses = []operations{
 		s.patchStatus("with nothing new", set, types.MergePatchType, `{"status":{"replicas":4}}`)
 		s.get("it", set)
 	}},
-	{"a status is applied under its own manager", func(s *script) {
+	{"an apply of the status has a field manager of its own", func(s *script) {
 		set := s.create("a set", s.set("s"))
 		status := func(n string) string {
 			return `{"apiVersion":"` + api + `","kind":"MachineSet","metadata":{"name":"s"},"status":` + n + `}`
@@ -195,7 +195,7 @@ var statuses = []operations{
 		s.patchStatus("conditions", set, types.ApplyPatchType, status(`{"replicas":1,"conditions":[{"type":"A","status":"True","reason":"R","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}`), client.FieldOwner("bob"), client.ForceOwnership)
 		s.patchStatus("of what is not there", s.set("nobody"), types.ApplyPatchType, status(`{"replicas":1}`), client.FieldOwner("alice"))
 	}},
-	{"a Machine has no status path: status counts as any field", func(s *script) {
+	{"an update of a Machine changes the status like any field, because Machines have no status subresource", func(s *script) {
 		m := s.machine("m")
 		_ = unstructured.SetNestedField(m.Object, "Pending", "status", "phase")
 		s.create("a Machine with a status", m)
@@ -205,14 +205,14 @@ var statuses = []operations{
 }
 
 var deletions = []operations{
-	{"an object can be deleted once", func(s *script) {
+	{"the second delete of an object is refused", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		s.delete("it", m)
 		s.delete("it again", m)
 		s.get("it", m)
 		s.create("one of the same name", s.machine("m"))
 	}},
-	{"a delete may name the UID and the version it means", func(s *script) {
+	{"a delete with a wrong UID or an earlier resource version is refused", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		wrong := types.UID("11111111-2222-4333-8444-555555555555")
 		s.delete("with another's UID", m, client.Preconditions{UID: &wrong})

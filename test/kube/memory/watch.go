@@ -206,6 +206,9 @@ func (w *watch) ended() error {
 // Watched returns the kind that is followed.
 func (w *watch) Watched() *catalog.Kind { return w.kind }
 
+// Seen returns the newest revision that the watch has processed.
+func (w *watch) Seen() uint64 { return w.seen }
+
 // Ring announces a new event.
 func (w *watch) Ring() {
 	select {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestBadArgumentsAreNamed(t *testing.T) {
+func TestTheErrorNamesAnInvalidArgument(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
 		want string

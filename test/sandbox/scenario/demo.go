@@ -148,7 +148,7 @@ func (d *Demo) members(ctx context.Context) (members, error) {
 	return m, nil
 }
 
-// size waits until the group has exactly want Machines, each with a usable node, and as many servers.
+// size waits until the group has exactly the wanted number of Machines, each with a usable node, and as many servers.
 func (d *Demo) size(want int) check {
 	return func(ctx context.Context) (string, error) {
 		m, err := d.members(ctx)

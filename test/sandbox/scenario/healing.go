@@ -39,7 +39,7 @@ func (d *Demo) settled(ctx context.Context, g group) error {
 	return d.until(ctx, d.are(sizes{g.name: g.size}))
 }
 
-// replaced waits until the group has its size without the servers in lost, and returns an error when another server was
+// replaced waits until the group has its size without the lost servers, and returns an error when another server was
 // deleted, too.
 func (d *Demo) replaced(ctx context.Context, g group, lost []string) error {
 	kept := slices.DeleteFunc(idsOf(d.serversOf(g.name)), func(id string) bool { return slices.Contains(lost, id) })
@@ -162,7 +162,7 @@ func zoneCutOff(ctx context.Context, d *Demo) (string, error) {
 	return "30 s not Ready, with a health timeout of 10 s; all six servers are the same", nil
 }
 
-// notReady waits until want Nodes of a group are not Ready.
+// notReady waits until the number of Nodes of a group that are not Ready is want.
 func (d *Demo) notReady(group string, want int) check {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList

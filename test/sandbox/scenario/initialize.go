@@ -182,7 +182,7 @@ func (d *Demo) living(ctx context.Context) ([]types.UID, error) {
 	return out, nil
 }
 
-// renewed waits until want nodes of the changed template take pods.
+// renewed waits until the number of nodes of the changed template that take pods is want.
 func (d *Demo) renewed(want int) check {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-func TestTheManifestIsTheExampleThatIsShipped(t *testing.T) {
+func TestTheManifestIsTheShippedExampleWithASmallerMaximum(t *testing.T) {
 	raw, err := os.ReadFile("../../../deploy/examples/machinedeployment.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestTheManifestIsTheExampleThatIsShipped(t *testing.T) {
 	}
 }
 
-func TestTheKubeletIsTheControlPlanes(t *testing.T) {
+func TestTheKubeletHasTheVersionOfTheControlPlane(t *testing.T) {
 	d, err := Deployment("v1.37.1")
 	if err != nil {
 		t.Fatal(err)
@@ -61,19 +61,19 @@ func usable(name, flavor, label string) corev1.Node {
 	}
 }
 
-func TestRolledOver(t *testing.T) {
+func TestWhenARolloutIsDone(t *testing.T) {
 	before := members{nodes: []corev1.Node{usable("old", "m1.small", "")}}
 	for name, c := range map[string]struct {
 		nodes    []corev1.Node
 		machines int
 		done     bool
 	}{
-		"an old node is left":                     {[]corev1.Node{usable("old", "m1.small", ""), usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
-		"a new node has the old flavor":           {[]corev1.Node{usable("a", "m1.small", newValue), usable("b", newFlavor, newValue)}, 2, false},
-		"a new node lacks the label":              {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
-		"a machine has no node yet":               {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
-		"one node only":                           {[]corev1.Node{usable("a", newFlavor, newValue)}, 1, false},
-		"all nodes are new, one for each machine": {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 2, true},
+		"a rollout is not done while an old node is left":               {[]corev1.Node{usable("old", "m1.small", ""), usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
+		"a rollout is not done while a new node has the old flavor":     {[]corev1.Node{usable("a", "m1.small", newValue), usable("b", newFlavor, newValue)}, 2, false},
+		"a rollout is not done while a new node lacks the label":        {[]corev1.Node{usable("a", newFlavor, ""), usable("b", newFlavor, newValue)}, 2, false},
+		"a rollout is not done while a machine has no node":             {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 3, false},
+		"a rollout is not done with a single node and a single machine": {[]corev1.Node{usable("a", newFlavor, newValue)}, 1, false},
+		"a rollout is done when every machine has a new node":           {[]corev1.Node{usable("a", newFlavor, newValue), usable("b", newFlavor, newValue)}, 2, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := rolledOver(before, members{nodes: c.nodes, machines: make([]v1alpha1.Machine, c.machines)}); (got == "") != c.done {
@@ -83,7 +83,7 @@ func TestRolledOver(t *testing.T) {
 	}
 }
 
-func TestSurplus(t *testing.T) {
+func TestResourcesThatDoNotMatchTheMachinesAreReported(t *testing.T) {
 	one := []string{"x"}
 	m := members{machines: make([]v1alpha1.Machine, 1)}
 	if got := surplus(openstack.Left{Servers: one, Ports: one, FloatingIPs: one}, m); got != "" {
@@ -101,7 +101,7 @@ func TestSurplus(t *testing.T) {
 	}
 }
 
-func TestFirstJoinMeasuresAPodThatWaitedForANewNode(t *testing.T) {
+func TestTheTimeOfTheFirstJoinIsThatOfAPodThatWaitedForANewNode(t *testing.T) {
 	pending := func(name string) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
 			{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable},

@@ -18,8 +18,8 @@ const onePerNode = 1100
 // both returns the labels of groups whose pods may run on either group.
 func both(trial string) map[string]string { return map[string]string{"trial": trial} }
 
-// instead creates a group that has trouble and one that has none, creates pods that either group could run, and waits
-// until the pods run.
+// instead creates a group that has trouble and a group without trouble, creates pods that either group could run, and
+// waits until the pods run.
 func (d *Demo) instead(ctx context.Context, troubled, other group, pods int, within time.Duration) (string, error) {
 	for _, g := range []group{troubled, other} {
 		if err := d.make(ctx, g); err != nil {

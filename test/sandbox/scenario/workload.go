@@ -66,7 +66,7 @@ func (d *Demo) pods(ctx context.Context) ([]corev1.Pod, error) {
 	return pods.Items, nil
 }
 
-// running waits until want pods run, and no other pods are left.
+// running waits until as many pods as wanted run, and no other pods are left.
 func (d *Demo) running(want int) check {
 	return func(ctx context.Context) (string, error) {
 		pods, err := d.pods(ctx)

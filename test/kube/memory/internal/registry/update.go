@@ -56,7 +56,7 @@ func (s *Registry) change(q *Request, old *store.Record, o *catalog.Object, owne
 	}
 	o = restrict(k, q.Subresource, old.Object, o)
 	retain(old.Object, o)
-	if owned || !k.Custom {
+	if owned {
 		var err error
 		if o, err = k.Settle(o); err != nil {
 			return nil, err

@@ -59,6 +59,8 @@ type table struct {
 type Watcher interface {
 	// Watched returns the kind that the watcher follows.
 	Watched() *catalog.Kind
+	// Seen returns the newest revision that the watcher has processed.
+	Seen() uint64
 	// Ring announces a new event. It does not block.
 	Ring()
 	// Cut ends the watch.
@@ -183,6 +185,7 @@ func (s *Store) happen(k *catalog.Kind, o *catalog.Object, gone bool) (*Record, 
 		st.records[id] = r
 	}
 	st.events = append(st.events, e)
+	s.compact(k, e.At)
 	if s.changed != nil {
 		s.changed(k.Plural, s.revision)
 	}
@@ -192,6 +195,29 @@ func (s *Store) happen(k *catalog.Kind, o *catalog.Object, gone bool) (*Record, 
 		}
 	}
 	return r, nil
+}
+
+// remembered is how long an event stays in the history. The real server's history is shorter. A test that delays watches delays
+// them by some minutes.
+const remembered = time.Hour
+
+// fewEvents is a length of the history at which compaction would save nothing.
+const fewEvents = 100
+
+// compact forgets the older half of a kind's events when all of them are too old and no Watcher still waits for one of them.
+func (s *Store) compact(k *catalog.Kind, now time.Time) {
+	t := s.tables[k]
+	old := len(t.events) / 2
+	if len(t.events) < fewEvents || now.Sub(t.events[old-1].At) < remembered {
+		return
+	}
+	floor := t.events[old-1].Record.Revision
+	for w := range s.watchers {
+		if w.Watched() == k && w.Seen() < floor {
+			return
+		}
+	}
+	t.events, t.floor = slices.Clone(t.events[old:]), floor
 }
 
 // NextUID returns UIDs that are the same in every run.

@@ -1,0 +1,37 @@
+//go:build cluster
+
+package deploy_test
+
+import (
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/drover-project/drover/test/kube"
+)
+
+// An installation that began with one way of applying can continue with the other, without --force-conflicts.
+func TestClientSideAndServerSideApplyCanFollowEachOther(t *testing.T) {
+	for name, ways := range map[string][]string{
+		"kubectl apply succeeds alternately client-side and server-side, client-side first (F-43)": {"false", "true", "false", "true"},
+		"kubectl apply succeeds alternately client-side and server-side, server-side first (F-43)": {"true", "false", "true", "false"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			on := kube.ForTest(t, kube.Options{})
+			for _, way := range ways {
+				for _, dir := range []string{"crds", "."} {
+					if out, err := on.Kubectl(t.Context(), "apply", "--server-side="+way, "-k", dir); err != nil {
+						t.Fatalf("applying %s with --server-side=%s: %v\n%s", dir, way, err, out)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestAHugeTemplateIsChecked(t *testing.T) {
+	t.Run("a provider document with 20000 unknown keys is accepted (F-34)", func(t *testing.T) {
+		expect(t, "", admin.Create(t.Context(), withForeignKeys(t, 20_000), client.DryRunAll))
+	})
+}
