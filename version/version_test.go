@@ -8,7 +8,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-func TestBuild(t *testing.T) {
+func TestTheShownVersionAndCommit(t *testing.T) {
 	built := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {
 		return &debug.BuildInfo{GoVersion: "go1.26.0", Main: debug.Module{Version: version}, Settings: settings}
 	}
@@ -19,11 +19,11 @@ func TestBuild(t *testing.T) {
 		info            *debug.BuildInfo
 		want            string
 	}{
-		{"a release: what was set counts", "v1.2.3", "4567def", built("v0.0.0-2026", revision), "drover v1.2.3 (commit 4567def, go1.26.0)"},
-		{"go install at a version", "", "", built("v1.2.3"), "drover v1.2.3 (commit unknown, go1.26.0)"},
-		{"go build in the repository", "", "", built("v1.2.4-0.2026", revision), "drover v1.2.4-0.2026 (commit 0123abc, go1.26.0)"},
-		{"go build with changed files", "", "", built("(devel)", modified, revision), "drover devel (commit 0123abc-dirty, go1.26.0)"},
-		{"nothing is known", "", "", built(""), "drover devel (commit unknown, go1.26.0)"},
+		{"a release shows the version and the commit that the linker set", "v1.2.3", "4567def", built("v0.0.0-2026", revision), "drover v1.2.3 (commit 4567def, go1.26.0)"},
+		{"go install at a version shows that version and an unknown commit", "", "", built("v1.2.3"), "drover v1.2.3 (commit unknown, go1.26.0)"},
+		{"go build in the repository shows the module's version and the commit", "", "", built("v1.2.4-0.2026", revision), "drover v1.2.4-0.2026 (commit 0123abc, go1.26.0)"},
+		{"go build with changed files shows a dirty commit", "", "", built("(devel)", modified, revision), "drover devel (commit 0123abc-dirty, go1.26.0)"},
+		{"a build without information shows devel and an unknown commit", "", "", built(""), "drover devel (commit unknown, go1.26.0)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := of(tc.version, tc.commit, tc.info).String(); got != tc.want {
@@ -31,7 +31,7 @@ func TestBuild(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the metric has all of it as labels", func(t *testing.T) {
+	t.Run("the metric has version, commit and Go's release as labels", func(t *testing.T) {
 		b := Get()
 		want := "# HELP drover_build_info Which build of drover runs. Always 1.\n# TYPE drover_build_info gauge\n" +
 			`drover_build_info{commit="` + b.Commit + `",goversion="` + b.Go + `",version="` + b.Version + "\"} 1\n"
@@ -39,7 +39,7 @@ func TestBuild(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	t.Run("Kubernetes takes the part of the user agent before the slash for the name of the writer", func(t *testing.T) {
+	t.Run("the user agent has the name drover before the slash, which Kubernetes takes for the name of the writer", func(t *testing.T) {
 		if name, _, _ := strings.Cut(UserAgent(), "/"); name != "drover" {
 			t.Errorf("the user agent is %q", UserAgent())
 		}

@@ -137,7 +137,7 @@ func demo(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 		end()
 		return nil
 	}
-	out.Say("Every stage held. Look around with KUBECONFIG=%s; Ctrl-C ends it all.", s.Cluster.Kubeconfig)
+	out.Say("Every stage passed. Look around with KUBECONFIG=%s; Ctrl-C ends it all.", s.Cluster.Kubeconfig)
 	end()
 	return stay(ctx, v)
 }

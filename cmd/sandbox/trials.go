@@ -45,7 +45,7 @@ func trialsCommand(o *sandbox.Options) *cobra.Command {
 func trialsNamed(part string) ([]scenario.Trial, error) {
 	wanted := slices.DeleteFunc(scenario.Trials(), func(t scenario.Trial) bool { return !strings.Contains(t.Name, part) })
 	if len(wanted) == 0 {
-		return nil, fmt.Errorf("--only %q: no trial has that in its name; --list shows them", part)
+		return nil, fmt.Errorf("--only %q: no trial has a name with this text; --list shows the names", part)
 	}
 	return wanted, nil
 }
@@ -76,7 +76,7 @@ func tryAll(ctx context.Context, o *sandbox.Options, trials []scenario.Trial) er
 		trials = rest.trials
 	}
 	if failed > 0 {
-		return fmt.Errorf("%d trials did not hold", failed)
+		return fmt.Errorf("%d trials failed", failed)
 	}
 	return nil
 }

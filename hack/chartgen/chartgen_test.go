@@ -49,30 +49,30 @@ func contents(t *testing.T, dir string) map[string]string {
 	return found
 }
 
-func TestRoles(t *testing.T) {
+func TestRolesBecomeTemplatesOfTheChart(t *testing.T) {
 	for _, tt := range []struct{ name, manifest, want string }{
 		{
-			"drover's namespace is the release's",
+			"drover's namespace becomes the release's namespace",
 			"# A comment.\nkind: Role\nmetadata:\n  name: drover\n  namespace: drover\n",
 			"# A comment.\nkind: Role\nmetadata:\n  name: drover\n  namespace: {{ $.Release.Namespace }}\n",
 		},
 		{
-			"Helm makes the namespace",
+			"the Namespace is left out, because Helm makes it",
 			"kind: Namespace\nmetadata:\n  name: drover\n---\nkind: ServiceAccount\nmetadata:\n  name: drover\n  namespace: drover\n",
 			"kind: ServiceAccount\nmetadata:\n  name: drover\n  namespace: {{ $.Release.Namespace }}\n",
 		},
 		{
-			"other namespaces stay",
+			"a namespace other than drover's is not changed",
 			"kind: Role\nmetadata:\n  name: drover:join\n  namespace: kube-system\n",
 			"kind: Role\nmetadata:\n  name: drover:join\n  namespace: kube-system\n",
 		},
 		{
-			"the right to write drover's certificates stands only where drover makes them",
+			"the role for drover's certificates is rendered only when drover makes the certificates",
 			"kind: Role\nmetadata:\n  name: drover:server-certificate\n  namespace: drover\n",
 			"{{- if include \"drover.selfSigned\" . }}\n---\nkind: Role\nmetadata:\n  name: drover:server-certificate\n  namespace: {{ $.Release.Namespace }}\n{{- end }}\n",
 		},
 		{
-			"the binding for references is repeated",
+			"the RoleBinding for referenced objects is repeated for each namespace of Machines",
 			"kind: RoleBinding\nmetadata:\n  name: drover:references\n  namespace: kube-system\nsubjects:\n  - namespace: drover\n",
 			"{{- range .Values.machineNamespaces }}\n---\nkind: RoleBinding\nmetadata:\n  name: drover:references\n  namespace: {{ . }}\nsubjects:\n  - namespace: {{ $.Release.Namespace }}\n{{- end }}\n",
 		},
@@ -89,7 +89,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-func TestAnActionInAManifestIsRefused(t *testing.T) {
+func TestAManifestThatContainsATemplateActionIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "crds"), 0o755); err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func documents(manifest string) ([]document, error) {
 	return out, nil
 }
 
-// in returns the document with the namespace from replaced by to.
+// in returns the document with one namespace, from, replaced by another, to.
 func (d document) in(from, to string) document {
 	d.text = strings.ReplaceAll(d.text+"\n", "namespace: "+from+"\n", "namespace: "+to+"\n")
 	d.text = strings.TrimSuffix(d.text, "\n")

@@ -27,7 +27,7 @@ func TestItemsAreFoundInNames(t *testing.T) {
 		"reads UTF-8":                              "",
 		"neither MCA-1 nor MC-x nor MC-1st nor C1": "",
 	} {
-		t.Run(text, func(t *testing.T) {
+		t.Run(map[bool]string{true: "finds nothing", false: "finds " + want}[want == ""]+" in: "+text, func(t *testing.T) {
 			if got := strings.Join(mentions(text), " "); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -46,7 +46,7 @@ func TestItemsAreFoundInNamesOfFunctions(t *testing.T) {
 		"TestTheMC":                "",
 		"TestSHA256OfTheMC2bucket": "",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(map[bool]string{true: "finds nothing", false: "finds " + want}[want == ""]+" in "+name, func(t *testing.T) {
 			if got := strings.Join(nameMentions(name), " "); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -73,7 +73,7 @@ func TestMCM4InItsOwnName(t *testing.T) {}
 func TestNothing(t *testing.T) { _ = 'c' }
 `
 
-func TestTestsThatNameItemsAreFound(t *testing.T) {
+func TestScanFindsWhichTestsNameAnItem(t *testing.T) {
 	tests, err := scan(fstest.MapFS{
 		"a/one_test.go":                        {Data: []byte(someTests)},
 		"a/one.go":                             {Data: []byte("package p\n\nconst c = `MC-9`\n")},
@@ -94,14 +94,14 @@ func TestTestsThatNameItemsAreFound(t *testing.T) {
 	}
 }
 
-func TestAnInvalidGoFileIsNamed(t *testing.T) {
+func TestTheErrorNamesAnInvalidGoFile(t *testing.T) {
 	_, err := scan(fstest.MapFS{"bad_test.go": {Data: []byte("no Go")}})
 	if err == nil || !strings.Contains(err.Error(), "bad_test.go") {
 		t.Errorf("the error is %v, want one that names the file", err)
 	}
 }
 
-func TestEveryBadLineOfTheItemsIsNamed(t *testing.T) {
+func TestTheErrorNamesEveryInvalidLineOfTheTableOfItems(t *testing.T) {
 	_, err := parseItems("# a comment\nMC-1\t4\tgood\nMC-2\t4\nMC-1\t4\ttwice\nMC-03\t4\tzero\nMC-4\truled\tno reason\n")
 	if err == nil {
 		t.Fatal("nothing is wrong")
@@ -115,7 +115,7 @@ func TestEveryBadLineOfTheItemsIsNamed(t *testing.T) {
 	}
 }
 
-func TestAnItemThatNoListHasIsRefused(t *testing.T) {
+func TestAnItemThatIsMissingFromTheTableIsRefused(t *testing.T) {
 	err := checkEvidence([]item{{id: "MC-1"}}, []test{{"a_test.go", "TestA", []string{"MC-1", "MC-77"}}})
 	if err == nil || err.Error() != "a_test.go TestA names MC-77, which docs/conformance/items.tsv does not list" {
 		t.Errorf("the error is %v", err)
@@ -126,7 +126,7 @@ func TestAnItemThatNoListHasIsRefused(t *testing.T) {
 	}
 }
 
-func TestThePageListsEveryItem(t *testing.T) {
+func TestTheConformancePageListsEveryItem(t *testing.T) {
 	page := render(
 		[]item{
 			{"MC-1", "4", "One holds", "as read here"}, {"MC-2", "4", "Two holds", ""}, {"MC-3", ruled, "Three | holds", "MC-1 wins"},
@@ -150,7 +150,7 @@ func TestThePageListsEveryItem(t *testing.T) {
 	}
 }
 
-func TestAStalePageFailsTheCheckWithTheDifference(t *testing.T) {
+func TestTheCheckOfAStalePageFailsAndShowsTheDifference(t *testing.T) {
 	root := t.TempDir()
 	for name, data := range map[string]string{
 		itemsFile: "MC-1\t4\tOne holds\n", issuesFile: "4\tthe Machine\n", "a_test.go": "package p\n",
@@ -179,7 +179,7 @@ func TestAStalePageFailsTheCheckWithTheDifference(t *testing.T) {
 	}
 }
 
-func TestTheListsAreComplete(t *testing.T) {
+func TestTheTableOfItemsHasAllItemsOfEachList(t *testing.T) {
 	items, err := readTable(filepath.Join("..", ".."), itemsFile, parseItems)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,8 @@ var propertyBounds = map[string]int64{
 	"matchLabels": 64,
 }
 
-// bound sets a bound on every list, map and string under the schema that has none. name is the name of the field.
+// bound sets a bound on every list, map and string under the schema that does not have a bound yet. name is the name of the
+// field.
 func bound(name string, schema object) {
 	switch schema["type"] {
 	case "string":

@@ -33,7 +33,7 @@ func finished(t *testing.T, schema string) object {
 	return found
 }
 
-func TestMissingBoundsAreSet(t *testing.T) {
+func TestMissingBoundsOfTextAndListsAreSet(t *testing.T) {
 	got := finished(t, `{type: object, properties: {
 		plain: {type: string}, own: {type: string, maxLength: 7}, time: {type: string, format: date-time}, choice: {type: string, enum: [a]},
 		labels: {type: object, additionalProperties: {type: string}}, list: {type: array, items: {type: string}},
@@ -53,7 +53,7 @@ func TestMissingBoundsAreSet(t *testing.T) {
 		{[]string{"deep", "maxItems"}, 3},
 		{[]string{"deep", "items", "properties", "key", "maxLength"}, 317},
 	} {
-		t.Run(strings.Join(row.path, "."), func(t *testing.T) {
+		t.Run(fmt.Sprintf("%s is %v", strings.Join(row.path, "."), row.want), func(t *testing.T) {
 			at, _ := dig(got, row.path[:len(row.path)-1]...)
 			if at[row.path[len(row.path)-1]] != row.want {
 				t.Errorf("it is %v, want %v", at, row.want)
@@ -67,7 +67,7 @@ func TestMissingBoundsAreSet(t *testing.T) {
 	}
 }
 
-func TestProviderDocumentsAreDeclared(t *testing.T) {
+func TestSchemasOfProviderDocumentsListTheirFieldsAndStayOpen(t *testing.T) {
 	got := finished(t, `{type: object, properties: {
 		providerSpec: {type: object, properties: {value: {description: mine, type: object, x-kubernetes-preserve-unknown-fields: true}}},
 		inner: {type: object, properties: {providerSpec: {type: object, x-kubernetes-preserve-unknown-fields: true}}},
@@ -92,9 +92,9 @@ func TestProviderDocumentsAreDeclared(t *testing.T) {
 
 func TestADocumentThatIsNotACRDIsRefused(t *testing.T) {
 	for name, raw := range map[string]string{
-		"no YAML": "a: b: c", "another kind": "kind: Pod\nspec: {}", "no versions": "kind: CustomResourceDefinition\nspec: {}",
-		"a version without schema":        "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
-		"a provider document that prunes": "kind: CustomResourceDefinition\nspec: {versions: [{schema: {openAPIV3Schema: {properties: {providerStatus: {type: object}}}}}]}",
+		"text that is not YAML": "a: b: c", "a document of another kind": "kind: Pod\nspec: {}", "a CRD without versions": "kind: CustomResourceDefinition\nspec: {}",
+		"a CRD version without a schema":                 "kind: CustomResourceDefinition\nspec: {versions: [{name: v1}]}",
+		"a provider document that prunes unknown fields": "kind: CustomResourceDefinition\nspec: {versions: [{schema: {openAPIV3Schema: {properties: {providerStatus: {type: object}}}}}]}",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if done, err := Finish([]byte(raw)); err == nil {
@@ -109,13 +109,13 @@ func TestADocumentThatIsNotACRDIsRefused(t *testing.T) {
 
 // The committed CRDs must be in their final form, bounded everywhere, and open in every provider document. They must
 // be small enough that kubectl can keep the last applied CRD in an annotation.
-func TestTheCommittedCRDs(t *testing.T) {
+func TestTheCommittedCRDsAreFinalAndBounded(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil || len(files) != 5 {
 		t.Fatalf("%d CRDs, want 5 (%v)", len(files), err)
 	}
 	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+		t.Run(filepath.Base(file)+" is what make generate writes", func(t *testing.T) {
 			raw, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -203,7 +203,7 @@ func TestTheProvidersFieldsAreDeclared(t *testing.T) {
 		{"../../machines/openstack/spec/fields.go", "withoutEffect", cloud},
 		{"../../machines/api/v1alpha1/providerconfig.go", "providerConfigFields", envelope},
 	} {
-		t.Run(row.list, func(t *testing.T) {
+		t.Run("every field in "+row.list+" is declared in providerspec.yaml", func(t *testing.T) {
 			for _, field := range listIn(t, row.file, row.list) {
 				if _, ok := row.declared[field]; !ok {
 					t.Errorf("%s of %s is not declared in providerspec.yaml", field, row.file)
@@ -246,7 +246,7 @@ func listIn(t *testing.T, file, name string) []string {
 	return texts
 }
 
-func TestThePageNamesEveryField(t *testing.T) {
+func TestTheAPIPageListsEveryField(t *testing.T) {
 	files, err := filepath.Glob("../../deploy/crds/" + definitions)
 	if err != nil {
 		t.Fatal(err)
@@ -274,7 +274,7 @@ func TestThePageNamesEveryField(t *testing.T) {
 }
 
 // Every key in keys.go must have a line in the page's table of keys.
-func TestThePageNamesEveryKey(t *testing.T) {
+func TestTheAPIPageListsEveryKeyOfTheAPI(t *testing.T) {
 	page := string(content(t, "../../docs/api.md"))
 	parsed, err := parser.ParseFile(token.NewFileSet(), "../../machines/api/v1alpha1/keys.go", nil, 0)
 	if err != nil {

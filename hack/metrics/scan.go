@@ -36,11 +36,14 @@ func scan(folders ...string) ([]metric, error) {
 			}
 			found := metricsOf(file)
 			if names := namesIn(file); len(found) != names {
-				return fmt.Errorf("%s has %d names of metrics, of which %d are declared in a way that hack/metrics knows", path, names, len(found))
+				return fmt.Errorf("%s has %d names of metrics, of which %d are declared in a way that hack/metrics knows: put Name and Help as string literals into the declaration", path, names, len(found))
 			}
 			for _, m := range found {
-				if first, twice := declared[m.name]; twice || m.help == "" {
-					return fmt.Errorf("%s declares %s without a help text or, after %s, a second time", path, m.name, first)
+				if m.help == "" {
+					return fmt.Errorf("%s declares %s without a help text: Help must be a string literal", path, m.name)
+				}
+				if first, twice := declared[m.name]; twice {
+					return fmt.Errorf("%s declares %s a second time, after %s", path, m.name, first)
 				}
 				declared[m.name] = path
 			}

@@ -25,7 +25,7 @@ func describe(name, help string) *prometheus.Desc {
 }
 `
 
-func TestScan(t *testing.T) {
+func TestDeclarationsOfMetricsAreFound(t *testing.T) {
 	for name, tt := range map[string]struct {
 		source string
 		want   []metric

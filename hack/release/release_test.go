@@ -42,17 +42,17 @@ func run(t *testing.T, dir string, args ...string) {
 	}
 }
 
-func TestRelease(t *testing.T) {
+func TestReleaseCommandsAreOnlyPrintedWhenAllIsReady(t *testing.T) {
 	for _, tt := range []struct {
 		name, version string
 		spoil         func(t *testing.T, dir string)
 		// says is part of the only problem; empty when there is no problem.
 		says string
 	}{
-		{"everything agrees", "0.1.0", func(*testing.T, string) {}, ""},
-		{"the version begins with v", "v0.1.0", func(*testing.T, string) {}, "without v"},
-		{"a file is not committed", "0.1.0", func(t *testing.T, dir string) { write(t, dir, "new.go", "package x\n") }, "new.go"},
-		{"the tag exists", "0.1.0", func(t *testing.T, dir string) { run(t, dir, "tag", "v0.1.0") }, "the tag v0.1.0 exists"},
+		{"prints the commands when version, changelog, charts and repository agree", "0.1.0", func(*testing.T, string) {}, ""},
+		{"refuses a version that begins with v", "v0.1.0", func(*testing.T, string) {}, "without v"},
+		{"refuses a file that is not committed", "0.1.0", func(t *testing.T, dir string) { write(t, dir, "new.go", "package x\n") }, "new.go"},
+		{"refuses a version whose tag exists", "0.1.0", func(t *testing.T, dir string) { run(t, dir, "tag", "v0.1.0") }, "the tag v0.1.0 exists"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := ready(t)
@@ -69,7 +69,7 @@ func TestRelease(t *testing.T) {
 			}
 		})
 	}
-	t.Run("another version is in neither changelog nor charts", func(t *testing.T) {
+	t.Run("refuses a version that is in neither changelog nor charts", func(t *testing.T) {
 		_, problems := release(ready(t), "0.2.0")
 		if len(problems) != 1+len(charts) {
 			t.Errorf("got %q", problems)
@@ -77,9 +77,9 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// TestTheChartsHaveOneVersion checks that the charts of this repository have the same version, and that
+// TestTheChartsAndTheChangelogHaveTheSameVersion checks that the charts of this repository have the same version, and that
 // the changelog has that version.
-func TestTheChartsHaveOneVersion(t *testing.T) {
+func TestTheChartsAndTheChangelogHaveTheSameVersion(t *testing.T) {
 	s, err := read("../..")
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,7 @@ package main
 
 import "testing"
 
-func TestLogMessagesBeginWithACapital(t *testing.T) {
+func TestLogMessagesThatBeginWithASmallLetterAreFound(t *testing.T) {
 	wantFindings(t, map[string]string{"a.go": `package a
 
 func a() {
@@ -14,7 +14,7 @@ func a() {
 `}, "a.go:5 created server", "a.go:6 creating a server")
 }
 
-func TestNumbersAreAtTheEndOfTestNames(t *testing.T) {
+func TestTestNamesThatBeginWithAnItemNumberAreFound(t *testing.T) {
 	wantFindings(t, map[string]string{"a.go": "package a\n", "a_test.go": `package a
 
 func TestA(t *testing.T) {
@@ -29,7 +29,7 @@ func TestA(t *testing.T) {
 `}, "a_test.go:4 MC-7", "a_test.go:6 MC-7", "a_test.go:7 F-3", "a_test.go:9 F-4", "a_test.go:9 F-5")
 }
 
-func TestMoveItems(t *testing.T) {
+func TestItemNumbersAreMovedToTheEndOfAName(t *testing.T) {
 	for name, want := range map[string]string{
 		"MC-7 a server is created":            "a server is created (MC-7)",
 		"MC-7: a server is created":           "a server is created (MC-7)",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -8,31 +9,31 @@ import (
 
 func TestTestFilesHaveTheNameOfWhatTheyTest(t *testing.T) {
 	files := map[string]string{"p/doc.go": "package p\n", "p/a.go": "package p\n", "p/b.yaml": "", "p/c/c.go": "package c\n", "q/doc.go": "package q\n"}
-	for name, good := range map[string]bool{
-		"p/a_test.go":                true,
-		"p/a_bench_test.go":          true,
-		"p/a_linux_test.go":          true,
-		"p/b_test.go":                true,
-		"p/c_test.go":                true,
-		"p/p_test.go":                true,
-		"p/harness_test.go":          true,
-		"p/main_test.go":             true,
-		"p/scenario_restart_test.go": true,
-		"p/restart_test.go":          false,
-		"p/a_restart_test.go":        false,
-		"q/restart_test.go":          true,
+	for name, want := range map[string]string{
+		"p/a_test.go":                "accepted next to p/a.go",
+		"p/a_bench_test.go":          "accepted next to p/a.go",
+		"p/a_linux_test.go":          "accepted next to p/a.go",
+		"p/b_test.go":                "accepted next to p/b.yaml",
+		"p/c_test.go":                "accepted next to the folder p/c",
+		"p/p_test.go":                "accepted, because it has the name of the package",
+		"p/harness_test.go":          "accepted as a helper of tests",
+		"p/main_test.go":             "accepted as the file of TestMain",
+		"p/scenario_restart_test.go": "accepted as a scenario",
+		"p/restart_test.go":          "refused, because it tests no file",
+		"p/a_restart_test.go":        "refused, because it tests no file",
+		"q/restart_test.go":          "accepted, because the package has only tests",
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(name+" is "+want, func(t *testing.T) {
 			all := repository(files)
 			all[name] = all["p/a.go"]
-			if got := misnamed(all, name) == ""; got != good {
+			if good, got := strings.HasPrefix(want, "accepted"), misnamed(all, name) == ""; got != good {
 				t.Errorf("name is good: got %v, want %v", got, good)
 			}
 		})
 	}
 }
 
-func TestSourceFilesWithoutATestFile(t *testing.T) {
+func TestSourceFilesWithoutATestFileAreFound(t *testing.T) {
 	all := repository(map[string]string{
 		"a.go": "package a\n\nfunc a() {}\n", "a_test.go": "package a\n",
 		"b.go": "package a\n\nfunc b() {}\n", "c.go": "package a\n\nconst c = 1\n",
