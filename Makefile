@@ -28,8 +28,9 @@ trials: build ## trouble while an autoscaler works: the stand-in, or the real on
 
 # test and test-cluster together run all tests of these packages. A test makes much garbage and retains little memory.
 # Packages wait for their control planes half of the time, so two run for each processor.
-PACKAGES := $(shell expr 2 '*' $$(getconf _NPROCESSORS_ONLN))
-TEST := GOGC=400 go test -timeout 30m -p $(PACKAGES) $(GO_TEST_FLAGS)
+PROCESSORS := $(shell getconf _NPROCESSORS_ONLN)
+PACKAGES = $(shell expr 2 '*' $(PROCESSORS))
+TEST = GOGC=400 go test -timeout 30m -p $(PACKAGES) $(GO_TEST_FLAGS)
 # test runs a sample of these packages, and test-cluster everything.
 SAMPLED := ./test/autoscaler ./test/chaos ./test/ends ./test/ninetydays
 # Packages with tests that have the build tag cluster.
@@ -44,6 +45,8 @@ test: ## unit tests, integration tests on a real control plane (built once, from
 	$(TEST) ./test/chaos -stride=97 -failure-stride=499 -watch-stride=1999
 	$(TEST) ./test/ends -machines=40
 
+# These tests use the processors all the time. With more packages at once, the API server's own deadlines are exceeded.
+test-cluster: PACKAGES = $(PROCESSORS)
 test-cluster: ## the tests that take minutes: whole clusters with drover from install to removal, and all of what test samples
 	go run ./test/kube/prepare
 	$(TOOLS) helm version

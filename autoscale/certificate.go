@@ -24,11 +24,11 @@ type certificate struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	// read is the content of both files as last read.
+	// read holds the contents of the two files as they were last read.
 	read [2][]byte
 }
 
-// newCertificate reads the files. Its errors name the flags.
+// newCertificate reads a certificate and its key from their files. Its errors name the flags that set the files.
 func newCertificate(certFile, keyFile string, c clock.Clock) (*certificate, error) {
 	cert := &certificate{certFile: certFile, keyFile: keyFile, clock: c}
 	if _, err := cert.reread(); err != nil {
@@ -44,9 +44,9 @@ func (c *certificate) get() *tls.Certificate {
 	return c.current
 }
 
-// reread reads the files and reports whether their certificate has changed. On an error, certificate keeps the last
-// certificate; this happens, for example, when only one of the files has been replaced yet, so that they do not match. reread
-// returns the error only once for the same content.
+// reread reads the files and reports whether the certificate has changed. After an error the last certificate stays in use; an
+// error also occurs while only one of the two files has been replaced, because they do not match. reread returns an error only
+// once for the same content.
 func (c *certificate) reread() (bool, error) {
 	var content [2][]byte
 	for n, name := range []string{c.certFile, c.keyFile} {

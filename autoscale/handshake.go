@@ -37,7 +37,7 @@ func (h *handshakes) Clone() credentials.TransportCredentials {
 	return &handshakes{TransportCredentials: h.TransportCredentials.Clone()}
 }
 
-// listener returns l with every accepted connection counted until the end of its handshake.
+// listener wraps l and counts each accepted connection until its handshake ends.
 func (h *handshakes) listener(l net.Listener) net.Listener { return counted{l, h} }
 
 type counted struct {

@@ -29,14 +29,14 @@ type stub struct {
 	instances []model.Instance
 	template  []byte
 	size      int32
-	// settings are a group's options; own is true when the group has any. prices is the price of everything; 0
-	// means that prices are unknown.
+	// settings are the options of every group. own is true when a group has options. price is the price of every node and pod;
+	// 0 means that prices are unknown.
 	settings model.Settings
 	own      bool
 	price    float64
 	pod      *corev1.Pod
 	gpuTypes []string
-	// connections counts the clients that have connected. When connecting is not nil, they wait until it is
+	// connections counts the clients that have connected. When connecting is not nil, clients wait until that channel is
 	// closed.
 	connections int
 	connecting  chan struct{}
@@ -46,7 +46,7 @@ type stub struct {
 	starts     int
 	// left is how much time the last Refresh had until its deadline; 0 means that it had no deadline.
 	left time.Duration
-	// The fields below are the arguments of the last call.
+	// id, delta and nodes are the arguments of the last call.
 	id      string
 	delta   int32
 	nodes   []membership.Node

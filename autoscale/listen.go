@@ -49,7 +49,7 @@ func checkAddress(address string) error {
 	return nil
 }
 
-// listenAll opens the ports and sockets of all addresses in list. On an error it opens none.
+// listenAll opens the ports and sockets of all addresses in list. On an error it closes those that it has opened.
 func listenAll(ctx context.Context, list string) ([]net.Listener, error) {
 	var open []net.Listener
 	for _, address := range addresses(list) {

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// calls is the histogram of calls by method and status code. A steady client makes thousands of calls for each change.
+// calls is the histogram of calls by method and status code. A client makes thousands of calls for each change of a group.
 // Therefore the time series of a method and code is looked up only once.
 type calls struct {
 	*prometheus.HistogramVec

@@ -12,12 +12,14 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// errNoOptions is the answer to most calls of a steady client, which makes four such calls for each node.
+// errNoOptions is the answer for a group without options of its own. All answers share this value, because an autoscaler makes
+// four such calls for each node.
 var errNoOptions = status.Error(codes.Unimplemented, "The group has no options of its own: the autoscaler's flags apply")
 
-// NodeGroupGetOptions returns the client's options, overridden by the group's own. The answer has all options, in the fields of
-// both generations, because the client takes zeros literally. For a group without own options it returns an error, so that the
-// client uses its flags: an answer could not carry the startup time, which would then be zero (CA-C90 … C93).
+// NodeGroupGetOptions returns the client's options, overridden by the group's own. The answer sets every option, both in the
+// fields of older and in those of newer releases, because the client uses zero for a missing option. For a group without own
+// options it returns an error, so that the client uses its flags. With an answer, a client up to release 1.37 would use zero for
+// the startup time, because its protocol has no field for it (CA-C90 … C93).
 func (s *service) NodeGroupGetOptions(_ context.Context, r *proto.NodeGroupAutoscalingOptionsRequest) (*proto.NodeGroupAutoscalingOptionsResponse, error) {
 	own, ok := s.groups.Settings(r.GetId(), settings(r.GetDefaults()))
 	if !ok {
@@ -46,7 +48,8 @@ func either(newer *durationpb.Duration, older *proto.LegacyDuration) time.Durati
 	return time.Duration(older.GetDuration())
 }
 
-// options fills the fields of both generations. Fields that only later releases have are returned as they were received.
+// options returns the options in the fields of older and of newer releases. It returns options that drover does not set as the
+// client sent them.
 func options(s model.Settings, asked *proto.NodeGroupAutoscalingOptions) *proto.NodeGroupAutoscalingOptions {
 	return &proto.NodeGroupAutoscalingOptions{
 		ScaleDownUtilizationThreshold:    s.UtilizationThreshold,

@@ -171,7 +171,7 @@ func TestACallWithoutADeadlineGetsADeadline(t *testing.T) {
 }
 
 func TestAnAnswerFitsTheClient(t *testing.T) {
-	t.Run("thirty thousand instances arrive, a thousand of them with an error (CA-C55, CA-C08)", func(t *testing.T) {
+	t.Run("an answer with 30,000 instances, 1,000 of them with an error, reaches the client (CA-C55, CA-C08)", func(t *testing.T) {
 		s := &stub{}
 		for n := range 30_000 {
 			i := model.Instance{State: model.Running, ID: "openstack:///0d1c6e9e-7d3f-4b8e-9c39-000000000000"}

@@ -43,7 +43,7 @@ const (
 type Options struct {
 	// Groups are the node groups to serve.
 	Groups Groups
-	// Ready is closed when the answers can be trusted; the port opens only then (CA-C01). nil means that the port opens
+	// Ready is closed when the node groups are complete. The server opens its ports only then (CA-C01). nil means that it opens them
 	// immediately.
 	Ready <-chan struct{}
 	// Address is host:port, unix:///path, or several of these separated by commas. Default: 127.0.0.1:8086. A unix socket is
@@ -51,7 +51,7 @@ type Options struct {
 	Address string
 	// Cert, Key and ClientCA are the files for mutual TLS. All three are required unless SelfSigned or Insecure is set.
 	Cert, Key, ClientCA string
-	// SelfSigned uses the certificates of Certificates instead of files.
+	// SelfSigned makes the server use Certificates instead of the files Cert, Key and ClientCA.
 	SelfSigned   bool
 	Certificates Certificates
 	// AllowedClients are the names (CN, DNS or URI SAN) that a client's certificate may have. Empty means that any
@@ -80,7 +80,7 @@ type Server struct {
 	options Options
 	server  *grpc.Server
 	health  *health.Server
-	// files are the certificate files that are read again while the server runs; nil when there are none.
+	// files are the certificate files, which the server reads again while it runs; nil when the options name no files.
 	files      *files
 	calls      *calls
 	handshakes *handshakes

@@ -234,9 +234,9 @@ func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *tes
 		key            []byte
 		changed, fails bool
 	}{
-		{"the old key beside the new certificate", old, false, true},
-		{"the old key beside the new certificate again", old, false, false},
-		{"the new key", renewed, true, false},
+		{"the old certificate is served and an error is returned while the key file has the old key", old, false, true},
+		{"the old certificate is served, and the same error is not returned a second time", old, false, false},
+		{"the new certificate is served once the key file has the new key", renewed, true, false},
 	} {
 		if err := os.WriteFile(keyFile, tc.key, 0o600); err != nil {
 			t.Fatal(err)
@@ -248,8 +248,8 @@ func TestTheOldCertificateIsServedUntilTheKeyOfTheNewCertificateIsWritten(t *tes
 	}
 }
 
-func TestAServerNeedsNoInotifyInstance(t *testing.T) {
-	t.Run("the server starts, because it opens no inotify instance (F-51)", func(t *testing.T) {
+func TestAServerOpensNoInotifyInstance(t *testing.T) {
+	t.Run("a running server has no inotify instance among its open files (F-51)", func(t *testing.T) {
 		cert, key, ca := newAuthority(t).files(t.TempDir(), "drover")
 		serving(t, Options{Groups: &stub{}, Cert: cert, Key: key, ClientCA: ca})
 		files, err := filepath.Glob("/proc/self/fd/*")
@@ -323,7 +323,7 @@ func TestTheStartOfAServerOnAPortInUseFails(t *testing.T) {
 	}
 }
 
-func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
+func TestThePortOpensWhenTheServerIsReady(t *testing.T) {
 	start := func(t *testing.T, ctx context.Context, ready chan struct{}) (*Server, chan error) {
 		t.Helper()
 		s, err := New(Options{Groups: &stub{}, Insecure: true, Address: "127.0.0.1:0", Ready: ready})
@@ -347,7 +347,7 @@ func TestThePortOpensWhenTheAnswersCanBeTrusted(t *testing.T) {
 		defer cancel()
 		ready := make(chan struct{})
 		s, ended := start(t, ctx, ready)
-		// Only a waiting server receives from this channel.
+		// The channel has no buffer, so this send succeeds only while the server waits for it.
 		select {
 		case ready <- struct{}{}:
 		case <-time.After(5 * time.Second):

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// Groups is implemented by *nodegroup.Groups, the node groups that are served.
+// Groups are the node groups that the service answers for. *nodegroup.Groups implements the interface.
 type Groups interface {
 	Refresh(ctx context.Context) error
 	List() []model.Listing
@@ -40,7 +40,7 @@ const (
 	classOther          = 99
 )
 
-// service answers the calls of the protocol. It makes no decisions.
+// service answers the calls of the externalgrpc protocol. It makes no decisions.
 type service struct {
 	proto.UnimplementedCloudProviderServer
 	groups   Groups
@@ -79,7 +79,7 @@ func (s *service) GetAvailableGPUTypes(context.Context, *proto.GetAvailableGPUTy
 	return &proto.GetAvailableGPUTypesResponse{GpuTypes: types}, nil
 }
 
-// Cleanup changes nothing, because the client calls it whenever it ends, even for its upgrades (CA-C03).
+// Cleanup changes nothing, because the client calls it at every end of its process, also before an upgrade (CA-C03).
 func (s *service) Cleanup(context.Context, *proto.CleanupRequest) (*proto.CleanupResponse, error) {
 	return &proto.CleanupResponse{}, nil
 }
@@ -121,8 +121,8 @@ func (s *service) NodeGroupNodes(_ context.Context, r *proto.NodeGroupNodesReque
 	return &proto.NodeGroupNodesResponse{Instances: out}, nil
 }
 
-// NodeGroupTemplateNodeInfo fills the fields of both generations: releases up to 1.34 read the first, and releases
-// from 1.34.2 on read the second (CA-C10).
+// NodeGroupTemplateNodeInfo sets both fields for the template node: releases up to 1.34 read the older field, and releases from
+// 1.34.2 on read the newer one (CA-C10).
 func (s *service) NodeGroupTemplateNodeInfo(_ context.Context, r *proto.NodeGroupTemplateNodeInfoRequest) (*proto.NodeGroupTemplateNodeInfoResponse, error) {
 	raw, err := s.groups.TemplateNode(r.GetId())
 	if err != nil {

@@ -152,7 +152,7 @@ func TestEachKindOfErrorBecomesAStatusCode(t *testing.T) {
 		context.Canceled:                             codes.Canceled,
 		errors.New("anything else"):                  codes.Internal,
 	} {
-		t.Run("all calls that fail with it answer "+want.String(), func(t *testing.T) {
+		t.Run("every call that fails with an error of this kind returns the code "+want.String(), func(t *testing.T) {
 			c := connect(t, &stub{err: err})
 			ctx := t.Context()
 			_, e1 := c.NodeGroupIncreaseSize(ctx, &proto.NodeGroupIncreaseSizeRequest{})

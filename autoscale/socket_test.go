@@ -15,7 +15,7 @@ import (
 func TestTheFileOfAUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	options := Options{Groups: &stub{}, Address: unixScheme + path}
-	t.Run("the file of a socket is used by one server, and is removed when the server stops", func(t *testing.T) {
+	t.Run("a second server cannot use the socket, and the file is removed when the server stops", func(t *testing.T) {
 		address, stop := serving(t, options)
 		if err := call(t, address, nil); err != nil {
 			t.Error(err)
@@ -51,7 +51,7 @@ func TestTheFileOfAUnixSocket(t *testing.T) {
 func TestOnlyDroversUserAndGroupMayUseASocket(t *testing.T) {
 	for _, tc := range []struct {
 		name      string
-		directory string // relative to the test's own directory
+		directory string // relative to the temporary directory of the test
 		mode      os.FileMode
 		made      os.FileMode // the directory's mode once the server listens
 	}{
@@ -111,22 +111,22 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		make func(t *testing.T, dir string) (path string)
 		want string
 	}{
-		{"a directory like an emptyDir that every user may write to is refused", func(t *testing.T, dir string) string {
+		{"a socket in a directory that every user may write to, such as an emptyDir, is refused", func(t *testing.T, dir string) string {
 			mkdir(t, filepath.Join(dir, "open"), 0o777)
 			return filepath.Join(dir, "open", "s")
 		}, "every user may write to the directory"},
-		{"a directory that every user may write to is refused even with the sticky bit", func(t *testing.T, dir string) string {
+		{"a socket in a directory that every user may write to is refused even with the sticky bit", func(t *testing.T, dir string) string {
 			mkdir(t, filepath.Join(dir, "open"), 0o777|os.ModeSticky)
 			return filepath.Join(dir, "open", "s")
 		}, "every user may write to the directory"},
-		{"a directory of another user is refused", func(t *testing.T, dir string) string {
+		{"a socket in another user's directory is refused", func(t *testing.T, dir string) string {
 			mkdir(t, filepath.Join(dir, "theirs"), 0o755)
 			if err := os.Chown(filepath.Join(dir, "theirs"), 12345, 12345); err != nil && os.Geteuid() == 0 {
 				t.Fatal(err)
 			}
 			return filepath.Join(dir, "theirs", "s")
 		}, "belongs to user 12345"},
-		{"a path in which two directories are missing is refused", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
+		{"a socket whose path lacks two directories is refused", func(_ *testing.T, dir string) string { return filepath.Join(dir, "a", "b", "s") }, "making the directory of the socket"},
 		{"a file that is not a socket is refused", func(t *testing.T, dir string) string {
 			if err := os.WriteFile(filepath.Join(dir, "precious"), []byte("x"), 0o600); err != nil {
 				t.Fatal(err)
@@ -154,7 +154,7 @@ func TestSocketsThatAreRefused(t *testing.T) {
 		"a path that is too long is refused":                               "/" + strings.Repeat("a", longestSocket),
 		"a path with a colon is refused, because no autoscaler accepts it": "/run/a:b",
 		"a relative path is refused":                                       "drover.sock",
-		"an empty address after the comma is refused":                      "/run/drover/s,",
+		"a list of addresses that ends with a comma is refused":            "/run/drover/s,",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if err := (Options{Address: unixScheme + path}).Validate(); err == nil || !strings.Contains(err.Error(), "--grpc-address") {

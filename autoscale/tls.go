@@ -24,7 +24,7 @@ type Certificates interface {
 	Clients() (*x509.CertPool, error)
 }
 
-// secured returns the server's TLS credentials.
+// secured returns the server's TLS credentials. They use the certificates in from.
 func secured(from Certificates) credentials.TransportCredentials {
 	config := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
@@ -53,7 +53,8 @@ type files struct {
 	clientCA string
 }
 
-// newFiles reads the files. Its errors name the flags.
+// newFiles reads the certificate, the key and the authorities from the files in the options. Its errors name the flags that set
+// the files.
 func newFiles(o Options) (*files, error) {
 	if _, err := authorities(o.ClientCA); err != nil {
 		return nil, err
@@ -75,7 +76,7 @@ func (f *files) Ready() <-chan struct{} {
 // Server returns the certificate that was read last.
 func (f *files) Server() (*tls.Certificate, error) { return f.get(), nil }
 
-// Clients reads the file with the authorities.
+// Clients returns the authorities, which it reads from their file.
 func (f *files) Clients() (*x509.CertPool, error) { return authorities(f.clientCA) }
 
 func authorities(path string) (*x509.CertPool, error) {
@@ -92,7 +93,7 @@ func authorities(path string) (*x509.CertPool, error) {
 
 // admit returns nil when the certificate of the call's client has one of the allowed names as its common name, DNS name or URI.
 // Without allowed names it accepts every client whose certificate the authority signed. On a unix socket it checks no names,
-// because the permissions of the socket's file have admitted the client.
+// because the permissions of the socket's file decide who may connect.
 //
 // Errors: PermissionDenied.
 func admit(ctx context.Context, allowed []string) error {

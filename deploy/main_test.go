@@ -59,8 +59,8 @@ func install(ctx context.Context, on *kube.Cluster) (client.Client, error) {
 	return c, awaitPolicies(ctx, c)
 }
 
-// awaitPolicies returns when each policy has refused a request: an API server enforces new policies a moment after it has
-// stored them.
+// awaitPolicies waits until each policy has refused a request, because the API server enforces new policies a moment after it
+// has stored them.
 func awaitPolicies(ctx context.Context, c client.Client) error {
 	machine := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: Machine, metadata: {name: policy-probe, namespace: default}}`)
 	class := parse(`{apiVersion: cluster.k8s.io/v1alpha1, kind: MachineClass, metadata: {name: policy-probe, namespace: default}}`)
@@ -154,7 +154,7 @@ func read(t *testing.T, file string) *unstructured.Unstructured {
 	return parse(string(raw))
 }
 
-// eventually reads an object until wanted returns true.
+// eventually reads an object until wanted returns true, and returns the object as last read.
 func eventually(t *testing.T, o *unstructured.Unstructured, wanted func(*unstructured.Unstructured) bool) *unstructured.Unstructured {
 	t.Helper()
 	now := o.DeepCopy()

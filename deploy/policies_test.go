@@ -97,7 +97,7 @@ func existing(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstruct
 	return o
 }
 
-// When a field is added to the spec, it must be guarded too.
+// The test covers every field that the CRD declares, so that a new field of the spec cannot stay unguarded.
 func TestEveryFieldOfAMachinesSpecIsGuarded(t *testing.T) {
 	samples := map[string]string{
 		"metadata": `{labels: {new: label}}`, "taints": `[]`, "versions": `{kubelet: 9.9.9}`, "providerSpec": `{value: {a: b}}`,
@@ -190,8 +190,8 @@ func TestAdmissionUsesNoWebhook(t *testing.T) {
 	})
 }
 
-// The control plane type-checks the policies. A warning means that a policy has a mistake.
-func TestThePoliciesAreSound(t *testing.T) {
+// The API server checks the types in the policies. A warning means that an expression is wrong.
+func TestThePoliciesPassTheTypeCheckAndFailClosed(t *testing.T) {
 	for _, o := range objects(t, "crds", "policies") {
 		if o.GetKind() == "CustomResourceDefinition" {
 			continue
@@ -220,7 +220,7 @@ func TestThePoliciesAreSound(t *testing.T) {
 	}
 }
 
-// typeChecked returns the policy when the control plane has checked its types.
+// typeChecked waits until the API server has checked the types in the policy, and returns the policy.
 func typeChecked(t *testing.T, policy *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	return eventually(t, policy, func(o *unstructured.Unstructured) bool {

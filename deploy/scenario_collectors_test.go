@@ -24,7 +24,7 @@ func family(t *testing.T, ns string) (deployment, set, machine *unstructured.Uns
 	return deployment, set, machine
 }
 
-// owned creates the object of a row, with the given object as its controller.
+// owned creates the object that the value belongs to, with the given object as its controller.
 func (g guardedValue) owned(t *testing.T, ns, name string, by *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)
@@ -55,8 +55,8 @@ func gone(t *testing.T, all ...*unstructured.Unstructured) {
 	}
 }
 
-// Despite the guards, the garbage collector and the namespace controller can delete objects and remove finalizers and
-// owner references.
+// The guard policies must not stop the garbage collector and the namespace controller, which delete objects and remove
+// finalizers and owner references.
 func TestTheGuardsDoNotStopKubernetesGarbageCollection(t *testing.T) {
 	drover := person{namespace: "drover"}
 	drover.login(t, account)

@@ -28,11 +28,11 @@ type person struct {
 	namespace, user, kubeconfig string
 }
 
-// authorsRights are all rights on the kinds, and on the subresources that the API server serves.
+// authorsRights are RBAC rules that allow everything on drover's kinds and their subresources, except on machines/status.
 const authorsRights = `[{apiGroups: [cluster.k8s.io], verbs: ["*"], resources: [clusters, clusters/status, machineclasses, machines,
   machinesets, machinesets/status, machinesets/scale, machinedeployments, machinedeployments/status, machinedeployments/scale]}]`
 
-// author creates a user who has all rights on the kinds in a new namespace, except on machines/status.
+// author creates a user who may do everything with drover's kinds in a new namespace, except write machines/status.
 func author(t *testing.T) person {
 	t.Helper()
 	p := person{namespace: namespace(t, admin)}
@@ -46,7 +46,7 @@ func author(t *testing.T) person {
 	return p
 }
 
-// login returns a person with the identity of a user.
+// login makes the person act as the given user.
 func (p *person) login(t *testing.T, user string) {
 	t.Helper()
 	p.user = user
@@ -78,7 +78,7 @@ func (p person) trust(t *testing.T, in string) {
 	p.awaitRights(t, in, onStatus)
 }
 
-// The accesses for which the test waits after it has created a binding.
+// The rights that a test waits for after it has created a RoleBinding.
 const (
 	onMachines    = "update machines.cluster.k8s.io"
 	onDeployments = "update machinedeployments.cluster.k8s.io"
@@ -129,17 +129,17 @@ func (p person) replace(t *testing.T, o *unstructured.Unstructured) error {
 	return p.Update(t.Context(), o, client.DryRunAll, client.FieldOwner("kubectl-replace"))
 }
 
-// guardedValue is a value that only drover may write. To write it, over is merged into an object that
-// has before.
+// guardedValue is a value that only drover may write. The object has the fields in before, and a test writes the value by
+// merging over into that object.
 type guardedValue struct {
 	name, kind, before, over string
-	// says is the name of the value in the refusal.
+	// says is the name of the value in the error with which the API server refuses the write.
 	says string
 	// status is true when the value is written through the subresource status.
 	status bool
 }
 
-// verbs are the ways in which the value can be written.
+// verbs returns the ways in which a client can write the value, such as update or patch.
 func (g guardedValue) verbs() []string {
 	switch {
 	case g.status:
@@ -242,7 +242,7 @@ func (g guardedValue) write(t *testing.T, p person, verb string, stored *unstruc
 	return nil
 }
 
-// stored creates the object of a row as the administrator, in a person's namespace.
+// stored creates the object that the value belongs to, as the administrator.
 func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstructured {
 	t.Helper()
 	o := merge(t, parse(goodObjects[g.kind]), g.before)
@@ -251,7 +251,7 @@ func (g guardedValue) stored(t *testing.T, ns, name string) *unstructured.Unstru
 	return create(t.Context(), t, admin, o)
 }
 
-// withKubectl returns the ways in which the i-th of the values can be written. The first value of each kind is also written by kubectl.
+// withKubectl returns the verbs of the i-th value. For the first value of each kind it adds kubectl replace.
 func withKubectl(all []guardedValue, i int) []string {
 	g := all[i]
 	first := slices.IndexFunc(all, func(other guardedValue) bool {
@@ -264,7 +264,7 @@ func withKubectl(all []guardedValue, i int) []string {
 }
 
 func TestAnAuthorOfMachinesMayNotSetGuardedValues(t *testing.T) {
-	// The right applies only in the namespace of its binding.
+	// p may update machines/status in the other author's namespace. This must not allow p anything in p's own namespace.
 	p, other := author(t), author(t)
 	p.trust(t, other.namespace)
 	awaitGuards(t, p)
@@ -314,7 +314,7 @@ func awaitGuards(t *testing.T, p person) {
 	}
 }
 
-// An author may do everything else, even with objects that drover has written to.
+// An author may change everything except guarded values, even in objects that drover has written to.
 func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 	p := author(t)
 	byDrover := map[string]string{
@@ -357,7 +357,7 @@ func TestWhatAnAuthorOfMachinesMayDo(t *testing.T) {
 	}
 }
 
-// The policies, the guarded keys and the two lists of annotations agree.
+// The policies must name every guarded finalizer and annotation, and must guard every field of a Machine's status.
 func TestTheGuardsCoverEveryGuardedKeyAndStatusField(t *testing.T) {
 	for file, keys := range map[string][]string{
 		"guard-machines.yaml": append([]string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode, v1alpha1.FinalizerFloatingIP}, v1alpha1.GuardedAnnotations...),
@@ -401,7 +401,7 @@ func TestTheGuardsCoverEveryGuardedKeyAndStatusField(t *testing.T) {
 	}
 }
 
-// The API server stores the policies as they are shipped. The defaults that it sets do not count as a
+// drover compares the stored policies with the shipped ones. Fields that the API server has set to defaults must not count as a
 // difference.
 func TestDroverRecognizesTheInstalledGuards(t *testing.T) {
 	t.Run("drover reports that the installed guards are in force after 10 s (F-5)", func(t *testing.T) {

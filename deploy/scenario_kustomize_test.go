@@ -61,9 +61,9 @@ func TestKustomizationsNameEveryManifest(t *testing.T) {
 	}
 }
 
-// All kustomizations are accepted under strict validation, and the policies of the namespace allow drover's pods. They are
-// applied with the same field manager as before: the CRDs have preserveUnknownFields: false, which the API server does not
-// store. Therefore a second manager that applies the same value conflicts with the first.
+// The API server accepts every kustomization under strict validation, and the namespace's Pod Security level allows drover's
+// pods. The test applies them with the field manager that installed them: the CRDs contain preserveUnknownFields: false, which
+// the API server does not store, so another field manager would conflict.
 func TestTheAPIServerAcceptsEveryKustomization(t *testing.T) {
 	for dir, wanted := range map[string][]string{
 		".":       {"deployment.apps/drover", "service/drover"},
@@ -83,9 +83,10 @@ func TestTheAPIServerAcceptsEveryKustomization(t *testing.T) {
 	}
 }
 
-// The shared cluster's CRDs were applied server-side. TestClientSideAndServerSideApplyCanFollowEachOther continues this with all manifests.
+// The CRDs in the shared cluster were applied server-side. TestClientSideAndServerSideApplyCanFollowEachOther tests this with
+// all manifests.
 func TestClientSideApplyFollowsServerSideApply(t *testing.T) {
-	t.Run("client-side and server-side apply of the CRDs take turns, server-side first (F-43)", func(t *testing.T) {
+	t.Run("the CRDs are applied server-side, client-side and server-side again without a conflict (F-43)", func(t *testing.T) {
 		for _, way := range []string{"false", "true"} {
 			kubectl(t, "apply", "--server-side="+way, "-k", "crds")
 		}
@@ -150,7 +151,7 @@ func decode(t *testing.T, file string, document int, into any) {
 	}
 }
 
-// The example Deployment, the file with the flags and the cloud config agree.
+// The example Deployment must have exactly the flags in the file flags, and the cloud config in the file cloud-config.yaml.
 func TestTheAutoscalersDeploymentEqualsItsFilesOfFlagsAndCloudConfig(t *testing.T) {
 	raw, err := os.ReadFile("cluster-autoscaler/flags")
 	if err != nil {

@@ -32,7 +32,7 @@ const legacyProviderDocument = `{
  "sshPublicKeys":["ssh-ed25519 AAAA me"],"caPublicKey":"","network":{"cidr":"10.0.0.0/24","gateway":"10.0.0.1","dns":{"servers":["1.1.1.1"]},"ipFamily":"IPv4+IPv6"},
  "overwriteCloudConfig":"#cloud-config\n","unheardOf":1}`
 
-// filler sets every field that it finds, so that the tests cover all fields of a type.
+// filler sets every field of a value by reflection, so that a test covers all fields of the type.
 type filler struct{ count int64 }
 
 var special = map[reflect.Type]func(n int64) any{
@@ -105,7 +105,7 @@ func (f *filler) object(t *testing.T, kind string, value any) *unstructured.Unst
 	return o
 }
 
-// A controller of drover that decodes such an object into drover's types and writes a change back must not lose a field.
+// When a controller decodes an object of machine-controller into drover's types and writes it back, no field may be lost.
 func TestDroversTypesHaveAllFieldsOfMachineControllersTypes(t *testing.T) {
 	f := &filler{}
 	for _, row := range []struct{ theirs, ours any }{

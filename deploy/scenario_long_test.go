@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// An installation that began with one way of applying can continue with the other, without --force-conflicts.
+// Users can switch between client-side and server-side apply without --force-conflicts.
 func TestClientSideAndServerSideApplyCanFollowEachOther(t *testing.T) {
 	for name, ways := range map[string][]string{
 		"kubectl apply succeeds alternately client-side and server-side, client-side first (F-43)": {"false", "true", "false", "true"},

@@ -345,7 +345,7 @@ func TestApplyingTheManifestsAgainChangesNothing(t *testing.T) {
 	}
 }
 
-func TestReadingAMissingFolderIsRefused(t *testing.T) {
+func TestReadingManifestsFromAMissingFolderIsAnError(t *testing.T) {
 	if _, err := deploy.Objects("crd"); err == nil || !strings.Contains(err.Error(), `no folder "crd"`) {
 		t.Errorf("reading a missing folder: %v", err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// These commands of the documentation need objects but no drover. Each command runs as it is on its
-// page.
+// This test runs those commands of the documentation that need objects, but not a running drover. Each command runs exactly as
+// its page shows it.
 func TestCommandsOfTheDocumentationWork(t *testing.T) {
 	// The namespace is not the default one, so that a command without -n does not find the objects.
 	ns, name := namespace(t, admin), "of-pages"

@@ -60,15 +60,16 @@ var byDrover = map[string]string{
 	"MachineDeployment": `{metadata: {finalizers: [foregroundDeletion]}, spec: {removals: ` + twoRemovals + `, placeholderSeries: 4}}`,
 }
 
-// Programs that decode a whole object into their types and write it back still work. For values that only drover may write
-// they need the binding in machine-controller/status.yaml.
+// Some programs decode a whole object into their types and write it back. They need the binding in
+// machine-controller/status.yaml only to write values that the policies guard.
 func TestWhichWholeObjectUpdatesNeedTheBindingForStatus(t *testing.T) {
 	text := func(s string) *string { return &s }
 	for _, row := range []struct {
 		name, program, kind string
 		rewrite             func(*testing.T, *unstructured.Unstructured) *unstructured.Unstructured
 		status              bool
-		// says is the refusal while the program may not update machines/status; empty when there is no refusal.
+		// says is a part of the error while the program may not update machines/status. It is empty when the write is accepted
+		// anyway.
 		says string
 	}{
 		{"operating-system-manager needs no binding to write its finalizer on a deployment", "operating-system-manager", "MachineDeployment", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
@@ -99,7 +100,7 @@ func TestWhichWholeObjectUpdatesNeedTheBindingForStatus(t *testing.T) {
 		{"machine-controller needs the binding to write the provider ID of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) { m.Spec.ProviderID = text("openstack:///1") })
 		}, false, "spec.providerID cannot be set"},
-		{"machine-controller needs the binding to note the floating IP of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
+		{"machine-controller needs the binding to record the floating IP of a new Machine", "machine-controller", "new Machine", func(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 			return rewritten(t, o, func(m *machinecontroller.Machine) {
 				metav1.SetMetaDataAnnotation(&m.ObjectMeta, "kubermatic.io/release-openstack-floating-ip", "1")
 			})

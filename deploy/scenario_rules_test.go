@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Objects that violate no rule. The tables merge changes into them.
+// These objects are valid. The tests merge the changes of their tables into them.
 const (
 	goodMachine = `
 apiVersion: cluster.k8s.io/v1alpha1
@@ -66,8 +66,8 @@ var goodObjects = map[string]string{
 	"Machine": goodMachine, "MachineSet": goodSet, "MachineDeployment": goodDeployment, "MachineClass": goodClass, "Cluster": goodCluster,
 }
 
-// rule is one row: an object with changes merged into it, and the words of the refusal. No words mean that
-// the object is accepted.
+// rule is a row of a table: the changes to a valid object, and a part of the error. An empty refusal means that the API server
+// accepts the changed object.
 type rule struct {
 	name, kind, over, refusal string
 }
@@ -83,7 +83,7 @@ func TestWhatTheSchemasAcceptAndRefuse(t *testing.T) {
 	}
 }
 
-// Rows that apply to sets and deployments alike are in both tables.
+// schemaRules contains the rows of selectorRules twice, because they apply both to MachineDeployments and to MachineSets.
 var schemaRules = append(append([]rule{
 	{"a valid Machine is accepted", "Machine", ``, ``},
 	{"a valid MachineClass is accepted", "MachineClass", ``, ``},
@@ -194,8 +194,7 @@ func changes(kind string) []rule {
 	}
 }
 
-// expect fails the test unless err has the words in refusal. An empty refusal means that err must be
-// nil.
+// expect fails the test unless err contains the text in refusal. An empty refusal means that err must be nil.
 func expect(t *testing.T, refusal string, err error) {
 	t.Helper()
 	switch {

@@ -65,7 +65,7 @@ func withoutMaximum(t *testing.T) []*unstructured.Unstructured {
 	return crds
 }
 
-// put applies objects, and takes over fields that others have set.
+// put applies objects server-side, and takes over fields of other field managers.
 func put(t *testing.T, c client.Client, all []*unstructured.Unstructured) {
 	t.Helper()
 	for _, o := range all {
@@ -75,8 +75,7 @@ func put(t *testing.T, c client.Client, all []*unstructured.Unstructured) {
 	}
 }
 
-// become waits until the API server answers as expected, because it enforces CRDs and policies with
-// a delay.
+// become waits until is returns true, because the API server enforces new CRDs and policies with a delay.
 func become(t *testing.T, what string, is func(context.Context) bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) { return is(ctx), nil })

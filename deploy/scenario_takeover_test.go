@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/test/machinecontroller"
 )
 
-// The test stores everything that machine-controller's permissive CRDs can hold, and then applies drover's CRDs over them: first as
-// they were before spec.replicas had a maximum.
+// The test stores objects with everything that machine-controller's permissive CRDs accept. Then it applies drover's CRDs,
+// first without and then with a maximum of spec.replicas.
 func TestDroversCRDsTakeOverStoredObjects(t *testing.T) {
 	t.Parallel()
 	on := kube.ForTest(t, kube.Options{})
@@ -95,8 +95,9 @@ func store(t *testing.T, c client.Client) []*unstructured.Unstructured {
 	return all
 }
 
-// withUnknownFields returns a copy whose provider document has unknown fields. In a parent of unknown fields the API server
-// tolerates no violation of a rule, even if the value has not changed. Therefore drover's rules must tolerate it themselves.
+// withUnknownFields returns a copy with unknown fields in its provider document. Below a field that keeps unknown fields, the
+// API server does not ratchet validation: it refuses an invalid value even when the value has not changed. Therefore drover's
+// own rules must accept unchanged invalid values.
 func withUnknownFields(t *testing.T, o *unstructured.Unstructured) *unstructured.Unstructured {
 	t.Helper()
 	path := []string{"spec", "template", "spec"}
@@ -145,7 +146,7 @@ func keepsAndLetsGo(t *testing.T, c client.Client, was *unstructured.Unstructure
 	}
 }
 
-// applyStatus writes an object's status as drover's controllers do.
+// applyStatus writes an object's status by server-side apply, as drover's controllers do.
 func applyStatus(t *testing.T, c client.Client, of *unstructured.Unstructured) error {
 	t.Helper()
 	said := &unstructured.Unstructured{}

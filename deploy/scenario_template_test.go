@@ -19,7 +19,7 @@ const (
 	inSpec  = `{spec: {template: {spec: `
 )
 
-// templateRules are merged into a good object of each kind with a template.
+// templateRules are changes to the template of a valid MachineDeployment and of a valid MachineSet.
 var templateRules = []struct{ name, over, refusal string }{
 	{"a kubelet version with v is accepted", inSpec + `{versions: {kubelet: v1.33.4}}}}}`, ``},
 	{"a kubelet version without v is accepted", inSpec + `{versions: {kubelet: 1.33.4}}}}}`, ``},
@@ -36,7 +36,7 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"an empty list of public keys is accepted", provider(`{sshPublicKeys: []}`), ``},
 	{"an invalid public key is refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `", notakey]}`), "sshPublicKeys has an entry that is not a public key"},
 	{"the placeholder of a public key is refused (F-34)", provider(`{sshPublicKeys: ["<< YOUR_PUBLIC_KEY >>"]}`), "sshPublicKeys has an entry that is not a public key"},
-	{"two public keys in one entry are refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), "sshPublicKeys has an entry that is not a public key"},
+	{"two public keys in one entry of the list are refused (F-34)", provider(`{sshPublicKeys: ["` + realKey + `\n` + realKey + `"]}`), "sshPublicKeys has an entry that is not a public key"},
 	{"node labels with a prefix are accepted", inSpec + `{metadata: {labels: {node-role.kubernetes.io/worker: "", a.b/c_d: E-1.f}}}}}}`, ``},
 	{"an invalid value of a node label is refused (F-34)", inSpec + `{metadata: {labels: {a: b c}}}}}}`, "spec.template.spec.metadata.labels has the value 'b c' for 'a', which is not a label value"},
 	{"an invalid key of a node label is refused (F-34)", inSpec + `{metadata: {labels: {"a b": c}}}}}}`, "spec.template.spec.metadata.labels has the key 'a b', which is not a label key"},
@@ -52,7 +52,7 @@ var templateRules = []struct{ name, over, refusal string }{
 	{"centos is accepted with operating-system-manager's profile annotation", `{metadata: {annotations: {k8c.io/operating-system-profile: osp-centos}}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 	{"centos is accepted with operating-system-manager's finalizer", `{metadata: {finalizers: [kubermatic.io/cleanup-operating-system-configs]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 	{"centos is accepted in a template for another controller", `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}, spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
-	{"centos is accepted in an object that a controller made", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
+	{"centos is accepted in an object that has a controller as its owner", `{metadata: {ownerReferences: [{apiVersion: v1, kind: Node, name: owner, uid: u, controller: true}]}, spec: {template: {spec: {providerSpec: {value: {operatingSystem: centos}}}}}}`, ``},
 }
 
 func TestOnlyTemplatesThatCanBecomeNodesAreAccepted(t *testing.T) {
@@ -80,12 +80,12 @@ func TestOnlyTemplatesThatCanBecomeNodesAreAccepted(t *testing.T) {
 	}
 }
 
-// wrong is a template whose parts are all wrong.
+// wrong is a change that makes every checked part of a template invalid.
 const wrong = `{spec: {template: {spec: {versions: null, metadata: {labels: {a: b c, "k k": v}}, providerSpec: {value: {operatingSystem: centos, sshPublicKeys: [notakey]}}}}}}`
 
 func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
 	for _, kind := range []string{"MachineDeployment", "MachineSet"} {
-		// The object is stored as another controller's, which the policy does not check.
+		// The object is stored with the label of another controller, because the policy does not check such objects.
 		o := existing(t, merge(t, merge(t, parse(goodObjects[kind]), wrong), `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: other}}}}}`))
 		o = merge(t, o, `{spec: {template: {metadata: {labels: {machine.k8s.io/controller: null}}}}}`)
 		if err := admin.Update(t.Context(), o); err != nil {
@@ -106,8 +106,8 @@ func TestAStoredInvalidTemplateIsCheckedOnlyWhereItChanges(t *testing.T) {
 	}
 }
 
-// largest returns a deployment with as many and as long parts as the schema allows, within the API server's limit for the
-// size of an object.
+// largest returns a deployment whose labels and keys are as many and as long as the schema allows, within the API server's
+// limit for the size of an object.
 func largest(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	labels := func(n int) map[string]any {
@@ -148,7 +148,7 @@ func TestThePolicyCanCheckTheLargestTemplate(t *testing.T) {
 	t.Run("an unsupported operating system in the largest template is refused (F-34)", func(t *testing.T) {
 		expect(t, "operatingSystem is 'centos'", admin.Create(t.Context(), merge(t, o, provider(`{operatingSystem: centos}`)), client.DryRunAll))
 	})
-	t.Run("public keys that are too many for user data are accepted (F-34)", func(t *testing.T) {
+	t.Run("1024 public keys, which are too many for user data, are accepted (F-34)", func(t *testing.T) {
 		var keys []string
 		for i := range 1024 {
 			keys = append(keys, fmt.Sprintf("ssh-rsa AAAAB3NzaC1yc2EAAA%s= somebody-%d", strings.Repeat("A", 540), i))

@@ -21,7 +21,8 @@ import (
 
 var writeManifests = flag.Bool("write", false, "write the manifests of two clusters instead of comparing them")
 
-// side is the set of clusters that need an object when Machines and Nodes are in different clusters.
+// side names the clusters that need an object when Machines and Nodes are in different clusters: the control cluster, the
+// target cluster, or both.
 type side string
 
 const (
@@ -33,8 +34,8 @@ const (
 
 func (s side) includes(cluster side) bool { return s == inBoth || s == cluster }
 
-// roleSides are the sides of the objects in rbac, by name. The rules of the ClusterRole drover have their own sides in
-// ruleSides.
+// roleSides maps the name of each object in rbac to the clusters that need the object. The rules of the ClusterRole drover are
+// in ruleSides.
 var roleSides = map[string]side{
 	"drover":                        inControl,
 	"drover:references":             inControl,
@@ -48,7 +49,7 @@ var roleSides = map[string]side{
 	"drover:cluster-info":           inTarget,
 }
 
-// ruleSides are the sides of the resources that the ClusterRole drover names.
+// ruleSides maps each resource in the ClusterRole drover to the clusters that need the rule for that resource.
 var ruleSides = map[string]side{
 	"machines": inControl, "machinesets": inControl, "machinedeployments": inControl,
 	"machinesets/status": inControl, "machinedeployments/status": inControl,
@@ -64,7 +65,7 @@ var ruleSides = map[string]side{
 	"events": inBoth,
 }
 
-// sideOf returns the side of an object in rbac.
+// sideOf returns the clusters that need an object in rbac.
 func sideOf(t *testing.T, o *unstructured.Unstructured) side {
 	t.Helper()
 	if o.GetKind() == "ServiceAccount" || o.GetName() == "drover" && o.GetNamespace() == "" {
@@ -120,8 +121,8 @@ func rolesFor(t *testing.T, cluster side) []*unstructured.Unstructured {
 	return out
 }
 
-// targetFolder is the directory in which the pod finds the kubeconfig of the target cluster, a key of the Secret
-// targetSecret.
+// targetFolder is the directory at which the pod mounts the Secret targetSecret, which contains the kubeconfig of the target
+// cluster.
 const (
 	targetFolder = "/etc/drover/target"
 	targetSecret = "drover-target"
@@ -156,7 +157,7 @@ func deploymentWithTarget(t *testing.T) []*unstructured.Unstructured {
 	return out
 }
 
-// rendered returns the text of a manifest with the objects.
+// rendered returns the manifest of the objects as text. from is the source that the first line of the manifest names.
 func rendered(t *testing.T, from string, objects []*unstructured.Unstructured) string {
 	t.Helper()
 	var out strings.Builder

@@ -29,7 +29,8 @@ func definition(name string) *unstructured.Unstructured {
 	return o
 }
 
-// The guard, the code and drover's role refer to the same CRDs and the same annotation.
+// The policy that guards the CRDs must name every CRD in deploy/crds and drover's annotation that allows a deletion. drover's
+// code must name the same CRDs.
 func TestTheGuardOfTheCRDsNamesEveryCRD(t *testing.T) {
 	var want []string
 	for _, o := range objects(t, "crds") {
@@ -90,7 +91,7 @@ func TestTheGuardRefusesToDeleteCRDs(t *testing.T) {
 	})
 }
 
-// When a tool removes an installation, these annotations make it keep the CRDs and their guard.
+// With these annotations a tool that removes an installation keeps the CRDs and their guard.
 func TestAnnotationsMakeHelmArgoCDAndFluxKeepTheCRDs(t *testing.T) {
 	for _, o := range objects(t, "crds") {
 		t.Run(o.GetKind()+"/"+o.GetName()+" has the annotations (F-42)", func(t *testing.T) {
@@ -199,7 +200,8 @@ func TestRemovingDroverKeepsTheMachines(t *testing.T) {
 	})
 }
 
-// An installation from before the split has the CRDs in the same kustomization as the rest, without annotations.
+// Before the CRDs had a kustomization of their own, an installation had them in the same kustomization as the rest, without
+// annotations.
 func TestUpgradingWithPruneKeepsTheCRDs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -219,7 +221,8 @@ func TestUpgradingWithPruneKeepsTheCRDs(t *testing.T) {
 	})
 }
 
-// beforeTheSplit makes a folder with the kustomization as it was when it also contained the CRDs.
+// beforeTheSplit creates a folder with the kustomization as it was when it still contained the CRDs, and returns the folder's
+// path.
 func beforeTheSplit(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()

@@ -16,9 +16,9 @@ import (
 type warning struct{ reason, text string }
 
 const (
-	// reasonOptions is the reason when the group's options cannot be used as they are, or have a drawback.
+	// reasonOptions is the Event reason for options of a group that cannot be used as they are, or that have a drawback.
 	reasonOptions = "AutoscalingOptions"
-	// reasonBeyond is the reason when the size is outside the bounds.
+	// reasonBeyond is the Event reason for a size outside the bounds.
 	reasonBeyond = "SizeOutOfBounds"
 )
 

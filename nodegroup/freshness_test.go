@@ -33,7 +33,7 @@ func TestIncreasesNeedALeader(t *testing.T) {
 	if err := b.client.Create(t.Context(), lease); err != nil {
 		t.Fatal(err)
 	}
-	// pass advances the clock while the API server answers.
+	// pass advances the clock while the API server answers. renewed is true when the lease is renewed meanwhile.
 	pass := func(d time.Duration, renewed bool) {
 		t.Helper()
 		for ; d > 0; d -= probeEvery {
@@ -90,7 +90,7 @@ func TestAWatchThatIsBehind(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.Unavailable)
 		b.expect(p, 3)
-		t.Run("an event with an older version does not hide the write (CA-C36)", func(t *testing.T) {
+		t.Run("drover's own write stays visible when an event with an older version arrives (CA-C36)", func(t *testing.T) {
 			b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 			wantKind(t, b.groups.store.renew(false), "")
 			b.expect(p, 3)
@@ -181,7 +181,7 @@ func TestReplicasReadLittleWhileNothingChanges(t *testing.T) {
 			wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable)
 		}
 	})
-	t.Run("every Machine is read after enough probes (F-58, CA-C13)", func(t *testing.T) {
+	t.Run("a change of any one Machine is detected after enough probes (F-58, CA-C13)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 20, 0, 200)
 		for n := range 20 {
@@ -231,7 +231,7 @@ func TestAFrozenGroup(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 1), model.FailedPrecondition)
 		b.expect(p, 3)
 	})
-	t.Run("stays on the list with its state in the debug text (CA-C19, CA-C24)", func(t *testing.T) {
+	t.Run("is still listed as a group, and its debug text contains frozen (CA-C19, CA-C24)", func(t *testing.T) {
 		wantKind(t, b.groups.Refresh(t.Context()), "")
 		if got := b.groups.List(); len(got) != 1 || got[0].Debug != p.ID()+" (min 0, max 10, target 3, frozen)" {
 			t.Errorf("CA-C24 the groups are %+v", got)
@@ -348,7 +348,7 @@ func TestAShortageOnWhichTheAutoscalerHasActed(t *testing.T) {
 			Until: metav1.NewTime(pools.Noon.Add(until)), Step: 2,
 		}}
 	}
-	t.Run("is not shown again before the next failure, although the Machine stays because of the minimum (CA-C69)", func(t *testing.T) {
+	t.Run("is not shown to the autoscaler again before the next failure, although the minimum keeps the Machine (CA-C69)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 1, 5)
 		p.Machine("a-1")

@@ -191,7 +191,7 @@ func (g *Groups) follow(ctx context.Context) {
 		case <-tick.C():
 		}
 		began := g.options.Clock.Now()
-		// The next Refresh returns the error, because it meets the same one.
+		// Ignore the error: the next Refresh meets the same error and returns it.
 		_ = g.store.renew(false)
 		g.advisor.advise(g.store.published())
 		took := g.options.Clock.Since(began)

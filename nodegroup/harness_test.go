@@ -26,26 +26,26 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// bench is Groups on a client in memory.
+// bench holds Groups and the fake API server on which Groups works.
 type bench struct {
 	t        testing.TB
 	client   client.WithWatch
 	groups   *Groups
 	clock    *clocktesting.FakeClock
 	recorder *events.FakeRecorder
-	// patches and gets count the calls to the API server; reads from caches are not counted.
+	// patches and gets count the Patch and Get calls to the API server. Reads from caches are not counted.
 	patches, gets atomic.Int32
-	// lists counts the complete lists that the API server itself served; unlistable is the error that such a list returns.
-	// firsts counts the lists limited to one object.
+	// lists counts the complete lists that the API server has served. firsts counts the lists that were limited to one object.
+	// When unlistable is not nil, a complete list returns this error.
 	lists      atomic.Int32
 	firsts     atomic.Int32
 	unlistable error
-	// beforePatch may answer instead of the API server.
+	// beforePatch is called before the n-th patch. When it returns an error, the API server does not receive the patch.
 	beforePatch func(n int32) error
 	options     Options
 	// lease names the lease of the leader; empty when there is no lease.
 	lease types.NamespacedName
-	// While frozen is true, the watches deliver nothing. sent holds what they have delivered, by kind and name.
+	// While frozen is true, the watches deliver nothing. sent holds the objects that they have delivered, by kind and name.
 	frozen bool
 	sent   map[string]client.Object
 }
@@ -78,7 +78,7 @@ func newBenchWithLease(t testing.TB, w *pools.World, lease types.NamespacedName,
 	b.options.Reach = b.reach()
 	b.groups = newGroups(parts{source: b, live: listing{b.client, b}, nodes: b.client, writer: b.client, recorder: b.recorder, options: b.options})
 	b.groups.freshness.reached()
-	// As if the autoscaler had just called this replica of drover.
+	// The replica must not read the sizes again, so the autoscaler seems to have called it just now.
 	b.groups.sizes.served.Store(pools.Noon.UnixNano())
 	b.watch()
 	if err := b.groups.store.renew(true); err != nil {
@@ -159,7 +159,7 @@ func (b *bench) watch() {
 	b.sent = now
 }
 
-// probeAll makes one probe for each kind of object that probes read, without letting time pass.
+// probeAll makes one probe of each kind of object, and does not advance the clock.
 func (b *bench) probeAll() {
 	for range membership.Kinds {
 		b.probeOnce(b.t.Context())

@@ -93,7 +93,7 @@ func TestDeleteNodesReadsANodeThatTheCacheLacks(t *testing.T) {
 	})
 }
 
-// unreadable is an API server that fails every Get.
+// unreadable is a client whose Get always fails.
 type unreadable struct{ client.Reader }
 
 func (unreadable) Get(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error {

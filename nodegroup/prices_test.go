@@ -86,7 +86,7 @@ func TestNodeAndPodPrices(t *testing.T) {
 			t.Errorf("the pod costs %v, error %v", got, err)
 		}
 	})
-	t.Run("no price is zero (CA-C107)", func(t *testing.T) {
+	t.Run("the price of a pod without requests and of an unknown node is above zero (CA-C107)", func(t *testing.T) {
 		b, _ := priced(t, rates)
 		pod, err := b.groups.PodPrice(&corev1.Pod{}, time.Time{}, time.Time{})
 		node, other := b.groups.NodePrice(membership.Node{}, pools.Noon, pools.Noon.Add(-time.Hour))

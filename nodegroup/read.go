@@ -32,8 +32,8 @@ func (g *Groups) Refresh(ctx context.Context) error {
 // without one.
 func (g *Groups) List() []model.Listing { return g.store.current().List() }
 
-// ForNode returns the group that a node belongs to. It returns false for a foreign node, for a node whose Machine is being
-// removed, and for a node of a group that is not listed (CA-C25 … C35).
+// ForNode returns the group that a node belongs to. It returns false for a node that belongs to no Machine, for a node whose
+// Machine is being removed, and for a node of a group that is not listed (CA-C25 … C35).
 func (g *Groups) ForNode(n membership.Node) (model.Listing, bool) {
 	return g.store.current().ForNode(n)
 }

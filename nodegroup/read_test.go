@@ -17,7 +17,7 @@ import (
 func TestTheTemplateNodeOfAGroup(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 0, 0, 5)
-	t.Run("an unknown template node is Unimplemented and not empty, and its group is listed (CA-C98, CA-C23)", func(t *testing.T) {
+	t.Run("TemplateNode returns Unimplemented for a group without a template, and the group is listed (CA-C98, CA-C23)", func(t *testing.T) {
 		b := newBench(t, w)
 		raw, err := b.groups.TemplateNode(p.ID())
 		wantKind(t, err, model.Unimplemented)
@@ -25,7 +25,7 @@ func TestTheTemplateNodeOfAGroup(t *testing.T) {
 			t.Errorf("the bytes are %q, the groups %v", raw, b.groups.List())
 		}
 	})
-	t.Run("a template node without memory is Unimplemented (CA-C98)", func(t *testing.T) {
+	t.Run("TemplateNode returns Unimplemented for a template without memory (CA-C98)", func(t *testing.T) {
 		p.Deployment.Status.NodeTemplate = pools.NodeTemplate()
 		delete(p.Deployment.Status.NodeTemplate.Allocatable, corev1.ResourceMemory)
 		_, err := newBench(t, w).groups.TemplateNode(p.ID())
@@ -70,7 +70,7 @@ func TestTheTemplateNodeOfAGroup(t *testing.T) {
 			}
 		}
 	})
-	t.Run("shows a changed template at once (CA-C103)", func(t *testing.T) {
+	t.Run("changes at once when the template changes (CA-C103)", func(t *testing.T) {
 		p.Deployment.Status.NodeTemplate.Labels["f"] = "g"
 		if again, _ := newBench(t, w).groups.TemplateNode(p.ID()); bytes.Equal(raw, again) {
 			t.Error("the bytes are the same")

@@ -32,7 +32,7 @@ func TestIncreaseSize(t *testing.T) {
 		{"a delta of 0 is refused (CA-C56)", "", 0, model.InvalidArgument, 3},
 		{"a negative delta is refused (CA-C56)", "", -1, model.InvalidArgument, 3},
 		{"an increase of an unknown group is refused", "MachineDeployment/x/y", 1, model.NotFound, 3},
-		{"an id that is not a group's is refused", "\x00/../", 1, model.NotFound, 3},
+		{"an increase with an id that is not a group's is refused", "\x00/../", 1, model.NotFound, 3},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()
@@ -52,7 +52,7 @@ func TestIncreaseSize(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an empty id is refused", func(t *testing.T) {
+	t.Run("an increase with an empty id is refused", func(t *testing.T) {
 		wantKind(t, newBench(t, pools.NewWorld()).groups.IncreaseSize(t.Context(), "", 1), model.InvalidArgument)
 	})
 }
@@ -105,7 +105,7 @@ func TestIncreaseSizeOnAGroupThatChanges(t *testing.T) {
 		wantKind(t, b.groups.IncreaseSize(t.Context(), p.ID(), 2), "")
 		b.expect(p, 8)
 	})
-	t.Run("the new size is shown both before and after the watch has delivered it (CA-C36, CA-C39)", func(t *testing.T) {
+	t.Run("the new size is returned both before and after the watch has delivered it (CA-C36, CA-C39)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 0, 0, 10)
 		b := newBench(t, w)
@@ -140,7 +140,7 @@ func TestParallelCallsOnOneGroup(t *testing.T) {
 		calls.Wait()
 		b.expect(p, 200)
 	})
-	t.Run("increases and removals add up (CA-C82)", func(t *testing.T) {
+	t.Run("parallel increases and removals are all carried out (CA-C82)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 10, 0, 1000)
 		var nodes []membership.Node
@@ -255,7 +255,7 @@ func TestCallsWhileTheAPIServerCannotBeReached(t *testing.T) {
 }
 
 func TestTheListOfGroupsChangesOnlyAtARefresh(t *testing.T) {
-	t.Run("groups are added and dropped at a Refresh, in a stable order (CA-C14, CA-C21)", func(t *testing.T) {
+	t.Run("a new group and new bounds are listed after the next Refresh, in a stable order (CA-C14, CA-C21)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 3, 1, 10)
 		b := newBench(t, w)
@@ -334,7 +334,7 @@ func TestAStoredSizeBeyondTheMaximum(t *testing.T) {
 	p.Deployment.ResourceVersion = "1000"
 	b.groups.store.inbox.put(membership.Event{Object: p.Deployment})
 	wantKind(t, b.groups.store.renew(false), "")
-	t.Run("the shown size is the number of Machines until the next Refresh, and changes are refused (F-29)", func(t *testing.T) {
+	t.Run("until the next Refresh the target size is the number of Machines, and changes of the group are refused (F-29)", func(t *testing.T) {
 		if size, err := b.groups.TargetSize(p.ID()); size != 1 || err != nil {
 			t.Errorf("the target size is %d, error %v", size, err)
 		}

@@ -61,13 +61,14 @@ func TestDeleteNodesTakesBackAReplicaWithoutAMachine(t *testing.T) {
 		calls.Wait()
 		b.expect(p, 3)
 	})
-	t.Run("takes back all remaining replicas without a Machine in one call, down to the minimum (CA-C72)", func(t *testing.T) {
+	t.Run("takes back all remaining replicas without a Machine in one call, but not below the minimum (CA-C72)", func(t *testing.T) {
 		wantKind(t, remove(pools.UnitID(p, 2, 0), pools.UnitID(p, 2, 1)), "")
 		b.expect(p, 1)
 	})
 }
 
-// agreement fails the test when size, instances and membership contradict each other.
+// agreement returns how target size, instances and membership contradict each other, or an empty text. The nodes in gone,
+// except placeholders, must belong to no group.
 func agreement(b *bench, p *pools.Pool, size int32, gone ...membership.Node) string {
 	var wrong []string
 	if got, err := b.groups.TargetSize(p.ID()); err != nil || got != size {
@@ -107,7 +108,7 @@ func TestSizeInstancesAndMembershipAgreeAfterARemoval(t *testing.T) {
 			return pools.Fake(pools.UnitID(p, 0, 0), "unregistered")
 		},
 	} {
-		t.Run("two replicas show the same after the removal of "+name+" (CA-C76, MCM-101, CA-C37)", func(t *testing.T) {
+		t.Run("two replicas give the same answers after the removal of "+name+" (CA-C76, MCM-101, CA-C37)", func(t *testing.T) {
 			w := pools.NewWorld()
 			p := w.Pool("a", 4, 0, 9)
 			_, n := p.Node("a-1")
@@ -138,7 +139,7 @@ func TestDeleteNodesDoesNotWait(t *testing.T) {
 	p := w.Pool("a", 3, 0, 9)
 	_, n := p.Node("a-1")
 	b := newBench(t, w)
-	// The API server behaves badly: two conflicts, and an answer that is lost.
+	// The API server answers two writes with a conflict, and loses the answer to the third write.
 	var ours int32
 	b.beforePatch = func(call int32) error {
 		switch call {

@@ -50,7 +50,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// testASizeBeyondTheMaximum stores an absurd size under a schema without a maximum, as in older schemas.
+// testASizeBeyondTheMaximum stores a size of 2,000,000,000 under a schema without a maximum, as in older releases.
 func (s *site) testASizeBeyondTheMaximum(t *testing.T) {
 	s.setMaximum(nil)
 	s.pool("other", 2)
@@ -62,7 +62,7 @@ func (s *site) testASizeBeyondTheMaximum(t *testing.T) {
 	})
 	before := heap()
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"replicas":2000000000}}`))
-	// The API server applies the changed schema a moment later.
+	// The API server enforces the changed schema with a delay, so the test repeats the patch.
 	if err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
 		return s.client.Patch(ctx, d, patch) == nil, nil
 	}); err != nil {

@@ -244,7 +244,7 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 		}
 		s.expect("gone", want, 0)
 	})
-	t.Run("a write owns only the fields that it sets", func(t *testing.T) {
+	t.Run("drover's field manager owns the size that it has written", func(t *testing.T) {
 		d := s.expect("ten", 2, 10)
 		for _, e := range d.ManagedFields {
 			if e.Manager == resize.Manager && e.Operation != metav1.ManagedFieldsOperationUpdate {
@@ -256,7 +256,7 @@ func TestChangesOfAGroupOnARealAPIServer(t *testing.T) {
 			t.Errorf("the size is not %s's: %+v", resize.Manager, d.ManagedFields)
 		}
 	})
-	t.Run("a size beyond the maximum", s.testASizeBeyondTheMaximum)
+	t.Run("a stored size beyond the maximum is not served", s.testASizeBeyondTheMaximum)
 }
 
 func TestManyIncreasesInParallel(t *testing.T) {

@@ -31,7 +31,7 @@ func TestMalformedRequests(t *testing.T) {
 		{"an increase beyond the range of an int32 is refused (CA-C57)", model.FailedPrecondition, func() error { return g.IncreaseSize(ctx, id, 1<<31-1) }},
 		{"an increase without an id is refused", model.InvalidArgument, func() error { return g.IncreaseSize(ctx, "", 1) }},
 		{"an increase of a group with an unknown id is refused", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"x", 1) }},
-		{"an increase of a placeholder is refused", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
+		{"an increase with the ID of a placeholder is refused", model.NotFound, func() error { return g.IncreaseSize(ctx, id+"/0/0", 1) }},
 		{"a decrease by 0 is refused (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 0) }},
 		{"a decrease by a positive delta is refused (CA-C83)", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, id, 1<<31-1) }},
 		{"a decrease without an id is refused", model.InvalidArgument, func() error { return g.DecreaseTargetSize(ctx, "", -1) }},
@@ -39,12 +39,12 @@ func TestMalformedRequests(t *testing.T) {
 		{"a removal of no nodes is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, nil) }},
 		{"a removal without an id is refused", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, "", []membership.Node{pools.Asked(n)}) }},
 		{"a removal from an unknown group is refused", model.NotFound, func() error { return g.DeleteNodes(ctx, "x", []membership.Node{pools.Asked(n)}) }},
-		{"removing a node without a name is refused (CA-C74)", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
+		{"removing a node without name and provider ID is refused (CA-C74)", model.InvalidArgument, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {}}) }},
 		{"removing another group's node is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Asked(foreign)}) }},
 		{"removing another group's placeholder is refused (CA-C74)", model.FailedPrecondition, func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), pools.Fake(pools.UnitID(other, 0, 0), "unregistered")})
 		}},
-		{"removing by an invalid provider ID is refused (CA-C74)", model.FailedPrecondition, func() error {
+		{"removing a node with an invalid provider ID is refused (CA-C74)", model.FailedPrecondition, func() error {
 			return g.DeleteNodes(ctx, id, []membership.Node{pools.Asked(n), {Name: "x", ProviderID: "://\xff/../"}})
 		}},
 		{"removing a template node is refused (CA-C74)", model.FailedPrecondition, func() error { return g.DeleteNodes(ctx, id, []membership.Node{{Name: id + "/template"}}) }},

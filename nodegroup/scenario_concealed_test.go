@@ -24,7 +24,7 @@ func inPhase(phase v1alpha1.MachinePhase, ready corev1.ConditionStatus) func(*v1
 	}
 }
 
-// joinedOnly changes a Machine into one whose node has registered but not started.
+// joinedOnly puts a Machine into the state in which its node has registered, but is not Ready yet.
 var joinedOnly = inPhase(v1alpha1.PhaseJoined, corev1.ConditionFalse)
 
 // withOption sets an autoscaling option on a pool.
@@ -79,7 +79,7 @@ func TestHowANodeThatHasNotStartedIsShown(t *testing.T) {
 			}
 		})
 	}
-	t.Run("is shown according to the options that the group has now (F-48)", func(t *testing.T) {
+	t.Run("is shown as registered or not by the options that the group has now (F-48)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)
 		p.Node("a-1", joinedOnly)
@@ -192,8 +192,8 @@ func TestDecreaseTargetSizeKeepsNodesThatHaveNotStarted(t *testing.T) {
 
 func TestARolloutHidesTheNewNodeUntilItHasStarted(t *testing.T) {
 	for name, options := range map[string]func(*pools.Pool){
-		"the new node is hidden until it has started, and no old node that works is hidden (F-47)":                          func(*pools.Pool) {},
-		"in a group with options, the new node is hidden until it has started, and no old node that works is hidden (F-48)": withOption,
+		"the new node is hidden until it has started, and the old nodes stay visible (F-47)":                          func(*pools.Pool) {},
+		"in a group with options, the new node is hidden until it has started, and the old nodes stay visible (F-48)": withOption,
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := pools.NewWorld()

@@ -34,8 +34,8 @@ import (
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
-// house is an API server in memory with Groups and the deployment and set controllers on it. No Machine controller runs: the
-// test creates the nodes.
+// house holds an API server in memory, on which Groups and the controllers of deployments and sets run. No Machine controller
+// runs: the test creates the nodes.
 type house struct {
 	t      *testing.T
 	client client.Client
@@ -93,8 +93,8 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-// machines waits until the number of Machines that are not being deleted is want, also in the cache, and returns their names.
-// Machines that are being deleted keep their finalizer here, because no Machine controller runs.
+// machines waits until want Machines are not being deleted, also in the cache, and returns their names. Machines that are being
+// deleted continue to exist, because no Machine controller runs that removes their finalizers.
 func (h *house) machines(t *testing.T, want int) []string {
 	t.Helper()
 	var names []string
@@ -191,7 +191,7 @@ func TestTheControllersFollowTheGroup(t *testing.T) {
 			t.Errorf("machines %v are left, want %v", left, want)
 		}
 	})
-	t.Run("exactly as many Machines without a node are deleted as were taken back (CA-C88)", func(t *testing.T) {
+	t.Run("exactly as many Machines without a node are deleted as DecreaseTargetSize took back (CA-C88)", func(t *testing.T) {
 		if err := h.groups.IncreaseSize(t.Context(), id, 2); err != nil {
 			t.Fatal(err)
 		}

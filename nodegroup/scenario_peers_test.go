@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// six returns a group of six nodes. Three of them are of an older template.
+// six returns a group of six nodes. Three of the nodes are of an older template.
 func six(t *testing.T) (*pools.World, *pools.Pool, []membership.Node) {
 	t.Helper()
 	w := pools.NewWorld()
@@ -58,7 +58,7 @@ func TestDeleteNodesRemovesTheNamedMachinesOnce(t *testing.T) {
 			t.Errorf("the version was %s and is %s: it was not one write", before, after)
 		}
 	})
-	t.Run("lowers the size only by the named Machines that are not being removed yet (MCM-87)", func(t *testing.T) {
+	t.Run("lowers the size only by those named Machines that are not being removed already (MCM-87)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		p.Remove(machineNamed(p, "a-1"))
 		p.Deployment.Spec.Replicas = ptr.To[int32](5)
@@ -111,7 +111,7 @@ func TestSizeAndRemovalsAreOneWrite(t *testing.T) {
 			Removals []v1alpha1.Removal
 		}
 	}
-	t.Run("one write has size and removals and requires the resourceVersion that was decided on, and a refused write changes nothing (CAPI-8)", func(t *testing.T) {
+	t.Run("one write sets size and removals with the resourceVersion that was read, and a refused write changes nothing (CAPI-8)", func(t *testing.T) {
 		w, p, nodes := six(t)
 		b := newBench(t, w)
 		var sent []patch
@@ -142,7 +142,7 @@ func TestSizeAndRemovalsAreOneWrite(t *testing.T) {
 	})
 }
 
-// spy is a client that records the writes.
+// spy is a client that passes the body of each patch to a function.
 type spy struct {
 	client.Client
 	sees func(raw []byte)

@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// answers returns everything that a client can read.
+// answers returns, as text, everything that an autoscaler can read about groups, instances and the given nodes.
 func answers(t *testing.T, g *Groups, nodes []membership.Node) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -44,7 +44,7 @@ func answers(t *testing.T, g *Groups, nodes []membership.Node) map[string]string
 	return out
 }
 
-func TestANewReplicaGivesTheSameAnswers(t *testing.T) {
+func TestANewReplicaGivesTheSameAnswersAsAnOlderReplica(t *testing.T) {
 	w := pools.NewWorld()
 	a, z := w.Pool("a", 4, 0, 9), w.Pool("z", 2, 1, 9)
 	_, first := a.Node("a-1")
@@ -183,21 +183,22 @@ func TestASnapshotThatBreaksAnInvariantIsNotServed(t *testing.T) {
 	b.groups.store.flaw = func(*model.Snapshot) error { return errors.New("an instance is in two groups") }
 	b.groups.store.inbox.put(membership.Event{Object: p.Machine("a-2")})
 	t.Run("Refresh fails (CA-C13)", func(t *testing.T) { wantKind(t, b.groups.Refresh(t.Context()), model.Unavailable) })
-	t.Run("reads are answered from the last sound snapshot (CA-C53)", func(t *testing.T) {
+	t.Run("reads are answered from the last snapshot that breaks no invariant (CA-C53)", func(t *testing.T) {
 		if diff := cmp.Diff(before, answers(t, b.groups, []membership.Node{pools.Asked(n)})); diff != "" {
 			t.Errorf("the answers differ:\n%s", diff)
 		}
 	})
 }
 
-// core imitates the part of an autoscaler from release 1.36 on that forgets: it counts a machine as upcoming only while the
-// process remembers the increase for it.
+// core imitates how cluster-autoscaler, from release 1.36 on, counts upcoming nodes: only while the process remembers its own
+// increase of the group.
 type core struct {
 	groups  *Groups
 	ordered map[string]bool
 }
 
-// loop runs one autoscaler loop on a cluster in which each of the pods needs a node, and orders the missing nodes.
+// loop runs one loop of the autoscaler in a cluster in which each pod needs a node of its own, and increases groups by the
+// missing nodes.
 func (c *core) loop(t *testing.T, pods int) {
 	t.Helper()
 	wantKind(t, c.groups.Refresh(t.Context()), "")
@@ -261,7 +262,7 @@ func TestAnAutoscalerThatRestartsDuringItsScaleUp(t *testing.T) {
 			second.loop(t, 5)
 		}
 		b.expect(p, 5)
-		t.Run("further pods wait until the ordered nodes have started", func(t *testing.T) {
+		t.Run("no node is ordered for further pods until the ordered nodes have started", func(t *testing.T) {
 			second.loop(t, 6)
 			arrive(b, p, "a-4")
 			second.loop(t, 6)

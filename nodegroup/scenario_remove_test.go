@@ -20,7 +20,7 @@ type call struct {
 	setup func(p *pools.Pool, other *pools.Pool)
 	nodes func(p *pools.Pool, other *pools.Pool) []membership.Node
 	kind  model.Kind
-	// size and removals are the values on the API server after the call.
+	// size and removals are the expected values on the API server after the call.
 	size     int32
 	removals []string
 	series   int32
@@ -65,9 +65,9 @@ var deleteCalls = []call{
 	{name: "a node is removed and the size is lowered (CA-C65)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"}},
 	{name: "two nodes are removed in one write (CA-C65)", nodes: nodes("a-2", "a-3"), size: 1, removals: []string{"a-2", "a-3"}},
 	{name: "a node that is named twice is counted once (CA-C75)", nodes: nodes("a-2", "a-2"), size: 2, removals: []string{"a-2"}},
-	{name: "a node that is already listed for removal changes nothing (CA-C67)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
+	{name: "a call for a node that is already listed for removal changes nothing (CA-C67)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) { p.Remove(machineNamed(p, "a-2")) })},
-	{name: "a node whose Machine was listed for removal and is gone changes nothing (CA-C67)", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
+	{name: "a call for a node whose Machine was listed for removal and is gone changes nothing (CA-C67)", nodes: nodes("a-9"), size: 3, removals: []string{"a-9"},
 		setup: func(p, _ *pools.Pool) { p.Remove(&v1alpha1.Machine{ObjectMeta: p.World.Meta("a-9")}) }},
 	{name: "a node that a user is deleting is listed for removal, so that it is not replaced (CA-C68)", nodes: nodes("a-2"), size: 2, removals: []string{"a-2"},
 		setup: func(p, _ *pools.Pool) { pools.Deleting(machineNamed(p, "a-2")) }},
@@ -86,7 +86,7 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "new-1"), "unregistered")}
 		}},
-	{name: "only the named node is removed when kubectl scale has made it surplus", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
+	{name: "only the named node is removed when it is surplus after kubectl scale", nodes: nodes("a-1"), size: 2, removals: []string{"a-1"},
 		setup: both(setReplicas(2), func(p, _ *pools.Pool) {
 			machineNamed(p, "a-1").Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"}
 		})},
@@ -114,7 +114,7 @@ var deleteCalls = []call{
 	{name: "the removal of a template node is refused (CA-C74)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node { return []membership.Node{pools.Fake(p.ID()+"/template", "")} }},
 	{name: "a call without a node is refused", kind: model.InvalidArgument, size: 3, nodes: nodes()},
-	{name: "a node without name and provider ID is refused", kind: model.InvalidArgument, size: 3, nodes: func(*pools.Pool, *pools.Pool) []membership.Node { return []membership.Node{{}} }},
+	{name: "a call for a node without name and provider ID is refused", kind: model.InvalidArgument, size: 3, nodes: func(*pools.Pool, *pools.Pool) []membership.Node { return []membership.Node{{}} }},
 
 	{name: "a failed Machine is removed (CA-C69)", size: 3, removals: []string{"a-4"},
 		setup: both(setReplicas(4), func(p, _ *pools.Pool) { p.Machine("a-4", pools.Failed(fault.CodeQuotaExceeded, "no more cores")) }),
@@ -135,11 +135,11 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-2"), "unregistered")}
 		}},
-	{name: "the removal of a Machine that has joined meanwhile is refused when its provider ID is named (CA-C70)", kind: model.FailedPrecondition, size: 3,
+	{name: "the removal of a Machine that has joined meanwhile is refused when the call names its provider ID (CA-C70)", kind: model.FailedPrecondition, size: 3,
 		nodes: func(*pools.Pool, *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.ProviderID("a-2"), "unregistered")}
 		}},
-	{name: "the placeholder of a Machine that was cancelled and is gone changes nothing (CA-C71)", size: 3,
+	{name: "a call for the placeholder of a Machine that no longer exists changes nothing (CA-C71)", size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.MachineID(p, "a-7"), "unregistered")}
 		}},
@@ -151,12 +151,12 @@ var deleteCalls = []call{
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered"), pools.Fake(pools.UnitID(p, 0, 1), "unregistered")}
 		}},
-	{name: "a placeholder of an older series changes nothing (CA-C71, CA-C72)", size: 5, series: 3,
+	{name: "a call for a placeholder of an older series changes nothing (CA-C71, CA-C72)", size: 5, series: 3,
 		setup: both(setReplicas(5), func(p, _ *pools.Pool) { p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](3) }),
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 2, 0), "unregistered")}
 		}},
-	{name: "a placeholder changes nothing when its replica has a Machine by now (CA-C72)", size: 3,
+	{name: "a call for the placeholder of a replica that has a Machine by now changes nothing (CA-C72)", size: 3,
 		nodes: func(p, _ *pools.Pool) []membership.Node {
 			return []membership.Node{pools.Fake(pools.UnitID(p, 0, 0), "unregistered")}
 		}},

@@ -60,7 +60,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	_, n := p.Node("a-1")
 	n.Spec.ProviderID = ""
 	b := newBench(t, w)
-	t.Run("is awaited under its placeholder, and belongs to its group (CA-C42)", func(t *testing.T) {
+	t.Run("is shown as Creating with the ID of its Machine's placeholder, and belongs to its group (CA-C42)", func(t *testing.T) {
 		list, err := b.groups.Instances(p.ID())
 		if err != nil || len(list) != 1 || list[0] != (model.Instance{ID: pools.MachineID(p, "a-1"), State: model.Creating}) {
 			t.Errorf("the instances are %v, error %v", list, err)
@@ -77,7 +77,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 		}
 		b.expect(p, 1)
 	})
-	t.Run("is Running under its provider ID once it has a provider ID of any form (CA-C42)", func(t *testing.T) {
+	t.Run("is shown as Running with its provider ID once it has a provider ID of any form (CA-C42)", func(t *testing.T) {
 		n := n.DeepCopy()
 		n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		b.groups.store.inbox.put(membership.Event{Object: n})
@@ -88,7 +88,7 @@ func TestANodeWithoutAProviderID(t *testing.T) {
 	})
 }
 
-func TestAPermanentFailureShowsAtOnce(t *testing.T) {
+func TestAPermanentFailureIsShownAtOnce(t *testing.T) {
 	w := pools.NewWorld()
 	p := w.Pool("a", 1, 0, 5)
 	m := p.Machine("a-1")
@@ -109,7 +109,7 @@ func TestAPermanentFailureShowsAtOnce(t *testing.T) {
 			pools.Failed(code, "it cannot be")(next)
 			b.groups.store.inbox.put(membership.Event{Object: next})
 			err := wait.PollUntilContextTimeout(t.Context(), time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-				// Advance the clock by no more than the time between two snapshots.
+				// In each attempt the clock advances by no more than the time between two snapshots.
 				b.clock.Step(rebuildEvery)
 				list, err := b.groups.Instances(p.ID())
 				return err == nil && list[0].State == model.Creating && list[0].Error != nil && list[0].Error.Code == string(code), err

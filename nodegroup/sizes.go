@@ -52,8 +52,8 @@ func (s *sizes) connected(ctx context.Context) {
 	}
 }
 
-// ensureFresh is called at the start of a Refresh or a change. After a longer pause it reads the sizes first. It returns the
-// ids of the groups for which this replica has answered with a different size until now.
+// ensureFresh is called at the start of a Refresh or a change. After a longer pause it reads the sizes first. It returns the ids
+// of the groups whose size the read has changed, so that this replica has answered with an older size until now.
 //
 // Errors: Unavailable.
 func (s *sizes) ensureFresh(ctx context.Context) (map[string]bool, error) {

@@ -16,8 +16,8 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// pair returns two replicas on one API server. The watches of the second replica deliver nothing from now on. The client has
-// used only the first replica.
+// pair returns two replicas of drover on one API server. The autoscaler has called only the first replica. The watches of the
+// second replica deliver nothing from now on.
 func pair(t *testing.T, w *pools.World) (first, second *bench) {
 	t.Helper()
 	first = newBench(t, w)
@@ -105,7 +105,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			first.expect(other, 5)
 		})
 	})
-	t.Run("a removal by the other replica is shown, and naming the node again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
+	t.Run("a removal by the first replica is shown, and removing the node again changes nothing (CA-C67, CA-C76)", func(t *testing.T) {
 		p, first, second := grown(t)
 		n := membership.Node{Name: "a-2", ProviderID: pools.ProviderID("a-2")}
 		wantKind(t, first.groups.DeleteNodes(t.Context(), p.ID(), []membership.Node{n}), "")
@@ -175,7 +175,7 @@ func TestAFailOverToAReplicaThatLags(t *testing.T) {
 			t.Errorf("%d objects are remembered", len(second.groups.store.own))
 		}
 	})
-	t.Run("concurrent calls share one read of the sizes", func(t *testing.T) {
+	t.Run("concurrent calls wait for one common read of the sizes", func(t *testing.T) {
 		p, _, second := grown(t)
 		slow := &slowReader{Reader: second.groups.sizes.live, begun: make(chan struct{}), goOn: make(chan struct{})}
 		second.groups.sizes.live = slow

@@ -22,7 +22,7 @@ const listingAge = time.Minute
 // that this process has read or written itself.
 type store struct {
 	clock clock.PassiveClock
-	// unsound counts the snapshots that were not published because flaw returned a broken invariant.
+	// unsound counts the snapshots that were not published because an invariant was broken.
 	unsound prometheus.Counter
 	flaw    func(*model.Snapshot) error
 	inbox   inbox
@@ -30,7 +30,7 @@ type store struct {
 
 	// mu guards the fields below and the making of views. It is not held during I/O.
 	mu sync.Mutex
-	// newest is the newest snapshot. view holds the newest snapshot without a flaw.
+	// newest is the newest snapshot. view holds the newest snapshot without a broken invariant.
 	newest *model.Snapshot
 	// own holds, by group id, versions of objects that the watches have not delivered yet.
 	own map[string]ownVersion
@@ -54,8 +54,8 @@ func newStore(rules model.Rules, c clock.PassiveClock, unsound prometheus.Counte
 	return s
 }
 
-// renew makes a snapshot with the events since the last one, and publishes it when it has no flaw (CA-C115). If relist is true,
-// it also renews the list of groups.
+// renew makes a snapshot with the events since the last one, and publishes it when no invariant is broken (CA-C115). If relist is
+// true, it also renews the list of groups.
 //
 // Errors: Unavailable.
 func (s *store) renew(relist bool) error {
@@ -101,7 +101,7 @@ func (s *store) current() *model.View {
 	return v
 }
 
-// published returns the newest snapshot without a flaw.
+// published returns the newest snapshot without a broken invariant.
 func (s *store) published() *model.Snapshot { return s.view.Load().Snapshot }
 
 // entry returns a listed group.
@@ -175,7 +175,7 @@ func (s *store) adopt(object client.Object, kept ...*membership.Member) {
 		s.own[o.ID] = ownVersion{object, s.clock.Now()}
 	}
 	s.newest = s.newest.WithSeen(known, kept)
-	// The next Refresh reports a flaw, because it finds the same one.
+	// Ignore the error: the next Refresh finds the same broken invariant and reports it.
 	_ = s.advance([]membership.Event{{Object: object}}, false)
 }
 
@@ -200,7 +200,7 @@ func (s *store) adoptNewer(objects []client.Object) (adopted int, resized map[st
 	if len(events) == 0 {
 		return 0, nil
 	}
-	// The next Refresh reports a flaw, because it finds the same one.
+	// Ignore the error: the next Refresh finds the same broken invariant and reports it.
 	_ = s.advance(events, false)
 	resized = map[string]bool{}
 	for id, size := range before {

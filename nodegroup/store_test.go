@@ -12,8 +12,8 @@ import (
 )
 
 func TestAnAnswerThatArrivesAfterTheWatchEvent(t *testing.T) {
-	// begin returns a group, and the group's object as in an answer that arrives after the watch has delivered a
-	// later event.
+	// begin returns a group, and the object in the API server's answer to a write. The answer arrives after the watch has
+	// delivered a later event.
 	begin := func(t *testing.T) (*bench, *pools.Pool, *v1alpha1.MachineDeployment) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 1, 0, 5)

@@ -30,7 +30,7 @@ const (
 type request struct {
 	// reason is the reason of the Event.
 	reason string
-	// grows is true when the change needs a leader that carries it out.
+	// grows is true for an increase, which needs a leader that creates the Machines.
 	grows    bool
 	decision decision
 }
@@ -128,8 +128,8 @@ func (w *writer) inTurn(ctx context.Context, id string, r request) error {
 	return w.carryOut(ctx, id, r)
 }
 
-// admit returns an error when the snapshot may be wrong, when no replica would carry out an increase, and when the change was
-// decided on a size that another replica had changed.
+// admit returns an error when the snapshot may be wrong. For an increase it also returns an error when no replica leads, and when
+// this replica has answered with a size that another replica had already changed.
 func (w *writer) admit(ctx context.Context, id string, r request) error {
 	if _, err := w.store.entry(id); err != nil {
 		return err

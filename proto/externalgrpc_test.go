@@ -65,7 +65,7 @@ var fields = map[string][]string{
 	"NodeGroupAutoscalingOptionsResponse": {"1 NodeGroupAutoscalingOptions nodeGroupAutoscalingOptions"},
 }
 
-// methods are the 15 methods in the order of the service.
+// methods are the names of the 15 methods, in the order in which the service declares them.
 var methods = []string{
 	"NodeGroups(NodeGroupsRequest) NodeGroupsResponse",
 	"NodeGroupForNode(NodeGroupForNodeRequest) NodeGroupForNodeResponse",

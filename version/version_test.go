@@ -23,7 +23,7 @@ func TestTheShownVersionAndCommit(t *testing.T) {
 		{"go install at a version shows that version and an unknown commit", "", "", built("v1.2.3"), "drover v1.2.3 (commit unknown, go1.26.0)"},
 		{"go build in the repository shows the module's version and the commit", "", "", built("v1.2.4-0.2026", revision), "drover v1.2.4-0.2026 (commit 0123abc, go1.26.0)"},
 		{"go build with changed files shows a dirty commit", "", "", built("(devel)", modified, revision), "drover devel (commit 0123abc-dirty, go1.26.0)"},
-		{"a build without information shows devel and an unknown commit", "", "", built(""), "drover devel (commit unknown, go1.26.0)"},
+		{"a build without build information shows devel and an unknown commit", "", "", built(""), "drover devel (commit unknown, go1.26.0)"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := of(tc.version, tc.commit, tc.info).String(); got != tc.want {

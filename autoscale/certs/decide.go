@@ -38,16 +38,16 @@ type leaf struct {
 	key  crypto.Signer
 }
 
-// wanted describes the certificate of one side.
+// wanted describes the certificate that the server or the autoscaler needs.
 type wanted struct {
 	usage      x509.ExtKeyUsage
 	commonName string
-	// names are DNS names and IP addresses.
+	// names are the DNS names and IP addresses in the certificate.
 	names []string
 	life  time.Duration
 }
 
-// living returns the authorities that are valid now, the oldest first.
+// living returns those of the given authorities that are valid now, the oldest first.
 func living(all []authority, now time.Time) []authority {
 	valid := slices.DeleteFunc(slices.Clone(all), func(a authority) bool {
 		return now.Before(a.cert.NotBefore) || now.After(a.cert.NotAfter)
@@ -69,8 +69,9 @@ func authorityDue(valid []authority, now time.Time) string {
 	return ""
 }
 
-// signer returns the authority that signs now: the oldest that outlives the new certificate, until a younger one has been
-// trusted for overlap. valid are the authorities that are valid now, the oldest first. At least one of them has a private key.
+// signer returns the authority that signs new certificates. That is the oldest authority that outlives a new certificate; a
+// younger one takes over when it has been trusted for the time overlap. valid are the authorities that are valid now, the oldest
+// first. At least one of them has a private key.
 func signer(valid []authority, now time.Time) authority {
 	var chosen authority
 	for _, a := range valid {
@@ -116,9 +117,9 @@ func (w wanted) signedByOne(cert *x509.Certificate, trusted []authority) bool {
 	})
 }
 
-// namesFor returns the names of the next certificate. before is the certificate that it replaces. While the old certificate
-// is not old enough to be renewed, the new one keeps its names: another replica, of another version or with other flags, may
-// want them, and otherwise the two replicas would replace each other's certificates endlessly.
+// namesFor returns the names of a new certificate; before is the certificate that it replaces. Until before is old enough to be
+// renewed, the new certificate keeps its names, because another replica, of another version or with other flags, may want them.
+// Otherwise the two replicas would replace each other's certificates endlessly.
 func (w wanted) namesFor(before *leaf, now time.Time) []string {
 	names := slices.Clone(w.names)
 	if before != nil && !aged(before.cert, now) {

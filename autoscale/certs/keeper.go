@@ -54,11 +54,11 @@ type Keeper struct {
 	current atomic.Pointer[served]
 	ready   chan struct{}
 	once    sync.Once
-	// complaint is the text of the last logged error; empty when the last check succeeded.
+	// complaint is the text of the last error; empty when the last check succeeded.
 	complaint string
 }
 
-// served is what the server needs for TLS connections.
+// served holds the certificate and the authorities that the server uses for new TLS connections.
 type served struct {
 	certificate tls.Certificate
 	clients     *x509.CertPool
@@ -115,7 +115,7 @@ func (k *Keeper) Start(ctx context.Context) error {
 	}
 }
 
-// look brings both Secrets up to date. It logs an error only when its text differs from the last one.
+// look brings both Secrets up to date. It logs an error unless the last check failed with the same error.
 func (k *Keeper) look(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, lookTimeout)
 	defer cancel()

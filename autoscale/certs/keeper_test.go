@@ -28,7 +28,7 @@ var (
 	autoscalers = types.NamespacedName{Namespace: "kube-system", Name: "cluster-autoscaler-drover"}
 )
 
-// world is a Keeper with its Secrets and its clock.
+// world holds a Keeper, the API server with its Secrets, and its clock.
 type world struct {
 	*testing.T
 	client client.Client
@@ -188,9 +188,9 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 	for _, tc := range []struct {
 		name string
 		do   func(*world)
-		// refused is part of the expected error; empty when the content is restored.
+		// refused is a part of the expected error. It is empty when drover restores the Secrets.
 		refused string
-		// keeps is true when an autoscaler that started earlier can still connect.
+		// keeps is true when an autoscaler that started before the change can still connect.
 		keeps bool
 	}{
 		{"the autoscaler's Secret is created again after its deletion", remove(autoscalers), "", true},
@@ -246,7 +246,7 @@ func TestSecretsThatWereChangedByOthers(t *testing.T) {
 func TestAReplicaWhoseWriteOfTheSecretsConflicts(t *testing.T) {
 	for _, tc := range []struct {
 		name string
-		// there reports whether the Secrets exist when the replica writes.
+		// there is true when the Secrets exist before the test.
 		there bool
 	}{{"another replica has created the Secrets in between", false}, {"another replica has changed the Secrets in between", true}} {
 		t.Run(tc.name+", so the replica serves the stored certificate", func(t *testing.T) {

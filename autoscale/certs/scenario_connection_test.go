@@ -64,7 +64,7 @@ func serial(t *testing.T, address net.Addr, creds credentials.TransportCredentia
 	return server.AuthInfo.(credentials.TLSInfo).State.PeerCertificates[0].SerialNumber, nil
 }
 
-// run starts a runnable until the test ends.
+// run calls start in a goroutine, and stops it when the test ends.
 func run(t *testing.T, start func(context.Context) error) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())

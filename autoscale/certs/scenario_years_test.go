@@ -14,8 +14,7 @@ func TestAutoscalersCanConnectForTwentyFiveYears(t *testing.T) {
 	w := newWorld(t, fake.NewFakeClient())
 	w.look()
 	second := w.another()
-	// running holds the autoscalers by the files that they have read. Of several with the same files it holds the last one
-	// that started.
+	// running maps the content of the TLS files to the last autoscaler that has read this content at its start.
 	type autoscaler struct {
 		mounted
 		started time.Time
@@ -50,7 +49,8 @@ func TestAutoscalersCanConnectForTwentyFiveYears(t *testing.T) {
 			}
 		}
 	}
-	// The authorities change when a new one is created, after 10 and 20 years, and when an old one has expired, after 15.
+	// ca.crt is written four times: at the start, with a new authority after 10 and 20 years, and without the expired authority
+	// after 15 years.
 	if written["authorities"] != 4 || written["server"] < 36 || written["server"] > 39 || written["autoscaler"] < 12 || written["autoscaler"] > 14 {
 		t.Errorf("written: %v", written)
 	}

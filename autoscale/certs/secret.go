@@ -21,8 +21,8 @@ const annotation = v1alpha1.Prefix + "grpc-certificates"
 // attempts is how many times in a row a Secret is read and written after conflicts.
 const attempts = 5
 
-// keep updates a Secret to the data that bring returns. bring also returns the changes with the reason of each; no
-// changes mean that nothing has to be written.
+// keep reads a Secret, calls bring with its data, and writes the Secret. bring changes the data, and returns the changes with the
+// reason of each; when it returns none, keep writes nothing.
 //
 // Errors: the Secret cannot be read or written, or has content that drover has not created. The errors name the Secret.
 func (k *Keeper) keep(ctx context.Context, name types.NamespacedName, bring func(map[string][]byte) ([]string, error)) error {

@@ -35,7 +35,7 @@ const (
 	exitFailed     = 2
 )
 
-// exitCode is an error that ends the process with this exit code, and without a message.
+// exitCode is an error whose number is the exit code of the process. drover prints no message for it.
 type exitCode int
 
 func (exitCode) Error() string { return "see the report" }
@@ -47,7 +47,7 @@ type adoptOptions struct {
 	patience    time.Duration
 }
 
-// errAdoptNeedsNothing is the error of drover adopt without --dry-run.
+// errAdoptNeedsNothing is the error of drover adopt when the flag --dry-run is missing.
 var errAdoptNeedsNothing = errors.New("taking over needs no command: start drover, and it takes over what exists. To see beforehand what it would do: drover adopt --dry-run")
 
 // adoptCommand returns the command that reports in advance what drover would do with a cluster.
@@ -78,7 +78,7 @@ func adoptCommand() *cobra.Command {
 	return c
 }
 
-// runAdopt prints the report.
+// runAdopt prints the report of drover adopt --dry-run.
 func runAdopt(ctx context.Context, o *options, a adoptOptions, out io.Writer) error {
 	if !a.dryRun {
 		return errAdoptNeedsNothing
@@ -112,7 +112,7 @@ func runAdopt(ctx context.Context, o *options, a adoptOptions, out io.Writer) er
 	return nil
 }
 
-// onlyLook sets the options of a drover that neither listens nor writes. Without --kubeconfig it uses the caller's
+// onlyLook sets the options so that drover neither listens nor writes. Without --kubeconfig, drover then uses the caller's
 // kubeconfig.
 func (o *options) onlyLook() {
 	o.observe, o.leader = true, false
@@ -135,7 +135,7 @@ func quiet(verbosity int) {
 	klog.SetLogger(logr.Discard())
 }
 
-// look runs the caches and the clouds of a drover in observe mode, without its controllers, while the survey runs.
+// look runs the survey and returns its report. It starts the caches and the clouds in observe mode, without the controllers.
 func look(ctx context.Context, o *options, a adoptOptions, credentials openstackclient.Credentials) (*adoption.Report, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -166,7 +166,7 @@ func look(ctx context.Context, o *options, a adoptOptions, credentials openstack
 	ended := make(chan error, 1)
 	go func() { ended <- w.controllers.Start(ctx) }()
 	go func() {
-		// No controller runs that would receive the changed servers, so discard them.
+		// Discard the keys of changed Machines, because no controller runs that would receive them.
 		for {
 			select {
 			case <-ctx.Done():

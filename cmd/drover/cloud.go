@@ -40,8 +40,9 @@ func (o *cloudOptions) validate() error {
 	return nil
 }
 
-// mayCollect returns a function that reads an operator's confirmation, an annotation on the ConfigMap of the cluster id. The
-// confirmation releases the mass-deletion guards. The function is called only while a guard has a hold.
+// mayCollect returns a function that reports whether an operator has confirmed that many servers were deleted. The confirmation
+// is an annotation on the ConfigMap of the cluster id; it releases the mass-deletion guards. The function is called only while a
+// guard has a hold.
 func mayCollect(c ctrlclient.Reader, namespace string) func(context.Context) (bool, error) {
 	return func(ctx context.Context) (bool, error) {
 		var stored corev1.ConfigMap

@@ -72,8 +72,8 @@ func (c *clouds) owning(providerID string) cloud.Cloud {
 	return nil
 }
 
-// shown returns the cloud of a Machine for calls that cannot fail. When the Machine's class cannot be read, it returns the
-// default cloud. It reads classes from the informer cache, so that no call waits.
+// shown returns the cloud of a Machine, for methods that return no error. When the Machine's class cannot be read, it returns the
+// default cloud. It reads classes from the informer cache, so it makes no request.
 func (c *clouds) shown(m *v1alpha1.Machine) cloud.Cloud {
 	if its, err := c.of(context.Background(), m); err == nil {
 		return its
@@ -149,23 +149,23 @@ func (c *clouds) IDPrefix(providerID string) string {
 	return ""
 }
 
-// KubeletIDPrefix returns the answer of the cloud that the provider config names.
+// KubeletIDPrefix calls the method of the same name of the cloud that the provider config names.
 func (c *clouds) KubeletIDPrefix(config *v1alpha1.ProviderConfig, existing map[string]int) string {
 	return c.named(config.CloudProvider).KubeletIDPrefix(config, existing)
 }
 
-// Placement returns the answer of the cloud that the spec itself names.
+// Placement calls the method of the same name of the cloud that the spec itself names.
 func (c *clouds) Placement(spec *v1alpha1.MachineSpec) (cloud.Placement, bool) {
 	return c.named(nameIn(spec.ProviderSpec.Value)).Placement(spec)
 }
 
-// Remembered returns the answer of the Machine's cloud.
+// Remembered calls the method of the same name of the Machine's cloud.
 func (c *clouds) Remembered(m *v1alpha1.Machine) cloud.Remembered { return c.shown(m).Remembered(m) }
 
-// MayBeLeft returns the answer of the Machine's cloud.
+// MayBeLeft calls the method of the same name of the Machine's cloud.
 func (c *clouds) MayBeLeft(m *v1alpha1.Machine) string { return c.shown(m).MayBeLeft(m) }
 
-// Instance returns the answer of the Machine's cloud.
+// Instance calls the method of the same name of the Machine's cloud.
 func (c *clouds) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	its, err := c.of(ctx, m)
 	if err != nil {
@@ -174,7 +174,7 @@ func (c *clouds) Instance(ctx context.Context, m *v1alpha1.Machine) (cloud.Insta
 	return its.Instance(ctx, m)
 }
 
-// ServerOf returns the answer of the Machine's cloud.
+// ServerOf calls the method of the same name of the Machine's cloud.
 func (c *clouds) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
 	its, err := c.of(ctx, m)
 	if err != nil {
@@ -183,7 +183,7 @@ func (c *clouds) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Serv
 	return its.ServerOf(ctx, m)
 }
 
-// Shape returns the answer of the template's cloud.
+// Shape calls the method of the same name of the cloud that the template names.
 func (c *clouds) Shape(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
 	its, err := c.ofSpec(ctx, namespace, &t.Spec)
 	if err != nil {
@@ -192,8 +192,8 @@ func (c *clouds) Shape(ctx context.Context, namespace string, t *v1alpha1.Machin
 	return its.Shape(ctx, namespace, t)
 }
 
-// PlaceRecord returns the answer of the template's cloud. While the template's class cannot be read, it returns no record; the
-// Machine controller writes the record later.
+// PlaceRecord calls the method of the same name of the cloud that the template names. While the template's class cannot be read,
+// it returns no record; the Machine controller writes the record later.
 func (c *clouds) PlaceRecord(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
 	its, err := c.ofSpec(ctx, namespace, &t.Spec)
 	if err != nil {
@@ -217,13 +217,13 @@ func (c *clouds) Tagged(ctx context.Context) []cloud.Project {
 	return all
 }
 
-// Collect calls the resource's cloud.
+// Collect calls the method of the same name of the resource's cloud.
 func (c *clouds) Collect(ctx context.Context, r cloud.Resource) error {
 	return c.named(r.Cloud).Collect(ctx, r)
 }
 
-// IsServerGone returns the answer of the cloud whose server the provider ID names. It returns false for a provider ID of no known
-// cloud.
+// IsServerGone calls the method of the same name of the cloud to which the provider ID belongs. It returns an error when the ID
+// belongs to no known cloud.
 func (c *clouds) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	owner := c.owning(providerID)
 	if owner == nil {

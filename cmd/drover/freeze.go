@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/freeze"
 )
 
-// addFreeze adds the controller that freezes groups with too many Machines.
+// addFreeze adds the controller that freezes node groups with far more Machines than their size.
 func addFreeze(w wiring, o freezeOptions) error {
 	freezes, err := freeze.New(freeze.Options{
 		Control: w.controllers, Clock: clock.RealClock{}, Lease: w.lease, Registry: metrics.Registry,

@@ -28,8 +28,8 @@ type holds struct {
 // notInKey matches characters that are not allowed in a key of a ConfigMap.
 var notInKey = regexp.MustCompile(`[^-._a-zA-Z0-9]`)
 
-// holdsName returns the name of a Keystone's ConfigMap, which contains a hash of the Keystone's URL. A ConfigMap may have 1
-// MiB. With one ConfigMap per Keystone, the author of one cloud cannot fill the ConfigMap of another cloud.
+// holdsName returns the name of a Keystone's ConfigMap, which contains a hash of the Keystone's URL. A ConfigMap holds at most 1
+// MiB. Because each Keystone has its own ConfigMap, a user who configures one cloud cannot fill the ConfigMap of another cloud.
 func holdsName(of openstack.HoldsKey) string {
 	endpoint := sha256.Sum256([]byte(of.Endpoint))
 	return fmt.Sprintf("%s-%x", holdsConfigMap, endpoint[:8])

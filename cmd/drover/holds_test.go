@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-func TestHoldsOfTheMassGuard(t *testing.T) {
+func TestHoldsOfTheMassDeletionGuardAreStored(t *testing.T) {
 	t.Run("stored holds are read back only for their own project and region (F-16)", func(t *testing.T) {
 		h := holds{client: fake.NewClientBuilder().Build(), namespace: "drover"}
 		if got, err := h.Load(t.Context(), openstack.HoldsKey{Project: "p1", Region: "Region One"}); err != nil || len(got.Servers)+len(got.Lost) != 0 {
@@ -32,7 +32,7 @@ func TestHoldsOfTheMassGuard(t *testing.T) {
 			}
 		}
 	})
-	t.Run("holds of another Keystone that names the same project are stored apart (F-15)", func(t *testing.T) {
+	t.Run("holds of a project with the same ID in another Keystone are stored in another ConfigMap (F-15)", func(t *testing.T) {
 		h := holds{client: fake.NewClientBuilder().Build(), namespace: "drover"}
 		own := openstack.HoldsKey{Endpoint: "https://keystone.example:5000", Project: "p1", Region: "west"}
 		other := own

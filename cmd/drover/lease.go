@@ -40,8 +40,8 @@ type lease struct {
 	mu sync.Mutex
 	// renewed is when the last successful renewal was sent. It is zero while this process does not hold the lease.
 	renewed time.Time
-	// before is when another holder last renewed the lease, as far as this process has read; zero when it has read of no other
-	// holder. since is when this process took the lease; zero when it has not.
+	// before is when another holder last renewed the lease, as far as this process has read; zero when it has read no other holder.
+	// since is when this process took the lease; zero when it has not.
 	before, since time.Time
 }
 

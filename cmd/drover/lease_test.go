@@ -11,7 +11,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// lock answers each write with err after a delay.
+// lock is a resource lock of leader election that returns err from every call after a delay.
 type lock struct {
 	resourcelock.Interface
 	clock *clocktesting.FakePassiveClock

@@ -21,7 +21,7 @@ func setLoggers(verbosity int) {
 	logger := zapr.NewLogger(raw)
 	ctrl.SetLogger(logger)
 	klog.SetLogger(logger)
-	slog.SetDefault(slog.New(logr.ToSlogHandler(logger))) // also covers package log
+	slog.SetDefault(slog.New(logr.ToSlogHandler(logger))) // SetDefault also redirects package log
 	grpclog.SetLoggerV2(zapgrpc.NewLogger(raw.WithOptions(uberzap.IncreaseLevel(zapcore.ErrorLevel))))
 }
 

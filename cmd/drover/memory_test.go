@@ -9,16 +9,16 @@ import (
 	"k8s.io/utils/clock"
 )
 
-func TestMemoryIsGivenBackOnceAMinuteWhenMuchOfItIsUnused(t *testing.T) {
+func TestUnusedMemoryIsReturnedToTheOperatingSystem(t *testing.T) {
 	const mega = 1 << 20
 	for _, tt := range []struct {
 		name          string
 		inUse, mapped uint64
 		trims         int
 	}{
-		{"memory is not given back when little of it is unused", 20 * mega, 27 * mega, 0},
-		{"memory is given back each minute when a third of it is unused", 20 * mega, 31 * mega, 3},
-		{"a small heap keeps its unused memory", 4 * mega, 11 * mega, 0},
+		{"no memory is returned when little of it is unused", 20 * mega, 27 * mega, 0},
+		{"memory is returned each minute when a third of it is unused", 20 * mega, 31 * mega, 3},
+		{"no memory is returned when the heap is small", 4 * mega, 11 * mega, 0},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -101,7 +101,7 @@ func (o *nodeOptions) site(caBundle []byte) (bootstrap.Site, error) {
 	return s, nil
 }
 
-// readSite returns site with the content of the file that the flags name.
+// readSite returns the settings of user data, with the certificates from the file that --node-ca-bundle names.
 func (o *nodeOptions) readSite() (bootstrap.Site, error) {
 	var bundle []byte
 	var unread error

@@ -47,9 +47,11 @@ type observer struct {
 	decisions []decision
 }
 
-// wiring holds what the parts of drover are connected to. With --observe, its clients and clouds write nothing.
+// wiring holds the manager, the target cluster and the checks that the parts of drover share. With --observe, its clients and
+// clouds write nothing.
 type wiring struct {
-	// controllers and groups are the same manager, whose cluster is the control cluster.
+	// controllers and groups are the manager of the control cluster. In observe mode a write of the controllers returns success, and
+	// a write of the node groups returns errObserving.
 	controllers, groups manager.Manager
 	// target is the cluster with the Nodes. It is the control cluster, unless a flag names another.
 	target   cluster.Cluster
@@ -75,8 +77,9 @@ func (o *observer) refuseWrites(config *rest.Config) {
 	}
 }
 
-// newWiring connects the parts to the manager and to the target cluster, if there is one. When w is not nil, its decisions
-// are served over HTTP, and the groups refuse increases, because no controller would create the Machines.
+// newWiring returns the wiring for the manager and, unless it is nil, the target cluster. w is the observer; it is nil outside of
+// observe mode. In observe mode the decisions are served over HTTP, and the node groups refuse increases, because no controller
+// would create the Machines.
 func newWiring(mgr manager.Manager, target cluster.Cluster, w *observer) (wiring, error) {
 	out := wiring{controllers: boundedEvents{mgr}, groups: boundedEvents{mgr}, observer: w}
 	if w != nil {

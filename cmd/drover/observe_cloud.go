@@ -38,7 +38,7 @@ type observedInstance struct {
 
 func (i observedInstance) note(verb string) { i.observer.note("openstack", verb, i.machine, "") }
 
-// notMade returns the error that observe mode returns instead of creating a server.
+// notMade records a create call, and returns the error that observe mode returns instead of making the call.
 func (i observedInstance) notMade(verb string) error {
 	i.note(verb)
 	return fault.New(fault.Transient, fault.CodeUnsettled, "drover only observes (--observe): no server is made")
@@ -60,13 +60,13 @@ func (i observedInstance) StartServer(context.Context) error {
 	return fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "drover only observes (--observe): no server is started")
 }
 
-// DeleteServer changes nothing. drover then waits for the end of the server.
+// DeleteServer changes nothing. The Machine controller then waits until the server is gone.
 func (i observedInstance) DeleteServer(context.Context) error {
 	i.note("delete server")
 	return nil
 }
 
-// DeleteFailed changes nothing. drover then waits for the end of the server.
+// DeleteFailed changes nothing. The Machine controller then waits until the server is gone.
 func (i observedInstance) DeleteFailed(context.Context) error {
 	i.note("delete failed server")
 	return nil
@@ -78,7 +78,7 @@ func (i observedInstance) Release(context.Context) (cloud.Released, error) {
 	return cloud.Released{Waiting: "--observe releases nothing"}, nil
 }
 
-// ConsoleOutput returns nothing: in Nova's API the request is an action.
+// ConsoleOutput returns nothing, because in Nova's API the read of a console is a server action, which is sent by POST.
 func (i observedInstance) ConsoleOutput(context.Context, int) (string, error) {
 	i.note("read console")
 	return "", nil

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// errObserving is returned for a write that another program requests in --observe mode.
+// errObserving is the answer to a write that another program requests in --observe mode, such as an increase by the autoscaler.
 var errObserving = errors.New("drover only observes (--observe): nothing is changed")
 
 // mostDetail bounds the recorded detail of a write, in bytes.

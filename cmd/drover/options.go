@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-// options are all flags, with their defaults.
+// options holds the values of all flags of drover.
 type options struct {
 	kubeconfig string
 	// targetKubeconfig is the kubeconfig of the target cluster; empty when the target cluster is the control cluster.
@@ -146,7 +146,7 @@ func (o *options) validate() error {
 	return errors.Join(errs...)
 }
 
-// general checks the names that the whole binary uses.
+// general checks the flags for namespaces, the target cluster, the cluster id and the startup taint.
 func (o *options) general() error {
 	errs := []error{
 		checkNamespaces("--namespace", o.namespace), checkNamespaces("--secret-namespaces", o.secretNamespaces...),

@@ -21,7 +21,7 @@ type certOptions struct {
 	// mounts.
 	secret      string
 	autoscalers string
-	// names are the names under which the autoscaler calls drover. Empty means the Service's names.
+	// names are the DNS names and IP addresses under which the autoscaler calls drover. Empty means those of drover's Service.
 	names []string
 }
 
@@ -67,7 +67,7 @@ func checkSecretName(flag, name string) error {
 	return nil
 }
 
-// serverNames returns the names in the server's certificate.
+// serverNames returns the DNS names and IP addresses for the server's certificate.
 func (o *certOptions) serverNames(namespace, clusterDomain string) []string {
 	if len(o.names) > 0 {
 		return o.names

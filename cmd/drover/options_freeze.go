@@ -8,8 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// freezeOptions set how many Machines beyond its size freeze a group. The flags and their defaults are those of
-// machine-controller-manager.
+// freezeOptions set how many Machines beyond its size a node group may have before it is frozen. The flags and their defaults are
+// those of machine-controller-manager.
 type freezeOptions struct {
 	up, down int
 	period   time.Duration

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack"
 )
 
-// shelf is a cloud that has one resource.
+// shelf is a cloud with one resource, which records the resources that it was asked to delete.
 type shelf struct {
 	cloud.Cloud
 	scheme    string
@@ -51,7 +51,7 @@ func TestEachCloudDeletesItsOwnResources(t *testing.T) {
 			t.Errorf("the first deleted %v, the second %v", first.collected, second.collected)
 		}
 	})
-	t.Run("the cloud of a server reports whether the server is gone (MCM-86)", func(t *testing.T) {
+	t.Run("the cloud that a provider ID belongs to reports whether the server is gone (MCM-86)", func(t *testing.T) {
 		for providerID, want := range map[string]bool{"first://1": false, "second://1": true} {
 			if gone, err := c.IsServerGone(t.Context(), providerID, nil); gone != want || err != nil {
 				t.Errorf("%s is gone: %v, %v", providerID, gone, err)
@@ -71,7 +71,7 @@ func TestEachCloudDeletesItsOwnResources(t *testing.T) {
 	})
 }
 
-func TestTheTimesOfTheLastChangeOfLeader(t *testing.T) {
+func TestTheLeaseReportsWhenTheLeaderChanged(t *testing.T) {
 	noon := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	k := &lock{clock: clocktesting.NewFakePassiveClock(noon), holder: "another"}
 	l := &lease{Interface: k, clock: k.clock}
@@ -80,7 +80,7 @@ func TestTheTimesOfTheLastChangeOfLeader(t *testing.T) {
 			t.Errorf("got %s and %s", before, since)
 		}
 	})
-	t.Run("the times are when another process last renewed the lease, and since when this process holds the lease (MCM-82)", func(t *testing.T) {
+	t.Run("the last renewal by another process and the acquisition by this process are reported (MCM-82)", func(t *testing.T) {
 		yesterday := noon.Add(-24 * time.Hour)
 		k.renewed = metav1.NewTime(yesterday)
 		_, _, _ = l.Get(t.Context())

@@ -36,7 +36,7 @@ import (
 // run serves until ctx ends. more are clouds in addition to OpenStack.
 func run(ctx context.Context, o *options, credentials client.Credentials, more ...namedCloud) error {
 	if o.pprofAddress == "" {
-		// Heap profiles cannot be requested in this case, so none are recorded.
+		// Without --pprof-address no client can request heap profiles, so none are recorded.
 		runtime.MemProfileRate = 0
 	}
 	collectMore()
@@ -47,7 +47,8 @@ func run(ctx context.Context, o *options, credentials client.Credentials, more .
 	return serve(ctx, o, surroundings{cluster: config, credentials: credentials, clouds: more})
 }
 
-// surroundings are what a drover works with, in addition to its flags. Tests in virtual time replace them.
+// surroundings are what drover works with in addition to its flags: the cluster, credentials and clouds. Tests in virtual time
+// replace them.
 type surroundings struct {
 	// cluster is the connection to the control cluster.
 	cluster *rest.Config

@@ -39,7 +39,7 @@ func status(t *testing.T, url string) int {
 	return resp.StatusCode
 }
 
-// seed is the manifest in MetaKube's documentation, unchanged.
+// seed returns the MachineDeployment of MetaKube's documentation, unchanged.
 func (p *pair) seed() *v1alpha1.MachineDeployment {
 	p.Helper()
 	text, err := os.ReadFile("../../deploy/testdata/nodes.yaml")
@@ -58,7 +58,7 @@ func TestASingleReplicaOfDrover(t *testing.T) {
 	health := freePort(t)
 	p.replica("alone", "--leader-elect=false", "--health-address="+health)
 	t.Run("a Machine whose kubelet is too old for the API server gets no server, and its condition lists the allowed versions", func(t *testing.T) { p.skewed(t) })
-	t.Run("/healthz answers while API server and cloud do not, and /readyz lists no Nodes (MC-77)", func(t *testing.T) {
+	t.Run("/healthz succeeds while API server and cloud are down, and /readyz lists no Nodes (MC-77)", func(t *testing.T) {
 		p.until("it is ready", func() bool { return status(t, "http://"+health+"/readyz") == http.StatusOK })
 		before := p.nodeLists()
 		for range 10 {
@@ -79,7 +79,7 @@ func TestASingleReplicaOfDrover(t *testing.T) {
 	})
 }
 
-// nodeLists counts how often Nodes were read other than by a watch.
+// nodeLists returns how many list and get calls for Nodes drover has made.
 func (p *pair) nodeLists() (n int) {
 	requests, err := p.kube.Requests()
 	must(p.T, err)

@@ -46,7 +46,7 @@ func TestCertificatesThatDroverMakes(t *testing.T) {
 			}
 		}
 		shell.Run(t, "docs/cluster-autoscaler.md#new-authority")
-		// No controller carries out the restart here.
+		// No Deployment controller runs here, so the test itself restarts drover.
 		for _, replica := range replicas {
 			must(t, replica.Process.Kill())
 			_ = replica.Wait()
@@ -104,7 +104,7 @@ func TestOptionsOfTheCertificates(t *testing.T) {
 		{"refuses an invalid namespace of the client Secret", func(o *options) { o.certs.autoscalers = "A b/autoscaler" }, `--grpc-client-secret "A b" is not the name of a namespace`},
 		{"refuses an invalid name of drover's own Secret", func(o *options) { o.certs.secret = "Drover!" }, `--grpc-secret "Drover!" is not the name of a Secret`},
 		{"refuses drover's own Secret as the client Secret", func(o *options) { o.certs.autoscalers = "drover/drover-grpc" }, "--grpc-client-secret drover/drover-grpc is drover's own Secret"},
-		{"accepts server names and addresses", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
+		{"accepts DNS names and IP addresses as server names", func(o *options) { o.certs.names = []string{"drover.example", "10.0.0.1", "fd00::1"} }, ""},
 		{"refuses a URL as a server name", func(o *options) { o.certs.names = []string{"https://drover"} }, `--grpc-server-names "https://drover" is neither`},
 		{"refuses allowed clients without the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me"} }, "--grpc-allowed-clients: the certificate that --grpc-self-signed makes has the name cluster-autoscaler"},
 		{"accepts allowed clients with the name in the client certificate", func(o *options) { o.grpcAllowedClients = []string{"me", "cluster-autoscaler"} }, ""},

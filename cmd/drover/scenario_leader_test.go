@@ -87,7 +87,7 @@ func (p *pair) replicaAs(user string, groups []string, flags ...string) *exec.Cm
 	must(p.T, err)
 	file := filepath.Join(dir, "kubeconfig")
 	must(p.T, kube.WriteKubeconfig(file, config))
-	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + file, "--grpc-insecure", "--grpc-address=unix://" + filepath.Join(dir, "grpc"),
+	cmd := exec.Command(os.Args[0], append([]string{"--kubeconfig=" + file, "--grpc-insecure", "--grpc-address=" + socketAddress(p.T),
 		"--metrics-address=0", "--health-address=0", "--bootstrap-api-server=https://127.0.0.1:1"}, flags...)...)
 	cmd.Env = append([]string{asDrover + "=1", "HOME=" + dir}, p.cloud.Environment()...)
 	log := &strings.Builder{}
@@ -101,6 +101,16 @@ func (p *pair) replicaAs(user string, groups []string, flags ...string) *exec.Cm
 		}
 	})
 	return cmd
+}
+
+// socketAddress returns the address of a new Unix socket for --grpc-address. The folder is not that of [testing.T.TempDir], because its
+// path contains the name of the test: a comma in it would separate two addresses, and a long name would exceed the limit of a socket's path.
+func socketAddress(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "drover-")
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
+	return "unix://" + filepath.Join(dir, "grpc")
 }
 
 func (p *pair) machines(n int) {
@@ -129,7 +139,7 @@ func (p *pair) lease() *coordinationv1.Lease {
 	return l
 }
 
-// recorded returns how many Machines name a server.
+// recorded returns how many Machines have a provider ID.
 func (p *pair) recorded() (n int) {
 	var list v1alpha1.MachineList
 	must(p.T, p.client.List(p.Context(), &list))
@@ -141,7 +151,7 @@ func (p *pair) recorded() (n int) {
 	return n
 }
 
-// accepted counts the calls with the name that created something.
+// accepted returns how many cloud calls with the given name, such as POST /servers, have succeeded.
 func (p *pair) accepted(name string) (n int) {
 	for _, c := range p.cloud.Calls() {
 		if c.Name() == name && c.Status >= 200 && c.Status < 300 {
@@ -163,7 +173,7 @@ func (p *pair) wrote(user string, from, to time.Time) (writes []string) {
 	return writes
 }
 
-// midway starts two replicas and returns the leader while it creates the servers of n Machines.
+// midway starts two replicas, creates n Machines, and returns the leading process once it has created some of their servers.
 func (p *pair) midway(n int) *exec.Cmd {
 	p.Helper()
 	first := p.replica("first")
@@ -182,7 +192,7 @@ func TestALeaderThatIsSuspendedWhileItCreatesServers(t *testing.T) {
 	must(t, first.Process.Signal(syscall.SIGSTOP))
 	stopped := time.Now()
 	p.until("its lease is too old to make anything", func() bool { return time.Since(stopped) > leaseFresh })
-	// Do not wait until the lease expires.
+	// The test takes the lease from the suspended leader, instead of waiting until it expires.
 	taken := p.handOver()
 	must(t, first.Process.Signal(syscall.SIGCONT))
 	p.until("every Machine has its server", func() bool { return p.recorded() == n })
@@ -226,7 +236,7 @@ func (p *pair) once(t *testing.T, n int) {
 	}
 }
 
-// resumed fails the test unless the new leader made its first call to the cloud within five seconds after it took the lease.
+// resumed fails the test unless the new leader called the cloud within five seconds after it took the lease.
 func (p *pair) resumed(t *testing.T, taken time.Time) {
 	t.Helper()
 	for _, c := range p.cloud.Calls() {

@@ -21,9 +21,9 @@ const (
 	maxSize = "cluster.k8s.io/cluster-api-autoscaler-node-group-max-size"
 )
 
-// The stages of the demo (docs/demo.md), with a cloud that is not OpenStack. Each stage builds on the
-// previous ones.
-func TestASecondCloudBehindTheSeam(t *testing.T) {
+// This test runs the stages of the demo (docs/demo.md) on a cloud that is not OpenStack. Each stage builds on the previous
+// ones.
+func TestASecondCloudThatImplementsTheCloudInterfaces(t *testing.T) {
 	if !ownProcess(t) {
 		return
 	}
@@ -145,8 +145,8 @@ func (r *rooms) single(t *testing.T, _ *v1alpha1.MachineDeployment) {
 }
 
 func (r *rooms) unknown(t *testing.T, _ *v1alpha1.MachineDeployment) {
-	// Without force the deletion of the Machine would wait a minute, because OpenStack, which is
-	// responsible for it, has just started.
+	// Without the annotation force-delete, the deletion of the Machine would wait a minute, because the OpenStack driver, which
+	// is responsible for it, has just started.
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Namespace: metav1.NamespaceSystem, Name: "unknown", Annotations: map[string]string{v1alpha1.AnnotationForceDelete: "true"},
 	}, Spec: specOf("small")}
@@ -166,8 +166,8 @@ func (r *rooms) clean(t *testing.T, d *v1alpha1.MachineDeployment) {
 	must(t, r.client.DeleteAllOf(t.Context(), &v1alpha1.MachineSet{}, client.InNamespace(metav1.NamespaceSystem)))
 	must(t, r.client.DeleteAllOf(t.Context(), &v1alpha1.Machine{}, client.InNamespace(metav1.NamespaceSystem)))
 	r.settled(t, 0)
-	// Machines: 1 applied, 4 by the autoscaler, 2 by kubectl scale, 1 before the rollout and 2 in it, 1
-	// standalone.
+	// The stages created 11 Machines: 1 at first, 4 for the autoscaler, 2 by kubectl scale, 1 before the rollout and 2 in it,
+	// and 1 standalone Machine.
 	want := map[string]int{"lay cable": 11, "build box": 11, "scrap box": 11, "take cable out": 11}
 	if got := r.cloud.Calls(); !maps.Equal(got, want) {
 		t.Errorf("calls %v, want %v", got, want)

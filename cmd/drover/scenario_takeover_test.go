@@ -57,7 +57,7 @@ func TestTakingOver(t *testing.T) {
 	}
 }
 
-// steal writes the UID of another Machine to the server of a Machine.
+// steal writes the UID of another Machine into the owner tag of one Machine's server.
 func (l *legacy) steal() {
 	l.Helper()
 	for _, m := range l.look().machines {
@@ -223,7 +223,7 @@ func (l *legacy) named() {
 	})
 }
 
-// back runs machine-controller for a while, with its own CRDs.
+// back runs machine-controller for a while with its own CRDs, and fails the test when this changes the inventory.
 func (l *legacy) back(was inventory) {
 	l.openKinds()
 	ctx, cancel := context.WithTimeout(l.Context(), 5*time.Second)
@@ -236,7 +236,7 @@ func (l *legacy) back(was inventory) {
 	l.kept(was)
 }
 
-// again makes drover take over once more.
+// again makes drover take over once more, and fails the test when this changes the inventory.
 func (l *legacy) again(was inventory) {
 	l.ours()
 	l.starts()

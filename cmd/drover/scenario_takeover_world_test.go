@@ -32,7 +32,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// The stages in which machine-controller leaves Machines.
+// Each stage states how far machine-controller had come with a Machine when it stopped.
 var (
 	joined    = machinecontroller.Stage{Server: true, Recorded: true, ProviderID: true, Node: true}
 	external  = machinecontroller.Stage{Server: true, Recorded: true, Node: true}
@@ -45,7 +45,7 @@ var (
 	goingIP   = machinecontroller.Stage{Server: true, Address: true, Noted: true, Recorded: true, ProviderID: true, Node: true, Deleted: true}
 )
 
-// some is a number of Machines in a stage.
+// some describes n Machines that machine-controller has left in the same stage.
 type some struct {
 	n     int
 	stage machinecontroller.Stage
@@ -55,7 +55,7 @@ type some struct {
 type legacy struct {
 	*pair
 	past *machinecontroller.Past
-	// foreign is the Machine whose server has another Machine's UID.
+	// foreign is the name of the Machine whose server has another Machine's UID.
 	foreign string
 }
 
@@ -200,7 +200,7 @@ func (l *legacy) program(args ...string) (cmd *exec.Cmd, out, log *strings.Build
 // starts starts drover. The returned function ends drover, and returns its log.
 func (l *legacy) starts() (stop func() string) {
 	l.Helper()
-	cmd, _, log := l.program("--grpc-insecure", "--grpc-address=unix://"+filepath.Join(l.TempDir(), "grpc"), "--metrics-address=0",
+	cmd, _, log := l.program("--grpc-insecure", "--grpc-address="+socketAddress(l.T), "--metrics-address=0",
 		"--health-address=0", "--bootstrap-api-server=https://127.0.0.1:1", "--orphan-period=2s", "--orphan-age=0s")
 	must(l.T, cmd.Start())
 	stop = sync.OnceValue(func() string {
@@ -289,7 +289,7 @@ func (l *legacy) look() inventory {
 	return i
 }
 
-// settles calls what until its result has not changed for a while, and returns the result.
+// settles waits until the result of what has not changed for three seconds.
 func (l *legacy) settles(what func() string) {
 	l.Helper()
 	last, since := what(), time.Now()

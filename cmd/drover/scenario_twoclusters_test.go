@@ -190,8 +190,8 @@ func TestTwoClustersInOneProject(t *testing.T) {
 	})
 }
 
-// A cluster is restored beside the old one with all of drover's data, including the cluster id. It takes the old cluster's servers for
-// its own, and regards every server that the old cluster creates from then on as a server without a Machine.
+// A cluster is restored beside the old cluster with all of drover's data, including the cluster id. It treats the old cluster's
+// servers as its own, and every server that the old cluster creates after the backup as a server without a Machine.
 func TestAClusterRestoredBesideTheOldClusterWithTheSameID(t *testing.T) {
 	t.Parallel()
 	flags := append(eager, "--cluster-id=same")
@@ -223,7 +223,7 @@ func (p *pair) resize(replicas int32) {
 	must(p.T, p.client.Patch(p.Context(), d, client.RawPatch(types.MergePatchType, patch)))
 }
 
-// eager are flags with which orphans are collected as soon as two rounds have found them.
+// eager are flags with which drover deletes an orphan as soon as two rounds of the collector have found it.
 var eager = []string{"--orphan-age=0", "--orphan-period=1s"}
 
 // shown returns the value of key in the collector's ConfigMap.
@@ -242,7 +242,7 @@ func (p *pair) passes(n int) {
 	p.until("some looks were made", func() bool { return time.Now().After(end) })
 }
 
-// unknownTo returns how many servers belong to no Machine of this cluster.
+// unknownTo returns how many servers in the cloud belong to no Machine of this cluster.
 func (p *pair) unknownTo() (n int) {
 	known := p.living()
 	for _, s := range p.cloud.Servers() {

@@ -21,13 +21,13 @@ func TestTheVersionOfTheBinary(t *testing.T) {
 	}
 	flags := strings.NewReplacer("$(VERSION)", "v9.8.7", "$(COMMIT)", "0123abc").Replace(stamp[1])
 	binary := filepath.Join(t.TempDir(), "drover")
-	// Unlike go build, go run keeps the binary in Go's build cache, and links it only when something has changed.
+	// The test uses go run, because it keeps the binary in Go's build cache. go build would link the binary in every run.
 	copied := `sh -c 'cp "$1" "$0"' "` + binary + `"`
 	if out, err := exec.CommandContext(t.Context(), "go", "run", "-ldflags", flags, "-exec", copied, ".").CombinedOutput(); err != nil {
 		t.Fatalf("building drover: %v\n%s", err, out)
 	}
 	for _, argument := range []string{"version", "--version"} {
-		t.Run("drover "+argument+" prints version, commit and Go's release, and asks for no other flag", func(t *testing.T) {
+		t.Run("drover "+argument+" prints version, commit and Go's release, and needs no other flag", func(t *testing.T) {
 			out, err := exec.CommandContext(t.Context(), binary, argument).Output()
 			must(t, err)
 			if want := "drover v9.8.7 (commit 0123abc, " + runtime.Version() + ")\n"; string(out) != want {
@@ -35,8 +35,8 @@ func TestTheVersionOfTheBinary(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the first line of the log names the version and the commit and Go's release", func(t *testing.T) {
-		out, err := exec.CommandContext(t.Context(), binary, "--grpc-address=unix://"+filepath.Join(t.TempDir(), "s"), "--kubeconfig=/nowhere").CombinedOutput()
+	t.Run("the first line of the log names version, commit and Go's release", func(t *testing.T) {
+		out, err := exec.CommandContext(t.Context(), binary, "--grpc-address="+socketAddress(t), "--kubeconfig=/nowhere").CombinedOutput()
 		if err == nil {
 			t.Fatal("drover runs without a cluster")
 		}

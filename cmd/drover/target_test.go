@@ -113,7 +113,7 @@ func TestDroverWaitsForTheTargetCluster(t *testing.T) {
 	})
 }
 
-func TestTheMapperOfKindsOfTheTargetCluster(t *testing.T) {
+func TestTheRESTMapperOfTheTargetCluster(t *testing.T) {
 	var asked atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		asked.Add(1)
@@ -122,7 +122,7 @@ func TestTheMapperOfKindsOfTheTargetCluster(t *testing.T) {
 	defer server.Close()
 	m, err := newTargetMapper(&rest.Config{Host: server.URL}, http.DefaultClient)
 	must(t, err)
-	t.Run("the kinds that informers follow are mapped without a request", func(t *testing.T) {
+	t.Run("kinds with an informer are mapped without a request to the API server", func(t *testing.T) {
 		for _, k := range targetKinds {
 			mapping, err := m.RESTMapping(k.kind.GroupKind(), k.kind.Version)
 			if err != nil || mapping.Scope != k.scope {
@@ -133,7 +133,7 @@ func TestTheMapperOfKindsOfTheTargetCluster(t *testing.T) {
 			t.Errorf("the API server was asked %d times", n)
 		}
 	})
-	t.Run("a kind that no informer follows is not reported as unserved while the API server does not answer", func(t *testing.T) {
+	t.Run("a kind without an informer is not reported as missing while the API server does not answer", func(t *testing.T) {
 		_, err := m.RESTMapping(schema.GroupKind{Group: "networking.k8s.io", Kind: "ServiceCIDR"}, "v1")
 		if err == nil || meta.IsNoMatchError(err) {
 			t.Errorf("got %v", err)
@@ -141,7 +141,7 @@ func TestTheMapperOfKindsOfTheTargetCluster(t *testing.T) {
 	})
 }
 
-// controlOnly is a manager that has a cluster and runs nothing.
+// controlOnly is a manager that returns the client and the cache of a cluster, and runs nothing.
 type controlOnly struct {
 	manager.Manager
 	control cluster.Cluster

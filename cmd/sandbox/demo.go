@@ -16,7 +16,7 @@ import (
 // drawEvery is how often the table is redrawn.
 const drawEvery = 250 * time.Millisecond
 
-// show is what the table shows of the scenario's progress.
+// show holds what the table shows: the sandbox and the stages of the scenario.
 type show struct {
 	sandbox *sandbox.Sandbox
 	out     *screen.Screen
@@ -73,7 +73,7 @@ func after(separator, text string) string {
 	return separator + text
 }
 
-// draw shows the state until ctx ends.
+// draw shows the state of the sandbox, and redraws it every drawEvery until ctx ends.
 func (v *show) draw(ctx context.Context) {
 	ticker := time.NewTicker(drawEvery)
 	defer ticker.Stop()
@@ -116,7 +116,7 @@ func (v *show) background(ctx context.Context) (end func()) {
 	}
 }
 
-// demo runs the scenario. In a terminal it then keeps the sandbox running until Ctrl-C.
+// demo runs the scenario of the demo. In a terminal it then keeps the sandbox running until Ctrl-C.
 func demo(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	d, err := scenario.NewDemo(s)
 	if err != nil {
@@ -152,7 +152,7 @@ func up(ctx context.Context, s *sandbox.Sandbox, out *screen.Screen) error {
 	return stay(ctx, &show{sandbox: s, out: out, began: time.Now()})
 }
 
-// stay shows the state until the user ends it, or until a part of the sandbox has ended.
+// stay shows the state of the sandbox until the user ends the sandbox, or until a part of it has failed.
 func stay(ctx context.Context, v *show) error {
 	end := v.background(ctx)
 	defer end()

@@ -67,7 +67,8 @@ func command() *cobra.Command {
 	return root
 }
 
-// locked starts the only sandbox of this user, runs do, and ends the sandbox in any case.
+// locked starts a sandbox, calls do, and stops the sandbox in any case. It returns an error when this user already runs a
+// sandbox.
 func locked(ctx context.Context, o *sandbox.Options, do func(context.Context, *sandbox.Sandbox, *screen.Screen) error) error {
 	release, err := sandbox.Lock()
 	if err != nil {
@@ -89,7 +90,7 @@ func locked(ctx context.Context, o *sandbox.Options, do func(context.Context, *s
 	return interrupted(ctx, do(ctx, s, out))
 }
 
-// chooseParts chooses the programs that no flag names.
+// chooseParts sets the paths of the autoscaler and, unless a flag names it, of drover.
 func chooseParts(o *sandbox.Options) (err error) {
 	if o.Drover == "" {
 		o.Drover = beside("drover")
@@ -98,7 +99,7 @@ func chooseParts(o *sandbox.Options) (err error) {
 	return err
 }
 
-// interrupted replaces an error that Ctrl-C caused by the error of the Ctrl-C itself.
+// interrupted returns err, or the error "interrupted" instead of it when Ctrl-C has ended ctx.
 func interrupted(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return errors.New("interrupted")

@@ -81,13 +81,13 @@ func tryAll(ctx context.Context, o *sandbox.Options, trials []scenario.Trial) er
 	return nil
 }
 
-// rest holds the trials that have not run yet, and reports whether the last trial failed.
+// rest holds the trials that have not run yet. failed is true when the last trial failed.
 type rest struct {
 	trials []scenario.Trial
 	failed bool
 }
 
-// tryTogether runs the first trials with the same setting, until one fails.
+// tryTogether runs, in one sandbox, the first trials of the list that have the same setting. It stops after a trial that fails.
 func tryTogether(ctx context.Context, o sandbox.Options, trials []scenario.Trial, out *screen.Screen) (rest, error) {
 	setting := trials[0].Setting
 	setting.Apply(&o)

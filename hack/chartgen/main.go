@@ -24,7 +24,7 @@ func main() {
 type source struct {
 	// files is a file pattern, relative to the folder that chartgen is run on.
 	files string
-	// to is a folder, relative to the same folder as files. chartgen replaces its whole content.
+	// to is the folder for the templates, relative to the same folder as files. chartgen replaces all files in it.
 	to string
 	// template returns the template for a manifest.
 	template func(manifest string) (string, error)

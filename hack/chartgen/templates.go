@@ -36,7 +36,7 @@ func documents(manifest string) ([]document, error) {
 	return out, nil
 }
 
-// in returns the document with one namespace, from, replaced by another, to.
+// in returns the document with the namespace from replaced by the namespace to.
 func (d document) in(from, to string) document {
 	d.text = strings.ReplaceAll(d.text+"\n", "namespace: "+from+"\n", "namespace: "+to+"\n")
 	d.text = strings.TrimSuffix(d.text, "\n")
@@ -87,7 +87,7 @@ func roles(manifest string) (string, error) {
 	).Replace(join(out)), nil
 }
 
-// beside returns the template of what machine-controller may do while it is also installed.
+// beside returns the template of a manifest that is applied only while machine-controller is also installed.
 func beside(manifest string) (string, error) {
 	return "{{- if .Values.machineController.installed }}\n" + manifest + "{{- end }}\n", nil
 }

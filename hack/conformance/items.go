@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// These values replace the number of an issue.
+// An item that needs no issue has one of these values instead of the number of an issue.
 const (
-	ruled         = "ruled" // another item or a decision takes precedence
+	ruled         = "ruled" // the item does not apply, because another item or a decision takes precedence
 	notApplicable = "n/a"
 )
 
 // item is one line of a checklist.
 type item struct {
 	id    string
-	place string // the number of an issue in the issues' table, ruled, or notApplicable
+	place string // the number of the issue that will cover the item, or else ruled or notApplicable
 	text  string
-	note  string // the reason, or how drover interprets the item
+	note  string // the reason why the item does not apply, or how drover interprets the item
 }
 
 // issue is an issue whose solution will cover items.

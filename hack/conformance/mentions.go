@@ -10,8 +10,8 @@ import (
 var (
 	// first matches an item with the prefix of its list: CA-C56, MC-2, MCM-22a, CAPI-18, F-47.
 	first = regexp.MustCompile(`\b(CA-C|MCM-|MC-|CAPI-|F-)(\d+)([ab]?)\b`)
-	// further matches what may follow an item: a comma or "and" and one more item of the same list, or dots and the end of
-	// a range. The prefix may be omitted; of CA-C, the C may remain.
+	// further matches what may follow an item: a comma or "and" and one more item of the same list, or dots and the end of a range.
+	// The item may lack the prefix, or have only the C of CA-C.
 	further = regexp.MustCompile(`^(\s*(?:,|and)\s*|\s*(?:…|\.{2,3}|–)\s*)(CA-C|C|MCM-|MC-|CAPI-|F-)?(\d+)([ab]?)\b`)
 	// identifier matches an item in a Go name, which cannot contain a dash: CAC56, MC_2, and _F47, which needs the
 	// underscore.
@@ -21,7 +21,7 @@ var (
 // maxRange limits the length of a range, so that a typing error does no harm.
 const maxRange = 120
 
-// mentions returns the items that a text names singly, in lists and in ranges, in the order of the text.
+// mentions returns the item numbers in a text, in their order. It expands lists and ranges of numbers.
 func mentions(text string) []string {
 	var ids []string
 	for {

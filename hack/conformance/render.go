@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// lists are the checklists, in the order of the page.
+// lists are the prefixes and titles of the checklists, in the order of the page.
 var lists = []struct{ prefix, title string }{
 	{"CA-C", "What cluster-autoscaler expects of a provider"},
 	{"MC-", "What machine-controller does, kept or bettered"},
@@ -36,7 +36,7 @@ left is *open*, with the issue that brings it.
 
 `
 
-// render writes the page.
+// render returns the page docs/conformance.md.
 func render(items []item, issues []issue, evidence []test) string {
 	by := map[string][]test{}
 	for _, t := range evidence {
@@ -85,7 +85,8 @@ func countStates(items []item, by map[string][]test, prefix string) (count [stat
 	return count, total
 }
 
-// state returns covered for an item with a test, whatever its line in the checklist states.
+// state returns the column of the summary that counts the item. An item that a test names is covered, whatever its line in the
+// checklist states.
 func state(it item, tests []test) int {
 	switch {
 	case len(tests) > 0:
@@ -99,8 +100,7 @@ func state(it item, tests []test) int {
 	}
 }
 
-// sentence returns the item's text, with the note on how drover interprets the item, unless the note is
-// in the last column.
+// sentence returns the item's text and its note. It leaves out a note that the last column of the page shows.
 func sentence(it item, tests []test) string {
 	if at := state(it, tests); it.note == "" || at == ruledOut || at == inapplicable {
 		return it.text
@@ -135,7 +135,7 @@ func links(tests []test) string {
 	return strings.Join(slices.Compact(parts), ", ")
 }
 
-// anchor returns the fragment that common renderers give a heading.
+// anchor returns the URL fragment that Markdown renderers give to a heading.
 func anchor(title string) string {
 	keep := func(r rune) rune {
 		switch {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// test is a test function that names items, or a table outside of any function.
+// test is a test function, or a table outside of any function, whose strings contain item numbers.
 type test struct {
-	file string // with slashes, relative to the repository's root
-	name string // of the function; empty for a table outside of any function
+	file string // the path with slashes, relative to the repository's root
+	name string // the name of the function; empty for a table outside of any function
 	ids  []string
 }
 

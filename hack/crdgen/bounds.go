@@ -1,15 +1,15 @@
 package main
 
-// These are bounds for fields that have none: fields of Kubernetes' own types, whose markers drover cannot set, and values of
-// maps. The bounds are wide, because they must allow all values that machine-controller could store and that Kubernetes itself
-// would accept.
+// These bounds apply to fields that declare no bound: fields of Kubernetes' own types, whose markers drover cannot set, and
+// values of maps. The bounds are wide, because they must allow all values that machine-controller could store and that Kubernetes
+// itself would accept.
 const (
 	defaultString     = 1024
 	defaultItems      = 256
 	defaultProperties = 256
 )
 
-// stringBounds are the bounds for strings, by name of the field or of the map that has them as values.
+// stringBounds holds the maximum length of strings. The key is the name of a field, or of a map whose values are strings.
 var stringBounds = map[string]int64{
 	"annotations":     262144, // the API server's limit for all annotations together
 	"labels":          63,
@@ -25,13 +25,13 @@ var stringBounds = map[string]int64{
 	"resourceVersion": 253,
 }
 
-// itemBounds are the bounds for lists, by name of the field.
+// itemBounds holds the maximum length of lists, by name of the field.
 var itemBounds = map[string]int64{
 	"matchExpressions": 64,
 	"values":           64,
 }
 
-// propertyBounds are the bounds for maps, by name of the field.
+// propertyBounds holds the maximum size of maps, by name of the field.
 var propertyBounds = map[string]int64{
 	"matchLabels": 64,
 }

@@ -19,8 +19,8 @@ const (
 // kindOrder is the order of the kinds on the page. Other kinds follow these.
 var kindOrder = []string{"MachineDeployment", "MachineSet", "Machine", "MachineClass", "Cluster"}
 
-// closed are objects whose fields the page does not repeat: they have a section of their own, or are
-// Kubernetes' own types.
+// closed are the names of fields whose inner fields the page does not list: they have a section of their own on the page, or
+// their type is Kubernetes' own.
 var closed = []string{
 	"addresses", "conditions", "configSource", "credentialsSecretRef", "machineClass", "managedFields", "metadata", "nodeRef",
 	"ownerReferences", "providerConfig", "providerSpec", "providerStatus", "secretRef", "selector", "taints", "template",

@@ -23,8 +23,8 @@ func main() {
 	}
 }
 
-// definitions matches the files that controller-gen writes: <group>_<plural>.yaml. The folder also contains the guard
-// and the kustomization.
+// definitions matches the files that controller-gen writes: <group>_<plural>.yaml. It does not match guard.yaml and
+// kustomization.yaml in the same folder.
 const definitions = "*_*.yaml"
 
 func run(dir, page string) error {

@@ -40,7 +40,7 @@ func declareProviders(schema object) error {
 	})
 }
 
-// declare adds fields to a document's schema, and keeps the document's own description.
+// declare adds fields to the schema of a provider document. The document keeps its own description.
 func declare(at, fields object) error {
 	if at["x-kubernetes-preserve-unknown-fields"] != true {
 		return fmt.Errorf("declaring a provider's document: its field is not marked to preserve unknown fields")

@@ -41,7 +41,7 @@ func TestDeclarationsOfMetricsAreFound(t *testing.T) {
 		"refuses a metric that is declared twice": {
 			"package x\nvar a, b = f(\"drover_a\", \"A.\"), f(\"drover_a\", \"A.\")\n", nil, "a second time",
 		},
-		"refuses a declaration that it does not understand": {"package x\nconst name = \"drover_a\"\n", nil, "1 names of metrics, of which 0"},
+		"refuses a metric that is declared in an unknown way": {"package x\nconst name = \"drover_a\"\n", nil, "1 names of metrics, of which 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

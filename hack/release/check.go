@@ -22,7 +22,7 @@ type state struct {
 	tags []string
 	// changelog is the text of CHANGELOG.md.
 	changelog string
-	// charts are the versions in the charts, by folder of the chart.
+	// charts holds the versions in each chart, by the chart's folder.
 	charts map[string]chart
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// ready returns a repository from which 0.1.0 can be released.
+// ready returns the path of a repository from which version 0.1.0 can be released.
 func ready(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +46,7 @@ func TestReleaseCommandsAreOnlyPrintedWhenAllIsReady(t *testing.T) {
 	for _, tt := range []struct {
 		name, version string
 		spoil         func(t *testing.T, dir string)
-		// says is part of the only problem; empty when there is no problem.
+		// says is a part of the only problem that is reported. It is empty when no problem is reported.
 		says string
 	}{
 		{"prints the commands when version, changelog, charts and repository agree", "0.1.0", func(*testing.T, string) {}, ""},

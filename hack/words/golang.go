@@ -56,7 +56,7 @@ func commentText(fset *token.FileSet, group *ast.CommentGroup) text {
 	return joined(lines, fset.Position(group.Pos()).Line)
 }
 
-// literalText returns the text of a string literal. In a raw string literal it also counts the lines.
+// literalText returns the text of a string literal. For a raw string literal it also records where the lines end.
 func literalText(fset *token.FileSet, literal *ast.BasicLit, value string) text {
 	line := fset.Position(literal.Pos()).Line
 	t := joined([]string{value}, line)
@@ -79,7 +79,8 @@ func literals(node ast.Node) []*ast.BasicLit {
 	return all
 }
 
-// declarationDocs returns the findings at the beginning of the doc comments of a declaration, and of the fields and methods of a type.
+// declarationDocs returns a finding for each doc comment that begins in a way that is not usual in Go: that of a declaration, and
+// those of the fields and methods of a type.
 func declarationDocs(fset *token.FileSet, declaration ast.Decl) []finding {
 	var found []finding
 	see := func(doc *ast.CommentGroup, names ...*ast.Ident) {
@@ -116,7 +117,8 @@ func declarationDocs(fset *token.FileSet, declaration ast.Decl) []finding {
 	return found
 }
 
-// docStart returns the finding at the beginning of the doc comment of a name, if there is one.
+// docStart returns a finding when the doc comment of a name begins in a way that is not usual in Go. The second result is false
+// when there is no such finding.
 func docStart(name, doc string) (finding, bool) {
 	first, rest, _ := strings.Cut(doc, " ")
 	if first == name+":" {

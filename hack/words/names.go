@@ -39,8 +39,8 @@ func itemsNotLast(fset *token.FileSet, file *ast.File) []finding {
 	return found
 }
 
-// moveItems moves the item numbers at the beginning of a name to its end. It returns the new name, and reports whether no other
-// change is needed.
+// moveItems moves the item numbers from the beginning of a name to its end. It returns the new name, and false when the numbers
+// cannot be moved that way.
 func moveItems(name string) (string, bool) {
 	begin := itemsFirst.FindString(name)
 	sentence := strings.TrimLeft(name[len(begin):], " :")
@@ -56,8 +56,8 @@ type testName struct {
 	whole   bool
 }
 
-// testNames returns the literals that are names of tests: the first argument of a Run, and in tables the keys, the field name, and
-// a first field without a key.
+// testNames returns the literals that are names of tests: the first argument of each call of Run, and in tables the keys, the
+// values of the field name, and the first field of an entry without keys.
 func testNames(file *ast.File) []testName {
 	var names []testName
 	add := func(name ast.Expr) {

@@ -2,15 +2,15 @@ package main
 
 import "regexp"
 
-// rule is a word that drover's texts must not contain, and its replacement.
+// rule is a word that drover's texts must not contain, and what to write instead.
 type rule struct {
 	word *regexp.Regexp
 	// unlessAfter and unlessBefore match the text directly before and directly after an allowed use of the word. nil means that
 	// no use is allowed.
 	unlessAfter, unlessBefore *regexp.Regexp
 	instead                   string
-	prose                     bool // only in comments and documents, not in string literals
-	advice                    bool // often but not always hard to read; reported only with -advice
+	prose                     bool // true when the rule applies to comments and documents, but not to string literals
+	advice                    bool // true when the word is often, but not always, hard to read; reported only with -advice
 }
 
 // re compiles a pattern that ignores case.
@@ -19,7 +19,7 @@ func re(pattern string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + patt
 // question matches the rest of a sentence that is a question.
 var question = re(`^[^.!]*\?`)
 
-// rules are the words in the order of the search.
+// rules are the words to avoid, in the order in which they are searched for.
 var rules = []rule{
 	{word: re(`\banew\b`), instead: `write "again", or name the event: "was re-created", "is built again"`},
 	{word: re(`\bwho(m)?(so)?ever\b`), instead: `name the actor: "the caller", "the client that holds the lock"`},

@@ -7,7 +7,7 @@ import (
 
 // finding is a passage that must be changed.
 type finding struct {
-	file    string // with slashes, relative to the repository's root
+	file    string // the path with slashes, relative to the repository's root
 	line    int
 	found   string
 	instead string // the replacement
@@ -20,7 +20,7 @@ type text struct {
 	body  string // the text with line breaks replaced by spaces
 	line  int    // the number of the first line, from 1
 	ends  []int  // the offsets in body at which the next lines begin
-	prose bool   // a comment or a paragraph, not a string literal
+	prose bool   // true for a comment or a paragraph, false for a string literal
 }
 
 // joined returns the text of consecutive lines. first is the number of the first line.

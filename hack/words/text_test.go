@@ -19,10 +19,10 @@ func TestForbiddenWordsAreFoundInText(t *testing.T) {
 		"the phrase 'is no' before a noun is found":                                     {text: joined([]string{"A file that is no socket stays."}, 1), want: []finding{{line: 1, found: "is no"}}},
 		"the phrase 'there is no' is accepted":                                          {text: joined([]string{"There is no socket, and there are no files."}, 1)},
 		"the phrase 'is no longer' is accepted":                                         {text: joined([]string{"It is no longer there to be read."}, 1)},
-		"a relative clause about a part of several pods is accepted after a comma":      {text: joined([]string{"three pods, two of which run"}, 1)},
-		"a relative clause as the subject of a comment is found":                        {text: joined([]string{"It waits. What fails is repeated."}, 1), want: []finding{{line: 1, found: "What fails"}}},
+		"the phrase 'two of which' is accepted after a comma":                           {text: joined([]string{"three pods, two of which run"}, 1)},
+		"a sentence of a comment that begins with a relative clause is found":           {text: joined([]string{"It waits. What fails is repeated."}, 1), want: []finding{{line: 1, found: "What fails"}}},
 		"a question that begins with 'What' is accepted":                                {text: joined([]string{"What fails, and why?"}, 1)},
-		"a relative clause as the subject of a literal is accepted":                     {text: text{body: "What fails is repeated.", line: 1}},
+		"a string literal that begins with a relative clause is accepted":               {text: text{body: "What fails is repeated.", line: 1}},
 		"the phrase 'tells whether' is found":                                           {text: joined([]string{"tells whether it runs"}, 3), want: []finding{{line: 3, found: "tells whether"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

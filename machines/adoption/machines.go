@@ -10,13 +10,14 @@ import (
 	"github.com/drover-project/drover/machines/machine/lifecycle"
 )
 
-// row holds what a step or a reason of the Machine controller means for the Machine.
+// row is the outcome that a step or a reason of the Machine controller means for a Machine, with an explanation.
 type row struct {
 	outcome Outcome
 	why     string
 }
 
-// steps holds the steps at which a forecast ends, except the steps of a deletion and the steps whose meaning depends on the reason.
+// steps maps the steps at which a forecast can end to their outcomes. It lacks the steps of a deletion, and the steps whose
+// outcome depends on the reason.
 var steps = map[lifecycle.Step]row{
 	lifecycle.Fail:          {Refused, "its spec or credentials cannot be used"},
 	lifecycle.MakeUserData:  {Made, "it has no server: drover creates one"},
@@ -30,7 +31,7 @@ var steps = map[lifecycle.Step]row{
 	lifecycle.LoseServer:    {Deleted, "its server is gone: the Machine is replaced"},
 }
 
-// waits holds the reasons for which drover waits or does nothing.
+// waits maps the reasons for which drover waits or does nothing to their outcomes.
 var waits = map[string]row{
 	lifecycle.ReasonPaused:          {Left, "it is paused"},
 	lifecycle.ReasonOtherController: {Left, "its label " + v1alpha1.LabelController + " names another program"},

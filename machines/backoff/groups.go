@@ -17,8 +17,8 @@ import (
 // probeTimeout is how long one Machine may be the half-open probe before another Machine may become it.
 const probeTimeout = 5 * time.Minute
 
-// keepUnused is how long a group stays in memory after its last use. By then its waits have ended, and all other data is in
-// the status of its holder.
+// keepUnused is how long a group stays in memory after its last use. By then its waits have ended, and all other data is in the
+// status of its MachineDeployment, MachineSet or Machine.
 const keepUnused = 40 * time.Minute
 
 // Groups holds the capacity back-offs and the join outcomes of each group, as in the group's status, and the Machine that is
@@ -42,7 +42,8 @@ type group struct {
 	// probe is the Machine that tries to create a server for the whole group. It stays the probe until probeEnds.
 	probe     types.UID
 	probeEnds time.Time
-	// ordered holds, for each Machine, when the cloud accepted a create request while the group had back-offs.
+	// ordered holds, by Machine, when the cloud accepted the Machine's create request. Only requests that were accepted while the
+	// group had back-offs are recorded.
 	ordered map[types.UID]time.Time
 	waiting map[types.NamespacedName]bool
 }
@@ -73,21 +74,21 @@ func NewGroups(wake func(types.NamespacedName)) *Groups {
 	return &Groups{groups: map[types.UID]*group{}, wake: wake}
 }
 
-// Permission is the answer to the question whether a Machine may ask the cloud for a server now.
+// Permission reports whether a Machine may request a server from the cloud now, and if not, why and until when.
 type Permission struct {
-	// Allowed reports whether the Machine may ask.
+	// Allowed reports whether the Machine may request a server.
 	Allowed bool
 	// Backoff is the group's back-off that applies to the Machine; nil when no back-off applies.
 	Backoff *v1alpha1.GroupBackoff
 	// JoinsFail reports whether joins keep failing, so that the group tries one server at a time.
 	JoinsFail bool
-	// RetryAt is when the Machine may ask again. Zero means that the store wakes the Machine.
+	// RetryAt is when the Machine must ask again, unless the store wakes it earlier; zero when Allowed is true.
 	RetryAt time.Time
 }
 
-// Allow reports whether a Machine may create a server. Every Machine may while no back-off applies to the server that it
-// requests and joins do not keep failing. After the wait of a back-off, or while joins keep failing, Allow lets one Machine
-// of the group through. quotaRaised is when the quota was last raised; zero means that it was not.
+// Allow reports whether a Machine may create a server. It allows every Machine while no back-off applies to the requested server
+// and joins do not keep failing. After the wait of a back-off, or while joins keep failing, it allows one Machine of the group at
+// a time. quotaRaised is when the quota was last raised; zero means that it was not.
 func (s *Groups) Allow(holder metav1.Object, a Attempt, quotaRaised, now time.Time) Permission {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +196,7 @@ func (s *Groups) Sweep(now time.Time) {
 	defer s.mu.Unlock()
 	s.now = now
 	maps.DeleteFunc(s.groups, func(_ types.UID, g *group) bool {
-		if g.lastUsed.IsZero() { // the first call that used this group passed no time
+		if g.lastUsed.IsZero() { // zero when the call that first used the group passed no time
 			g.lastUsed = now
 		}
 		return now.Sub(g.lastUsed) > keepUnused

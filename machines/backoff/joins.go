@@ -10,8 +10,8 @@ import (
 // maxJoins bounds the join outcomes in the status of a group. The schema has the same bound.
 const maxJoins = 10
 
-// withJoin appends an outcome to recent. It returns nil until the first join fails, so that a healthy group costs no write.
-// Before the first failure it inserts one success for each Node that the group has.
+// withJoin appends an outcome to recent. It returns nil until the first join fails, so that a group without failures causes no
+// write. Before the first failure it inserts one success for each Node that the group has.
 func withJoin(recent []v1alpha1.JoinOutcome, ok bool, nodes int) []v1alpha1.JoinOutcome {
 	outcome := v1alpha1.JoinFailed
 	if ok {

@@ -19,14 +19,14 @@ func TestFailedJoinsSlowAGroupDown(t *testing.T) {
 		after  string
 		fail   bool
 	}{
-		{"a join in a group without failures records nothing", "", ok, 5, "", false},
+		{"a successful join is not recorded in a group without failures", "", ok, 5, "", false},
 		{"a group without Nodes slows down at the first failure (CAPI-26)", "", failed, 0, "f", true},
-		{"counts existing Nodes as joins (CAPI-26)", "", failed, 3, "jjjf", false},
+		{"existing Nodes count as successful joins (CAPI-26)", "", failed, 3, "jjjf", false},
 		{"a group slows down when half of the joins failed (CAPI-26)", "jf", failed, 0, "jff", true},
 		{"a group stays slow after one failure and one join (CAPI-26)", "f", ok, 0, "fj", true},
 		{"the slow phase ends after one failure and two joins (CAPI-26)", "fj", ok, 0, "fjj", false},
-		{"drops a failure after ten later outcomes", "fjjjjjjjjj", ok, 0, "", false},
-		{"records ten outcomes at most for a large group", "", failed, 500, "jjjjjjjjjf", false},
+		{"a failed join is forgotten after ten later joins", "fjjjjjjjjj", ok, 0, "", false},
+		{"at most ten joins are recorded for a large group", "", failed, 500, "jjjjjjjjjf", false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			after := withJoin(outcomesIn(tt.before, nil), tt.ok, tt.nodes)
@@ -40,7 +40,7 @@ func TestFailedJoinsSlowAGroupDown(t *testing.T) {
 	}
 }
 
-// oldWithJoin is withJoin as it was in the release before status.joinOutcomes.
+// oldWithJoin does what withJoin did in the release before status.joinOutcomes existed.
 func oldWithJoin(recent string, well bool, nodes int) string {
 	outcome := "f"
 	if well {
@@ -64,7 +64,7 @@ func oldWithJoin(recent string, well bool, nodes int) string {
 	return ""
 }
 
-// oldJoinsFail is joinsFail as it was in the release before status.joinOutcomes.
+// oldJoinsFail does what joinsFail did in the release before status.joinOutcomes existed.
 func oldJoinsFail(recent string) bool {
 	failed := 0
 	for _, c := range recent {
@@ -81,15 +81,15 @@ type join struct {
 	nodes int
 }
 
-// byOldRelease adds the outcome as a leader of the old release does. Its write removes the typed field
-// (TestTwoReleasesOnOneControlPlane).
+// byOldRelease records the join like a leader of the old release, whose write removes status.joinOutcomes (see
+// TestTwoReleasesOnOneControlPlane).
 func (j join) byOldRelease(d *v1alpha1.MachineDeployment) {
 	if recent := oldWithJoin(d.Status.RecentJoins, j.ok, j.nodes); recent != d.Status.RecentJoins {
 		d.Status.RecentJoins, d.Status.JoinOutcomes = recent, nil
 	}
 }
 
-// byThisRelease adds the outcome as a leader of this release does.
+// byThisRelease records the join like a leader of this release.
 func (j join) byThisRelease(d *v1alpha1.MachineDeployment) {
 	s := NewGroups(func(types.NamespacedName) {})
 	if s.Joined(d, "m", j.ok, j.nodes) {

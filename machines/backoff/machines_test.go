@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestAMachinesFailureIsUnwrittenUntilItsStatusShowsIt(t *testing.T) {
+func TestAFailureOfAMachineIsRememberedUntilTheMachinesStatusShowsIt(t *testing.T) {
 	b := NewMachines()
 	m := &v1alpha1.Machine{}
 	m.UID = "u"
@@ -41,7 +41,7 @@ func TestMachineWaitsLongerAfterEachFailureOfItsOwn(t *testing.T) {
 		{fault.Unknown, 2 * time.Second, 5 * time.Minute},
 		{fault.Invalid, 30 * time.Second, 5 * time.Minute},
 	} {
-		t.Run("the wait of one Machine doubles up to a maximum with each failure of class "+string(tt.class)+" (MCM-38)", func(t *testing.T) {
+		t.Run("a Machine's wait doubles, up to a maximum, with each failure of class "+string(tt.class)+" (MCM-38)", func(t *testing.T) {
 			b, now := NewMachines(), start
 			for want := tt.first; ; want = min(2*want, tt.most) {
 				err := fault.New(tt.class, fault.CodeUnknown, "no")

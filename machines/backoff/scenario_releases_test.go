@@ -74,7 +74,7 @@ func (g *group) mustWrite(fields map[string]any) {
 	}
 }
 
-// expectStatus checks both fields of the status.
+// expectStatus fails the test unless status.recentJoins and status.joinOutcomes have the given values.
 func (g *group) expectStatus(letters string, outcomes ...v1alpha1.JoinOutcome) {
 	g.Helper()
 	var d v1alpha1.MachineDeployment
@@ -86,8 +86,8 @@ func (g *group) expectStatus(letters string, outcomes ...v1alpha1.JoinOutcome) {
 	}
 }
 
-// define stores the CRD of MachineDeployments, either with status.joinOutcomes or, as in the release before, without it. It
-// returns once the API server serves that CRD.
+// define applies the CRD of MachineDeployments with status.joinOutcomes, or without that field as in the old release. It
+// returns once the API server serves the CRD.
 func (g *group) define(withOutcomes bool) {
 	g.Helper()
 	objects, err := deploy.Objects("crds")

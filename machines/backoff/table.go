@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Attempt describes the server that a Machine requests, as far as other Machines of the group are concerned by a failure to
-// create it.
+// Attempt describes the server that a Machine requests. Its fields decide which other Machines of the group are affected when the
+// server cannot be created.
 type Attempt struct {
 	// Machine is the name of the Machine, and UID its UID.
 	Machine types.NamespacedName
@@ -67,12 +67,12 @@ func activeFor(list []v1alpha1.GroupBackoff, a Attempt, quotaRaised time.Time) *
 	return longest
 }
 
-// withFailure returns the list with a failure added. The list does not change while the wait after an earlier failure of the
-// same kind runs, because simultaneous calls are one attempt. It does not change either when the same failed server is seen
-// again.
+// withFailure returns the list with a failure added. The list does not change while the wait after an earlier failure of the same
+// kind runs, because calls made at the same time count as one attempt. It does not change either when the same failed server is
+// seen again.
 //
-// When servers failed and the cloud named no cause that concerns all Machines, their failures are of one kind, with class
-// Unknown, whatever the cause of each.
+// Failures of classes that do not open the back-off concern one Machine each. They are all recorded with class Unknown, as
+// failures of one kind.
 func withFailure(list []v1alpha1.GroupBackoff, a Attempt, err *fault.Error, now time.Time) []v1alpha1.GroupBackoff {
 	e := firstFailure(a, err, now)
 	out := make([]v1alpha1.GroupBackoff, 0, len(list)+1)

@@ -99,10 +99,10 @@ func TestCapacityBackoffsGrowAndEnd(t *testing.T) {
 			made, now time.Time
 			left      int
 		}{
-			{"ordered before the failure", noon.Add(-time.Second), noon.Add(time.Second), 2},
-			{"ordered after the failure", noon.Add(time.Second), noon.Add(2 * time.Second), 1},
-			{"ordered at an unknown time, while the wait runs", time.Time{}, noon.Add(time.Second), 2},
-			{"ordered at an unknown time, after the wait", time.Time{}, noon.Add(time.Minute), 1},
+			{"a server requested before the failure ends no back-off", noon.Add(-time.Second), noon.Add(time.Second), 2},
+			{"a server requested after the failure ends the back-off", noon.Add(time.Second), noon.Add(2 * time.Second), 1},
+			{"a server requested at an unknown time ends no back-off during the wait", time.Time{}, noon.Add(time.Second), 2},
+			{"a server requested at an unknown time ends the back-off after the wait", time.Time{}, noon.Add(time.Minute), 1},
 		} {
 			if got := withSuccess(list, small, tt.made, tt.now); len(got) != tt.left {
 				t.Errorf("%s: %d left, want %d", tt.name, len(got), tt.left)

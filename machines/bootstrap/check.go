@@ -74,7 +74,7 @@ func checkTaint(t corev1.Taint) error {
 	return nil
 }
 
-// checkKey checks that a key is one line of an authorized_keys file, because a second line would be a second key.
+// checkKey checks that an SSH key is a single line, because a second line in the file authorized_keys would be a second key.
 func checkKey(field, key string) error {
 	control := func(r rune) bool { return r < ' ' || r == 0x7f }
 	if strings.ContainsFunc(strings.TrimSpace(key), control) || len(strings.Fields(key)) < 2 {

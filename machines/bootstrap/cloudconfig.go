@@ -17,7 +17,7 @@ type cloudConfig struct {
 	RunCmd            [][]string `json:"runcmd"`
 }
 
-// aptConfig configures how packages are downloaded, by cloud-init itself and later.
+// aptConfig holds apt's proxies. They are used for all downloads of packages, not only for those of cloud-init.
 type aptConfig struct {
 	HTTPProxy  string `json:"http_proxy"`
 	HTTPSProxy string `json:"https_proxy"`
@@ -29,7 +29,7 @@ type writeFile struct {
 	Content     string `json:"content"`
 }
 
-// cloudConfig returns the document for Ubuntu.
+// cloudConfig returns the cloud-init document for Ubuntu.
 func (in *Input) cloudConfig(d *document) ([]byte, error) {
 	spec, err := in.ubuntuSpec()
 	if err != nil {
@@ -52,7 +52,7 @@ func (in *Input) cloudConfig(d *document) ([]byte, error) {
 		written = append(written, writeFile{"/etc/systemd/system/" + u.name, "0644", u.content})
 		enable, start = append(enable, u.name), append(start, u.name)
 	}
-	// cloud-init has other tasks. It does not wait for the setup, which may take minutes.
+	// cloud-init starts the units without waiting for them: the setup may take minutes, and cloud-init has other tasks.
 	c.RunCmd = [][]string{{"systemctl", "daemon-reload"}, enable, start}
 	body, err := toYAML(c)
 	if err != nil {

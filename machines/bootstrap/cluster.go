@@ -75,7 +75,7 @@ func clusterInfo(ctx context.Context, reader client.Reader) (endpoint, error) {
 	if len(names) == 0 {
 		return endpoint{}, nil
 	}
-	// Installers write one cluster. If there are several, the first one by name is used.
+	// Installers write one cluster into this kubeconfig. If there are several, the first one by name is used.
 	c := kubeconfig.Clusters[names[0]]
 	return endpoint{server: c.Server, ca: c.CertificateAuthorityData}, nil
 }

@@ -16,11 +16,12 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// collectEvery is the interval between two searches for leftover tokens.
+// collectEvery is the interval between two searches for bootstrap tokens that are no longer needed.
 const collectEvery = 10 * time.Minute
 
-// Collector deletes tokens that are no longer needed: the token's Machine is gone, was deleted and created again under its name, or has
-// joined. A Machine deletes its own token; the Collector handles Machines that were removed by hand or lost their finalizers.
+// Collector deletes bootstrap tokens that are no longer needed: the token's Machine is gone, was deleted and created again under its
+// name, or has joined. A Machine deletes its own token; the Collector handles Machines that were removed by hand or lost their
+// finalizers.
 type Collector struct {
 	Source *Source
 	Clock  clock.WithTicker
@@ -29,7 +30,7 @@ type Collector struct {
 // NeedLeaderElection returns true, because only the leader deletes tokens.
 func (c *Collector) NeedLeaderElection() bool { return true }
 
-// Start collects at intervals until ctx ends, and removes expired tokens and user data from memory.
+// Start calls Collect at intervals until ctx ends. It also removes expired tokens and user data from memory.
 func (c *Collector) Start(ctx context.Context) error {
 	ticker := c.Clock.NewTicker(collectEvery)
 	defer ticker.Stop()
@@ -47,8 +48,8 @@ func (c *Collector) Start(ctx context.Context) error {
 	}
 }
 
-// Collect searches once, and returns how many tokens it deleted. It reads each Machine from the API server, because a Machine that a
-// cache does not show may exist.
+// Collect deletes the tokens that are no longer needed, and returns their number. It reads each Machine from the API server, because a
+// Machine that a cache does not show may exist.
 func (s *Source) Collect(ctx context.Context) (int, error) {
 	var list corev1.SecretList
 	err := s.Tokens.Reader.List(ctx, &list, client.InNamespace(namespace), client.HasLabels{v1alpha1.LabelTokenMachine})

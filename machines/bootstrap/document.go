@@ -39,13 +39,13 @@ type file struct {
 // unit is a systemd unit that is started at boot.
 type unit struct{ name, content string }
 
-// document is the content of a first boot, independent of its format.
+// document holds the files and units that a new server gets at its first boot. cloud-init and Ignition documents are written from it.
 type document struct {
 	files []file
 	units []unit
 }
 
-// document returns the content that every operating system gets.
+// document returns the files and units for the Machine's server, in the same form for every operating system.
 func (in *Input) document() (*document, error) {
 	if err := in.check(); err != nil {
 		return nil, err
@@ -100,7 +100,7 @@ var builtin = []file{
 // builtinUnits lists the units that every operating system starts.
 var builtinUnits = []string{"drover-setup.service", "kubelet.service", "drover-report.service", "drover-watchdog.service"}
 
-// packagesUnit installs [Input.packages]. Only systems with packages get it.
+// packagesUnit is the unit that installs the packages in [Input.packages]. A server without such packages does not get it.
 const packagesUnit = "drover-packages.service"
 
 // packages returns the names of the packages to install in addition to the kubelet, separated by spaces; empty on systems without
@@ -189,7 +189,7 @@ func (in *Input) settings() string {
 	return out.String()
 }
 
-// The versions to install on an image that lacks them.
+// The versions of the programs that the setup installs when the image lacks them.
 const (
 	containerdVersion = "2.1.4"
 	runcVersion       = "1.3.0"

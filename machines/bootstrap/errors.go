@@ -4,16 +4,16 @@ import (
 	"fmt"
 )
 
-// Problem is an error in a Machine's own description. Waiting alone does not resolve it.
+// Problem is an error in a Machine's spec, annotations or class, or in drover's own settings. Waiting alone does not resolve it.
 type Problem struct{ Message string }
 
 func (p *Problem) Error() string { return p.Message }
 
-// Waiting is a condition that must be met before drover can create user data. It ends without a change of the Machine, but sometimes only
-// after an operator has acted.
+// Waiting is the error while drover cannot create user data yet, because an object or a permission that it needs is missing or out
+// of date. The Machine need not change, but sometimes an operator must act.
 type Waiting struct {
 	Message string
-	// Forbidden is true when drover's role lacks a right.
+	// Forbidden is true when drover's role lacks a permission.
 	Forbidden bool
 }
 

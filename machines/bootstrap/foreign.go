@@ -12,8 +12,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// text is user data with placeholders that another program or a user wrote. managed is true when operating-system-manager wrote it; such
-// user data has its own token. found is true when there is such user data; otherwise drover writes the user data itself.
+// text is user data that another program or a user wrote. It may contain placeholders. managed is true when operating-system-manager
+// wrote it; such user data has its own token. found is true when there is such user data; otherwise drover writes the user data itself.
 type text struct {
 	content string
 	managed bool
@@ -89,7 +89,7 @@ func (s *Source) ofClass(ctx context.Context, m *v1alpha1.Machine) (string, erro
 	return data["cloudConfig"], nil
 }
 
-// layer overrides the user data keys with those of a class's Secret.
+// layer copies the user data keys of a class's Secret into the map, where they replace existing values.
 func (s *Source) layer(ctx context.Context, m *v1alpha1.Machine, namespace string, ref *corev1.SecretReference, into map[string]string) error {
 	if ref == nil || ref.Name == "" {
 		return nil
@@ -112,8 +112,8 @@ func (s *Source) layer(ctx context.Context, m *v1alpha1.Machine, namespace strin
 	return nil
 }
 
-// mayRead reports whether drover may follow a reference. A reference to another namespace than the Machine's is allowed only when the
-// operator has allowed that namespace (MC-12).
+// mayRead returns an error when the Machine's class may not refer to an object in the namespace. A reference to another namespace than
+// the Machine's is allowed only when the operator has allowed that namespace (MC-12).
 func (s *Source) mayRead(m *v1alpha1.Machine, namespace string) error {
 	if namespace == m.Namespace || slices.Contains(s.options.AllowedNamespaces, namespace) {
 		return nil
@@ -139,8 +139,8 @@ func (s *Source) secret(ctx context.Context, key types.NamespacedName, into *cor
 	return nil
 }
 
-// foreignUserData fills the Machine's name into a text. It also fills in a token when the text has a placeholder for one and no token
-// of its own.
+// foreignUserData fills the Machine's name into user data that drover did not write. It also fills in a token, when the user data has a
+// placeholder for a token and was not written by operating-system-manager.
 func (s *Source) foreignUserData(ctx context.Context, m *v1alpha1.Machine, t text) ([]byte, error) {
 	var token Token
 	if !t.managed && wantsToken(t.content) {

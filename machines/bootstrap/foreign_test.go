@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestUserDataThatDroverDidNotWriteIsNotChanged(t *testing.T) {
+func TestUserDataFromOverwriteCloudConfigIsNotChanged(t *testing.T) {
 	for _, text := range hostile[1:] {
 		in := input("ubuntu", "{}")
 		in.Provider.OverwriteCloudConfig = ptr.To(text)
@@ -37,17 +37,17 @@ func TestUserDataIsReadFromTheSecretOfOperatingSystemManager(t *testing.T) {
 		name   string
 		mark   func(*v1alpha1.MachineDeployment)
 		secret *corev1.Secret
-		lost   string // an object that does not exist
-		want   string // the user data, or after "waits: " a part of the message
+		lost   string // the kind of the owner that does not exist; empty when all owners exist
+		want   string // the user data, or "waits: " and a part of the message
 	}{
-		{"uses the Secret of the set's revision, with the Machine's name plain and escaped (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
-		{"uses the Secret of a deployment that has only the finalizer of operating-system-manager", func(d *v1alpha1.MachineDeployment) {
+		{"uses the Secret of the set's revision, and replaces plain and escaped placeholders by the Machine's name (MC-45, MC-46)", annotated, secret("3", "#cloud-config\nhostname: <MACHINE_NAME> %3CMACHINE_NAME%3E"), "", "#cloud-config\nhostname: nodes-1-abcde nodes-1-abcde"},
+		{"uses the Secret when the deployment has only operating-system-manager's finalizer and no annotation", func(d *v1alpha1.MachineDeployment) {
 			d.Finalizers = []string{"kubermatic.io/cleanup-operating-system-configs"}
 		}, secret("3", "x"), "", "x"},
 		{"waits while there is no Secret (MC-45)", annotated, nil, "", "waits: Secret cloud-init-settings/nodes-ns-bootstrap-config does not exist"},
 		{"waits while the Secret is for an older revision (MC-45)", annotated, secret("2", "x"), "", `waits: is for revision "2", and MachineSet nodes-1 has revision "3"`},
 		{"waits while the Secret names no revision (MC-45)", annotated, secret("", "x"), "", `waits: is for revision ""`},
-		{"waits while the Secret is empty", annotated, secret("3", ""), "", "waits: has no cloud-config yet"},
+		{"waits while the Secret has no user data", annotated, secret("3", ""), "", "waits: has no cloud-config yet"},
 		{"waits for a set that does not yet exist", annotated, secret("3", "x"), "MachineSet", "waits: MachineSet nodes-1, the owner of nodes-1-abcde, does not exist"},
 		{"waits for a deployment that does not exist yet", annotated, secret("3", "x"), "MachineDeployment", "waits: MachineDeployment nodes, the owner of nodes-1, does not exist"},
 	} {
@@ -104,7 +104,7 @@ func TestUserDataIsReadFromTheSecretOfAMachineClass(t *testing.T) {
 		in      string // the class's namespace
 		objects []client.Object
 		own     string // overwriteCloudConfig
-		want    string // the user data, or after "fails: " a part of the error
+		want    string // the user data, or "fails: " and a part of the error
 		tokens  int
 	}{
 		{"fills the Machine's name and token into the Secret's userData (MC-46)", "ns", []client.Object{class("ns", "a"), secret("a", "ns", map[string]string{"userData": "n=<<MACHINE_NAME>> t=<<BOOTSTRAP_TOKEN>>", "cloudConfig": "no"})}, "", "n=nodes-1-abcde t=TOKEN", 1},

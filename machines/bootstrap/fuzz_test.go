@@ -22,8 +22,8 @@ var hostile = []string{
 	"'; reboot #", "\"\nruncmd: [[reboot]]\n", "<<EOF", "a: |\n  b", strings.Repeat("a", 300), "\xff", "a=b", "*", "~", "yes", "0x10",
 }
 
-// FuzzUserData writes arbitrary texts into every field that a user or an operator fills. The text must be refused, or must have no other
-// effect: the document has the same files, commands and settings as with a harmless text.
+// FuzzUserData writes arbitrary texts into every field that a user or an operator sets. The text must be refused, or must only be
+// the value of that field: the user data has the same files, commands and other settings as with a harmless text.
 func FuzzUserData(f *testing.F) {
 	for _, text := range hostile {
 		for field := range fields {
@@ -37,7 +37,7 @@ func FuzzUserData(f *testing.F) {
 	})
 }
 
-// fields lists all values that come from outside.
+// fields lists the inputs that a user or an operator sets.
 var fields = []struct {
 	name string
 	set  func(in *Input, text string)

@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// host is a directory that stands for a server's disk when the setup script runs. Its programs are stubs, and its network is a
-// directory.
+// host is a directory that the setup script uses in place of a server's root directory. Its programs are stubs, and its curl reads
+// downloads from the subdirectory web.
 type host struct {
 	*testing.T
 	root string
@@ -122,13 +122,13 @@ func (h *host) program(path, content string) {
 	h.must(os.Chmod(h.path(path), 0o755))
 }
 
-// publish offers a download and its checksum on the network.
+// publish makes a file and its checksum available for download.
 func (h *host) publish(name string, content []byte, checksums string) {
 	h.write("web/"+name, string(content))
 	h.write("web/"+checksums, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), name))
 }
 
-// publishAll offers every download that a bare image lacks.
+// publishAll makes every component available for download that a bare image lacks.
 func (h *host) publishAll() {
 	h.publish("containerd-2.1.4-linux-amd64.tar.gz", h.archive(map[string]string{"bin/containerd": hostContainerd, "bin/ctr": "ctr"}), "containerd-2.1.4-linux-amd64.tar.gz.sha256sum")
 	h.publish("runc.amd64", []byte("runc"), "runc.sha256sum")
@@ -159,7 +159,7 @@ func (h *host) run(path string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// setup runs the setup once. It returns what the setup has downloaded, without the metadata.
+// setup runs the setup script once. It returns the URLs that the script has requested, except the URL of the server's metadata.
 func (h *host) setup() ([]string, error) {
 	h.must(os.RemoveAll(h.path("fetched")))
 	_, err := h.run(pathSetup)

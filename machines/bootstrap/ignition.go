@@ -18,7 +18,7 @@ const (
 	ownRuntimeConfig     = "[Service]\nExecStart=\nExecStart=/usr/bin/containerd --config /etc/containerd/config.toml\n"
 )
 
-// ignition returns the document for Flatcar.
+// ignition returns the Ignition document for Flatcar.
 func (in *Input) ignition(d *document) ([]byte, error) {
 	spec, err := in.flatcarSpec()
 	if err != nil {

@@ -78,7 +78,7 @@ func (in *Input) volumePluginDir() string {
 	return ""
 }
 
-// prune removes empty values: durations of zero, which the kubelet reads as its default, and empty containers. The Go type of the
+// prune removes null values, empty objects, and durations of zero, which the kubelet reads as its default. The Go type of the
 // configuration writes such values because it cannot omit them.
 func prune(fields map[string]any) map[string]any {
 	out := map[string]any{}

@@ -53,8 +53,8 @@ func Redact(userData []byte, printed string) string {
 	return printed
 }
 
-// Redact removes the secrets of the Machine's user data from the output of its server (see the function Redact). It creates nothing. It
-// leaves out user data that drover did not write and can no longer read.
+// Redact removes the secrets of the Machine's user data from the output of its server (see the function Redact). It creates no token. When
+// drover cannot read the user data any more, it removes only the token, the proxy's password and text that looks like a secret.
 func (s *Source) Redact(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig, printed string) (string, error) {
 	token, err := s.Tokens.find(ctx, m.UID)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestRedactOfAWholeConsole(t *testing.T) {
+func TestRedactingAWholeConsoleOutput(t *testing.T) {
 	t.Run("removes the secrets and keeps the kubelet's error message (CAPI-25)", func(t *testing.T) {
 		text := Redact([]byte("secret: tiger-tiger"), "token: abcdef.0123456789abcdef\nAuthorization: Bearer abcdefgh12345678\nmy secret is tiger-tiger\ndb_password=hunter2 x\n"+
 			"-----BEGIN RSA PRIVATE KEY-----\nMIIB\n-----END RSA PRIVATE KEY-----\nkubelet: failed to start")
@@ -41,18 +41,18 @@ func TestRedactRemovesSecrets(t *testing.T) {
 		{"the token in base64", input("ubuntu", "{}"), "dump " + base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), base64.StdEncoding.EncodeToString([]byte("0123456789abcdef")), "dump "},
 		{"a proxy's password", siteInput("flatcar"), "curl: (5) pa55word", "pa55word", "curl: (5)"},
 		{"a password in user data that drover did not write", foreign, "login: hunter2secret", "hunter2secret", "login:"},
-		{"a line of the user data's private key", foreign, "x MC4CAQAwBQYDK2VwBCIEIHxy x", "MC4CAQAwBQYDK2VwBCIEIHxy", "x "},
-		{"a key in the user data's environment", foreign, "key k3yk3yk3y", "k3yk3yk3y", "key "},
+		{"a line of a private key that is in the user data", foreign, "x MC4CAQAwBQYDK2VwBCIEIHxy x", "MC4CAQAwBQYDK2VwBCIEIHxy", "x "},
+		{"an API key that is in the user data", foreign, "key k3yk3yk3y", "k3yk3yk3y", "key "},
 		{"a password in a URL, whatever the user data", nil, "GET http://me:secret99@proxy/ failed", "secret99", "@proxy/ failed"},
 		{"a private key, whatever the user data", nil, "a\n-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nb", "abc", "\nb"},
-		{"a private key that is cut off", nil, "a\n-----BEGIN PRIVATE KEY-----\nabc", "abc", "a\n"},
-		{"another bootstrap token", nil, "zzzzzz.aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaa", ""},
+		{"a private key whose end is missing", nil, "a\n-----BEGIN PRIVATE KEY-----\nabc", "abc", "a\n"},
+		{"a bootstrap token that is not in the user data", nil, "zzzzzz.aaaaaaaaaaaaaaaa", "aaaaaaaaaaaaaaaa", ""},
 		{"a service account's token", nil, "Authorization: Bearer eyJhbGciOi.eyJzdWIiOi.c2lnbmF0dXJl ok", "c2lnbmF0dXJl", " ok"},
 		{
-			"a file of the configuration that Ignition prints when it fails", nil, `"source": "data:text/plain;charset=utf-8;base64,dG9rZW46IGFiY2RlZi4wMTIz", "mode": 384`,
+			"a file's content in the configuration that Ignition prints when it fails", nil, `"source": "data:text/plain;charset=utf-8;base64,dG9rZW46IGFiY2RlZi4wMTIz", "mode": 384`,
 			"dG9rZW46IGFiY2RlZi4wMTIz", `", "mode": 384`,
 		},
-		{"a password in a line of the log", nil, "OS_PASSWORD=swordfish done", "swordfish", " done"},
+		{"the value of an environment variable whose name contains PASSWORD", nil, "OS_PASSWORD=swordfish done", "swordfish", " done"},
 	} {
 		t.Run("removes "+tt.name, func(t *testing.T) {
 			var userData []byte

@@ -11,7 +11,7 @@ import (
 func TestSetupSetsTheSysctlKeys(t *testing.T) {
 	for name, tc := range map[string]struct {
 		missing string
-		want    string // a key that is set even so; empty when the setup fails
+		want    string // a key that the setup must set; empty when the setup must fail
 	}{
 		"sets the keys of IPv6 on an image with IPv6":                     {"", "net/ipv6/conf/all/forwarding"},
 		"succeeds on an image whose IPv6 is off (F-41)":                   {"net/ipv6", "net/ipv4/ip_forward"},
@@ -113,7 +113,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 	const restart = "systemctl restart kubelet.service\n"
 	for name, tc := range map[string]struct {
 		certificate bool
-		healthy     string // which of twelve checks the kubelet answers
+		healthy     string // the results of twelve checks in order: y when the kubelet answers, n when it does not
 		restarts    int
 	}{
 		"does not restart a kubelet that answers (F-41)":                          {true, "yyyyyyyyyyyy", 0},
@@ -128,7 +128,7 @@ func TestTheWatchdogRestartsAHangingKubelet(t *testing.T) {
 				h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 			}
 			h.write("looks", tc.healthy)
-			// Each call of sleep removes one check, and ends the watchdog after the last check.
+			// Each call of sleep selects the result of the next check, and ends the watchdog after the last check.
 			h.program("bin/sleep", "#!/bin/bash\nlooks=$(<"+h.path("looks")+")\n[[ $looks ]] || exit 1\necho \"${looks:0:1}\" >"+h.path("answer")+"\necho \"${looks:1}\" >"+h.path("looks")+"\n")
 			h.program("bin/curl", "#!/bin/bash\n[[ $(<"+h.path("answer")+") == y ]]\n")
 			if _, err := h.run(pathWatchdog); err != nil {

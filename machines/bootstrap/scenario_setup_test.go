@@ -31,12 +31,12 @@ func TestSetupOfAnImageThatHoldsEverythingDownloadsNothing(t *testing.T) {
 func TestSetupFindsTheServersOwnUUID(t *testing.T) {
 	const other = "11111111-2222-4333-8444-555555555555"
 	for name, document := range map[string]string{
-		"a tag named uuid comes after it (F-40)":  `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
-		"a tag named uuid comes before it (F-40)": `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
-		"a tag looks like JSON (F-40)":            `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
-		"the document has several lines (F-40)":   "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
+		"a tag named uuid comes after the UUID (F-40)":  `{"uuid": "` + hostID + `", "launch_index": 0, "meta": {"uuid": "` + other + `"}, "keys": [{"uuid": "` + other + `"}]}`,
+		"a tag named uuid comes before the UUID (F-40)": `{"meta": {"uuid": "` + other + `"}, "name": "uuid", "launch_index": 0, "uuid":"` + hostID + `"}`,
+		"the value of a tag looks like JSON (F-40)":     `{"meta": {"a": "}, \"uuid\": \"` + other + `\", {\\"}, "hostname": "x", "uuid": "` + hostID + `", "z": "{"}`,
+		"the document has several lines (F-40)":         "{\n  \"uuid\": \"" + hostID + "\",\n  \"meta\": {\n    \"uuid\": \"" + other + "\"\n  }\n}\n",
 	} {
-		t.Run("finds the server when "+name, func(t *testing.T) {
+		t.Run("setup reads the server's UUID from meta_data.json when "+name, func(t *testing.T) {
 			h := newHost(t, input("ubuntu", "{}"))
 			h.whole()
 			h.write("web/meta_data.json", document)
@@ -200,11 +200,11 @@ func TestSetupChecksTheVersionOfContainerd(t *testing.T) {
 	for name, tc := range map[string]struct {
 		kubelet, containerd, want string
 	}{
-		"accepts 1.7 with a kubelet of 1.37 (F-54)": {"1.37.1", "containerd github.com/containerd/containerd 1.7.28 ", ""},
-		"refuses 1.7 with a kubelet of 1.38 (F-54)": {"1.38.0", "containerd github.com/containerd/containerd v1.7.28 b98a3aa", "kubelet 1.38.0 needs containerd 2.0 or newer and this image has 1.7: "},
-		"accepts 2.0 with a kubelet of 1.38 (F-54)": {"1.38.0", "containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d", ""},
-		"refuses 1.5 with any kubelet (F-54)":       {"1.30.0", "containerd github.com/containerd/containerd v1.5.18 2806fc1", "needs containerd 1.6 or newer and this image has 1.5: "},
-		"accepts a version of unknown form (F-54)":  {"1.38.0", "containerd of my own", ""},
+		"accepts containerd 1.7 with a kubelet of 1.37 (F-54)": {"1.37.1", "containerd github.com/containerd/containerd 1.7.28 ", ""},
+		"refuses containerd 1.7 with a kubelet of 1.38 (F-54)": {"1.38.0", "containerd github.com/containerd/containerd v1.7.28 b98a3aa", "kubelet 1.38.0 needs containerd 2.0 or newer and this image has 1.7: "},
+		"accepts containerd 2.0 with a kubelet of 1.38 (F-54)": {"1.38.0", "containerd github.com/containerd/containerd/v2 v2.0.5 fb4c30d", ""},
+		"refuses containerd 1.5 with any kubelet (F-54)":       {"1.30.0", "containerd github.com/containerd/containerd v1.5.18 2806fc1", "needs containerd 1.6 or newer and this image has 1.5: "},
+		"accepts a containerd version of unknown form (F-54)":  {"1.38.0", "containerd of my own", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := input("ubuntu", "{}")
@@ -267,7 +267,7 @@ func TestAKubeletThatDoesNotJoinIsReported(t *testing.T) {
 		host  func(*host)
 		looks int
 	}{
-		"prints the kubelet's last lines once a minute, fifteen times (F-53)": {func(*host) {}, 15},
+		"prints the last lines of the kubelet's log once a minute, fifteen times (F-53)": {func(*host) {}, 15},
 		"prints nothing once the kubelet has a certificate and keeps running (F-53)": {func(h *host) {
 			h.write("/var/lib/kubelet/pki/kubelet-client-current.pem", "x")
 		}, 0},

@@ -22,13 +22,13 @@ func TestKubeletSettingsComeFromTheAnnotationsOfTheOwners(t *testing.T) {
 		owners Owners
 		own    map[string]string
 		pods   int32
-		memory string // memory that is reserved for kubelet and system
+		memory string // the memory reserved for the kubelet, a space, and the memory reserved for the system
 	}{
 		"uses the annotations of the MachineDeployment (F-36)":                                 {Owners{Deployment: deploymentWith("50")}, nil, 50, "300Mi 500Mi"},
 		"prefers the Machine's annotations to those of its MachineDeployment (F-36)":           {Owners{Deployment: deploymentWith("50")}, map[string]string{annotationKubeletConfig + "MaxPods": "70"}, 70, "300Mi 500Mi"},
 		"uses the annotations of the MachineDeployment, not the copy in its MachineSet (F-36)": {Owners{Deployment: deploymentWith("50"), Set: setWith("40")}, nil, 50, "300Mi 500Mi"},
 		"uses the annotations of a MachineSet without a MachineDeployment (F-36)":              {Owners{Set: setWith("40")}, nil, 40, "300Mi 500Mi"},
-		"uses the defaults of operating-system-manager and the MachineDeployment's annotations for a group of operating-system-manager (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
+		"uses operating-system-manager's defaults and ignores the Machine's annotations when the deployment has its profile (F-36)": {Owners{Deployment: func() *v1alpha1.MachineDeployment {
 			d := deploymentWith("50")
 			d.Annotations[annotationProfile] = "osp-ubuntu"
 			return d

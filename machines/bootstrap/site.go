@@ -127,6 +127,7 @@ func (s *Site) proxy(apiServer string) string {
 	return out.String()
 }
 
-// assign returns a line that a shell and systemd read in the same way, because no character has a special meaning between single quotes.
-// Values with quotes or line ends were refused earlier (see [Site.Check] and [Input.check]).
+// assign returns a line that assigns a value to an environment variable. A shell and systemd read the line in the same way, because no
+// character has a special meaning between single quotes. Values with quotes or line ends were refused earlier (see [Site.Check] and
+// [Input.check]).
 func assign(name, value string) string { return name + "='" + value + "'\n" }

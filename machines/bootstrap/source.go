@@ -116,7 +116,7 @@ func (s *Source) Check(ctx context.Context, m *v1alpha1.Machine) error {
 }
 
 // UserData returns the Machine's user data, and creates the Machine's token when there is none yet. It returns a *[Problem] for an
-// error in the Machine's own description, and a *[Waiting] for an object or condition that must exist first.
+// error that waiting alone does not resolve, and a *[Waiting] for an object or condition that must exist first.
 func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1alpha1.ProviderConfig) ([]byte, error) {
 	owners, err := OwnersOf(ctx, s.options.Control.GetClient(), m)
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Source) UserData(ctx context.Context, m *v1alpha1.Machine, config *v1al
 	if err != nil {
 		return nil, err
 	}
-	// The user data is rendered before the token is created, because an error in it needs no token.
+	// The user data is rendered before the token is stored, so that no token is stored when rendering fails.
 	if in.Token, err = s.Tokens.Draw(m); err != nil {
 		return nil, err
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// world is a cluster in memory whose API server has only a version.
+// world implements cluster.Cluster in memory. Its API server answers only the request for the version.
 type world struct {
 	cluster.Cluster
 	client client.Client
@@ -61,7 +61,7 @@ func owned(by client.Object, kind string) []metav1.OwnerReference {
 	return []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind, Name: by.GetName(), UID: by.GetUID(), Controller: ptr.To(true)}}
 }
 
-// family returns a Machine with its owners.
+// family returns a Machine and its owners.
 func family() (*v1alpha1.MachineDeployment, *v1alpha1.MachineSet, *v1alpha1.Machine) {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: "nodes", Namespace: "ns", UID: "d"}}
 	set := &v1alpha1.MachineSet{ObjectMeta: metav1.ObjectMeta{
@@ -97,7 +97,7 @@ func clusterInfoMap(kubeconfig string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "cluster-info", Namespace: "kube-public"}, Data: map[string]string{"kubeconfig": kubeconfig}}
 }
 
-func TestCheckRefusesAKubeletVersionThatDoesNotFit(t *testing.T) {
+func TestCheckRefusesAKubeletVersionThatTheAPIServerDoesNotSupport(t *testing.T) {
 	_, _, m := family()
 	m.Spec.Versions.Kubelet = "1.30.3"
 	s, _ := newSource(t, nil)

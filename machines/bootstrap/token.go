@@ -77,7 +77,7 @@ const (
 	secretLength = 16
 )
 
-// idOf returns the n-th ID that the token of a Machine may have. The ID is public and always the same.
+// idOf returns the n-th ID that the token of a Machine may have. The ID is public, and always the same for the same Machine and n.
 func idOf(machine types.UID, n int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "drover bootstrap token %s %d", machine, n))
 	out := make([]byte, idLength)
@@ -89,7 +89,7 @@ func idOf(machine types.UID, n int) string {
 
 // draw reads random characters from the source, each equally likely.
 func draw(source io.Reader, length int) (string, error) {
-	// Bytes beyond the largest multiple of the alphabet would make its first letters more likely.
+	// Bytes from limit on are skipped. If they were used, the first letters of the alphabet would be more likely.
 	const limit = 256 / len(alphabet) * len(alphabet)
 	out := make([]byte, 0, length)
 	buffer := make([]byte, length)

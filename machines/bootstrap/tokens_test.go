@@ -79,7 +79,7 @@ func TestAMachinesTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 			t.Errorf("data %q", s.Data)
 		}
 	})
-	t.Run("HolderOf finds the Machine and the expiry of a token, and nothing for an unknown token (MC-58)", func(t *testing.T) {
+	t.Run("a look-up by token ID returns the Machine and the expiry, and nothing for an unknown ID (MC-58)", func(t *testing.T) {
 		h, err := HolderOf(t.Context(), c, first.ID)
 		if err != nil || h.UID != "u" || h.Machine.String() != "ns/m" || h.Shared() || !h.Expiry.Equal(clock.Now().Add(TokenLife)) {
 			t.Errorf("got holder %+v, error %v, want Machine ns/m with the UID u and an expiry in %v", h, err, TokenLife)
@@ -99,7 +99,7 @@ func TestAMachinesTokenIsCreatedProlongedAndDeleted(t *testing.T) {
 	})
 }
 
-// constant returns the same byte endlessly.
+// constant is a random source that returns the same byte every time.
 type constant byte
 
 func (c constant) Read(p []byte) (int, error) {
@@ -109,7 +109,7 @@ func (c constant) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// counted returns a client that counts its calls, and refused calls separately.
+// counted returns a client that counts its calls in calls, by verb. Refused calls are counted separately.
 func counted(c client.WithWatch, calls map[string]int) client.Client {
 	note := func(verb string, err error) error {
 		if err != nil && !apierrors.IsNotFound(err) {

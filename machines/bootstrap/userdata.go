@@ -62,7 +62,8 @@ func wantsToken(text string) bool {
 // fill replaces the placeholders for the Machine's name and token in user data that drover did not write.
 func (in *Input) fill(text string) string { return fill(text, in.Name, in.Token) }
 
-// fill tries the placeholders in this order at each position of the text. No placeholder is the beginning of another one.
+// fill replaces the placeholders in a text. At each position at most one placeholder matches, because none is the beginning of
+// another one.
 func fill(text, name string, token Token) string {
 	var pairs []string
 	for _, p := range [][2]string{{placeName, name}, {placeToken, token.String()}, {placeNameLegacy, name}} {

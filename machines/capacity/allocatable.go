@@ -14,8 +14,9 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// DefaultKernelMemory is the default share of a server's memory, in percent, that firmware and kernel use. A kubelet reports less memory
-// than the flavor has. With too much memory in a template, the autoscaler requests nodes on which the pod does not fit (CA-C99).
+// DefaultKernelMemory is the default share of a server's memory, in percent, that firmware and kernel use. A kubelet reports less
+// memory than the flavor has. If a template had too much memory, the autoscaler would request nodes on which the pending pod does
+// not fit (CA-C99).
 const DefaultKernelMemory = 3.0
 
 // capacity returns the resources of the flavor.
@@ -98,5 +99,5 @@ func amountOf(value string, total int64) (resource.Quantity, error) {
 	return *resource.NewQuantity(int64(float64(total)*p/100), resource.BinarySI), nil
 }
 
-// share returns that percentage of a number, rounded up.
+// share returns the given percentage of n, rounded up.
 func share(n int64, percent float64) int64 { return int64(math.Ceil(float64(n) * percent / 100)) }

@@ -4,11 +4,11 @@ import (
 	"testing"
 )
 
-func TestTheShareOfMemoryForTheKernelCanBeSet(t *testing.T) {
+func TestTheKernelsShareOfTheMemoryCanBeSet(t *testing.T) {
 	ten := rules
 	ten.KernelMemory = 10
 	got, err := ten.template(ofDeployment(deployment()), shape(), nil)
-	// 4096 MiB - 409.6 - 300 - 500 - 100.
+	// 4096 MiB of the flavor, minus 409.6 for the kernel, 800 reserved, and 100 for the eviction threshold.
 	if err != nil || got.Allocatable.Memory().Value() != 2921752166 {
 		t.Errorf("%s of memory, error %v", got.Allocatable.Memory(), err)
 	}

@@ -18,7 +18,7 @@ import (
 func (r *Reconciler) classTemplate(ctx context.Context, s *subject) (*v1alpha1.ClassNodeTemplate, error) {
 	source, err := s.template.Spec.Provider()
 	if err != nil || source.ValueFrom == nil || source.ValueFrom.MachineClass == nil {
-		// The cloud provider reports an invalid spec.
+		// An invalid spec is not an error here, because the cloud provider reports it.
 		return nil, nil
 	}
 	key := types.NamespacedName{Namespace: s.GetNamespace(), Name: source.ValueFrom.MachineClass.Name}
@@ -29,7 +29,7 @@ func (r *Reconciler) classTemplate(ctx context.Context, s *subject) (*v1alpha1.C
 	return class.NodeTemplate, nil
 }
 
-// overShape applies the values of a class over those of the flavor.
+// overShape replaces values of the flavor, and of the kubelet's settings, by those that a class sets.
 func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape, settings *bootstrap.KubeletSettings) {
 	if c == nil {
 		return
@@ -54,7 +54,7 @@ func overShape(c *v1alpha1.ClassNodeTemplate, shape *cloud.Shape, settings *boot
 	}
 }
 
-// beyond adds the resources of a class that do not exist in flavors.
+// beyond adds the resources that a class sets and that flavors do not have.
 func beyond(c *v1alpha1.ClassNodeTemplate, t *v1alpha1.NodeTemplate) {
 	if c == nil {
 		return

@@ -39,9 +39,10 @@ type Options struct {
 	// cluster.
 	Control, Target cluster.Cluster
 	Cloud           cloud.Cloud
-	// Clock is the time. Default: the real one.
+	// Clock returns the time. Default: the real clock.
 	Clock clock.PassiveClock
-	// StartupTaint is the key of the taint that a node loses before it takes pods. Default: v1alpha1.DefaultStartupTaint.
+	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods. Default:
+	// v1alpha1.DefaultStartupTaint.
 	StartupTaint string
 	// OtherStartupTaints are the keys of taints that other programs remove before a node takes pods.
 	OtherStartupTaints []string

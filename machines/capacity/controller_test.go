@@ -32,7 +32,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory"
 )
 
-// catalog is a cloud with one shape, or a failing one.
+// catalog is a cloud that returns one machine shape, or an error, for every template.
 type catalog struct {
 	cloud.Cloud
 	shape cloud.Shape
@@ -45,7 +45,7 @@ func (c *catalog) Shape(context.Context, string, *v1alpha1.MachineTemplateSpec) 
 	return c.shape, c.err
 }
 
-// bench is the controller on an API server, which merges its writes with those of other clients.
+// bench holds the capacity controller and its API server, which supports server-side apply.
 type bench struct {
 	t        *testing.T
 	config   *rest.Config
@@ -231,7 +231,7 @@ func TestReconcileWritesTheTemplateIntoStatus(t *testing.T) {
 	})
 }
 
-func TestTheControllerWritesANodeTemplateInAManager(t *testing.T) {
+func TestAControllerThatAManagerRunsWritesTheNodeTemplate(t *testing.T) {
 	b := newBenchInMemory(t)
 	mgr, err := ctrl.NewManager(b.config, manager.Options{
 		Scheme: b.client.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}, Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// learnt lists the resources for which a real node is more accurate than the flavor.
+// learnt lists the resources that are taken from real nodes, whose values are more accurate than the flavor's.
 var learnt = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage, corev1.ResourcePods}
 
 // hashOf returns a short hash of any value that JSON can encode.
@@ -38,7 +38,7 @@ func hashOf(of any) (string, error) {
 func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.KubeletSettings) (string, error) {
 	var image any
 	if source, err := t.Spec.Provider(); err == nil && source.Value != nil {
-		// Keys match regardless of case.
+		// The keys of a provider spec match regardless of case.
 		var spec struct {
 			OperatingSystem   any
 			CloudProviderSpec struct{ Image, RootDiskSizeGB any }
@@ -58,8 +58,9 @@ func lesson(t *v1alpha1.MachineTemplateSpec, shape cloud.Shape, s bootstrap.Kube
 	})
 }
 
-// learn replaces the computed resources by those that real nodes of the same lesson report. It takes the lowest values of the subject's own
-// nodes, or else the values that this subject or another one learned earlier. It does not change resources that annotations or a class set.
+// learn replaces the computed resources by those that real nodes with the same key report (see lesson). It takes the lowest
+// values of the nodes of this deployment or set, or else the values that were learned earlier, here or in another deployment. It
+// does not change resources that annotations or a class set.
 func (r *Reconciler) learn(ctx context.Context, s *subject, t resolved) error {
 	from, err := r.ownNodes(ctx, s, t.settings)
 	if err != nil {
@@ -153,7 +154,7 @@ func (r *Reconciler) presentSets(ctx context.Context, s *subject) (map[string]bo
 	return out, nil
 }
 
-// lower returns the lower quantity of each resource.
+// lower returns, for each resource, the lower one of the two quantities.
 func lower(than *v1alpha1.NodeTemplate, n *corev1.Node) *v1alpha1.NodeTemplate {
 	if than == nil {
 		return &v1alpha1.NodeTemplate{Capacity: n.Status.Capacity.DeepCopy(), Allocatable: n.Status.Allocatable.DeepCopy()}

@@ -18,7 +18,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// pool returns a deployment, a set of its template, and a Machine with a Ready node that has the given memory.
+// pool returns a deployment, its set, and a Machine with a Ready node that has the given allocatable memory. With an empty
+// memory it returns neither Machine nor node.
 func pool(name, memory string, change func(*v1alpha1.MachineDeployment)) []client.Object {
 	d := deployment()
 	d.Name, d.UID = name, types.UID(name)
@@ -42,7 +43,7 @@ func pool(name, memory string, change func(*v1alpha1.MachineDeployment)) []clien
 	return append(objects, m, n)
 }
 
-// ask resolves the template of a deployment in a cluster that contains the given objects.
+// ask returns the node template of a deployment, in a cluster that contains the given objects.
 func ask(t *testing.T, c *catalog, name string, objects ...client.Object) (*v1alpha1.NodeTemplate, *fault.Error) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -75,7 +76,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 		want    string
 	}{
 		{"memory is computed from the flavor while the group has no node (CA-C99)", pool("a", "", nil), computed},
-		{"memory is that of a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
+		{"memory is taken from a node of the group (CA-C99)", pool("a", "3500Mi", nil), "3500Mi"},
 		{"memory of a node of an older template is ignored (CA-C99)", func() []client.Object {
 			objects := pool("a", "3500Mi", nil)
 			objects[0].(*v1alpha1.MachineDeployment).Spec.Template.Spec.Versions.Kubelet = "1.36.2"
@@ -96,7 +97,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 			}
 		})
 	}
-	t.Run("memory stays learned without a node until the settings change", func(t *testing.T) {
+	t.Run("memory that was learned is kept when the group has no node any more", func(t *testing.T) {
 		learned, err := ask(t, c, "a", pool("a", "3500Mi", nil)...)
 		if err != nil {
 			t.Fatal(err)
@@ -114,7 +115,7 @@ func TestMemoryIsLearnedFromRealNodes(t *testing.T) {
 			"the kubelet configuration": func(d *v1alpha1.MachineDeployment) {
 				d.Spec.Template.Metadata.Annotations = map[string]string{"v1.kubelet-config.machine-controller.kubermatic.io/MaxPods": "50"}
 			},
-			"the kubelet": func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Versions.Kubelet = "1.36.2" },
+			"the kubelet version": func(d *v1alpha1.MachineDeployment) { d.Spec.Template.Spec.Versions.Kubelet = "1.36.2" },
 			"the image": func(d *v1alpha1.MachineDeployment) {
 				d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProviderSpec":{"image":"other"}}`)}
 			},

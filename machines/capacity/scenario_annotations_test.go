@@ -17,16 +17,18 @@ func TestKubeletAnnotationsChangeTheNodeTemplate(t *testing.T) {
 	}{
 		"annotations of the deployment change the node template (F-36)": {
 			map[string]string{kubeletConfig + "MaxPods": "50", kubeletConfig + "KubeReserved": "cpu=500m,memory=1Gi"}, nil,
-			// 4096 MiB - 122.88 - 1024 - 500 - 100.
+			// Memory: 4096 MiB of the flavor, minus 122.88 for the kernel, 1024 and 500 reserved, and 100 for the eviction
+			// threshold.
 			"cpu=1300m ephemeral-storage=44Gi memory=2463230853 pods=50",
 		},
 		"annotations of the Machine template take precedence over those of the deployment (F-36)": {
 			map[string]string{kubeletConfig + "MaxPods": "50"}, map[string]string{kubeletConfig + "MaxPods": "70"},
 			"cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=70",
 		},
-		"a group of operating-system-manager has operating-system-manager's defaults (F-36)": {
+		"a group with operating-system-manager's annotation has that program's kubelet defaults (F-36)": {
 			map[string]string{"k8c.io/operating-system-profile": "osp-ubuntu"}, map[string]string{kubeletConfig + "MaxPods": "70"},
-			// 4096 MiB - 122.88 - 200 - 200 - 100.
+			// Memory: 4096 MiB of the flavor, minus 122.88 for the kernel, 200 and 200 reserved, and 100 for the eviction
+			// threshold.
 			"cpu=1600m ephemeral-storage=43Gi memory=3641830277 pods=110",
 		},
 	} {

@@ -19,8 +19,8 @@ const DefaultGPUResource corev1.ResourceName = "nvidia.com/gpu"
 
 // Rules holds the settings for all templates.
 type Rules struct {
-	// StartupTaint is the key of the taint that a node loses before it takes pods. OtherStartupTaints holds the keys of taints that other
-	// programs remove before the node takes pods.
+	// StartupTaint is the key of the taint that drover removes from a node before the node takes pods. OtherStartupTaints holds the
+	// keys of taints that other programs remove before the node takes pods.
 	StartupTaint       string
 	OtherStartupTaints []string
 	// KernelMemory is the share of a flavor's memory that firmware and kernel use, in percent.
@@ -32,7 +32,7 @@ type Rules struct {
 // resolved is a node template together with its origin.
 type resolved struct {
 	*v1alpha1.NodeTemplate
-	// lesson is the key of the real nodes whose resources are more accurate than the computed ones.
+	// lesson is the key under which the resources of real nodes are learned (see the function lesson).
 	lesson string
 	// given lists the resources that annotations or a class set. They are not learned from nodes.
 	given []corev1.ResourceName
@@ -122,7 +122,7 @@ func set(labels map[string]string, value string, keys ...string) {
 	}
 }
 
-// passing lists taints that a node loses before it takes pods.
+// passing lists the taints that Kubernetes removes from a node before the node takes pods.
 var passing = []string{
 	v1alpha1.TaintUninitialized,
 	corev1.TaintNodeNotReady,

@@ -60,7 +60,8 @@ func TestANodeTemplateHasTheResourcesThatPodsMayUse(t *testing.T) {
 		{
 			name:     "resources are reduced by reservations, eviction thresholds and 3 % of the memory (CA-C99)",
 			capacity: "cpu=2 ephemeral-storage=50Gi memory=4166118277 pods=110",
-			// 4096 MiB - 122.88 - 300 - 500 - 100; 50 GiB - 1 - 1 - 10 %.
+			// Memory: 4096 MiB of the flavor, minus 122.88 for the kernel, 300 and 500 reserved, and 100 for the eviction
+			// threshold. Disk: 50 GiB, minus 1 and 1 reserved, and 10 % for the eviction threshold.
 			allocatable: "cpu=1600m ephemeral-storage=43Gi memory=3222399877 pods=110",
 		},
 		{
@@ -166,8 +167,8 @@ func TestAnUnreadableKubeletAnnotationIsAnErrorThatNamesIt(t *testing.T) {
 	}
 }
 
-func TestATemplateHasNoStartupTaints(t *testing.T) {
-	t.Run("the node template for the autoscaler has no startup taint (F-47)", func(t *testing.T) {
+func TestANodeTemplateHasNoStartupTaintsOfOtherPrograms(t *testing.T) {
+	t.Run("the taint of --other-startup-taints is left out, and other taints stay (F-47)", func(t *testing.T) {
 		r := Rules{OtherStartupTaints: []string{"node.cilium.io/agent-not-ready"}}
 		lasting := corev1.Taint{Key: "dedicated", Value: "ci", Effect: corev1.TaintEffectNoSchedule}
 		got := r.taints([]corev1.Taint{{Key: "node.cilium.io/agent-not-ready", Effect: corev1.TaintEffectNoExecute}, lasting})
@@ -177,7 +178,7 @@ func TestATemplateHasNoStartupTaints(t *testing.T) {
 	})
 }
 
-func TestATemplateHasTheGPUsOfItsFlavor(t *testing.T) {
+func TestANodeTemplateHasTheGPUsOfItsFlavor(t *testing.T) {
 	for _, want := range []int64{0, 2} {
 		of := shape()
 		of.GPUs = want

@@ -32,7 +32,7 @@ const (
 	fieldManager = "drover-machineset"
 )
 
-// Options configure the controller.
+// Options configure the controller of the finalizers on MachineClasses and Secrets.
 type Options struct {
 	// Control is the cluster that holds the classes, their Secrets and the objects that use the classes.
 	Control cluster.Cluster

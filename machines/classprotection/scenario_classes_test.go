@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// world is a real control plane on which the controller runs.
+// world holds a client of a real control plane on which the class protection controller runs.
 type world struct {
 	*testing.T
 	client client.Client
@@ -80,7 +80,7 @@ func (w *world) delete(objects ...client.Object) {
 	}
 }
 
-// held reports whether an object has the finalizer, and no other finalizer.
+// held reports whether the finalizer of class protection is the object's only finalizer.
 func (w *world) held(o client.Object) bool {
 	w.Helper()
 	if err := w.client.Get(w.Context(), client.ObjectKeyFromObject(o), o); err != nil {
@@ -168,7 +168,8 @@ func (w *world) foreignClass() {
 	own.SecretRef = &corev1.SecretReference{Namespace: "kube-system", Name: secret.Name}
 	w.create(secret, foreign, own, setUsing("user-of-foreign", using(foreign, foreign.Namespace)), setUsing("user-of-own", using(own, own.Namespace)))
 	w.eventually("the own class has the finalizer", func() bool { return w.held(own) }, func() string { return w.finalizers(own) })
-	// The Secrets of the set's own class are written right after the class.
+	// The controller writes the finalizer of a Secret right after that of its class. When a later class has its finalizer, a
+	// wrong finalizer on the Secret would exist too.
 	later := classNamed("default", "later")
 	w.create(later, setUsing("user-of-later", using(later, "")))
 	w.eventually("another class has the finalizer", func() bool { return w.held(later) }, func() string { return w.finalizers(later) })

@@ -59,8 +59,8 @@ type Lease interface {
 // Instance is the view of the cloud for one Machine. Every Prepare, Ensure and Delete step is idempotent, finds its resources again
 // by their owner tag after a crash, and returns without waiting for the cloud to finish the operation.
 type Instance interface {
-	// Config returns the provider config. Its class, Cluster and configured cloud have filled in the fields that the Machine leaves
-	// empty.
+	// Config returns the Machine's provider config. Fields that the Machine leaves empty have the values of its class, its Cluster
+	// or the configured cloud.
 	Config() *v1alpha1.ProviderConfig
 	// Placement returns the flavor and zone that the Machine asks for; zero while the provider spec cannot be read.
 	Placement() Placement
@@ -125,8 +125,8 @@ type Facts struct {
 	// or region than that of the server, or no record shows where the server was created. While it is set, an absence proves
 	// nothing and no resource is created.
 	Unknown string
-	// Outdated explains, for users, why the provider's lists fail, once they have failed for some minutes and the facts are
-	// therefore that old. It is empty while the lists are current.
+	// Outdated explains, for users, why the provider's lists fail. It is set when they have failed for some minutes, because the
+	// facts are then out of date. It is empty while the lists are current.
 	Outdated string
 	// Had is the ID of the Machine's former server, once the cloud has shown that the server belonged to the Machine and is gone.
 	Had ServerID

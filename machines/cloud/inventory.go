@@ -39,8 +39,8 @@ type Project struct {
 	// guard holds no server.
 	Held      string
 	Resources []Resource
-	// Rest is true when this Project stands for all projects that may not be known yet, instead of for one project. Unknown then
-	// has the reason.
+	// Rest is true when this entry is not one project, but represents all projects that drover may not know yet. Unknown then has
+	// the reason.
 	Rest bool
 }
 

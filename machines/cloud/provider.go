@@ -48,7 +48,7 @@ type Provider interface {
 	MayBeLeft(m *v1alpha1.Machine) string
 }
 
-// Remembered holds what other packages need from a Machine's status.providerStatus.
+// Remembered holds the parts of a Machine's status.providerStatus that other packages need.
 type Remembered struct {
 	// Server is true when a server was ever created for the Machine.
 	Server bool

@@ -26,10 +26,10 @@ const approverCheckEvery = 10 * time.Minute
 // reasonOthersApprove is the reason of the Event about other approvers.
 const reasonOthersApprove = "OthersApprove"
 
-// ApproverCheck warns when another program would approve requests that drover refuses. The control plane's own approver approves every
-// request that is made with certain tokens, for any node name: the tokens whose group may create certificatesigningrequests/nodeclient.
-// ApproverCheck warns at the start and every 10 minutes: in the log, by an Event about the binding of drover's group, by a condition of
-// each MachineDeployment, and in the metric drover_csr_others_approve.
+// ApproverCheck warns when another program would approve certificate requests that drover refuses. The control plane's own approver
+// approves every request that is made with certain tokens, for any node name: the tokens whose group may create
+// certificatesigningrequests/nodeclient. ApproverCheck warns at the start and every 10 minutes: in the log, by an Event about the
+// binding of drover's group, by a condition of each MachineDeployment, and in the metric drover_csr_others_approve.
 type ApproverCheck struct {
 	ApproverCheckOptions
 	recorder events.EventRecorder

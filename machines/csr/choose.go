@@ -9,7 +9,7 @@ import (
 type Contenders struct {
 	// Holder is the Machine that may use the name; nil when that is undecided.
 	Holder *Machine
-	// Equal lists Machines that each have a server of that name. Therefore none of these Machines may use the name.
+	// Equal lists Machines that each have a server with the node name. Therefore none of these Machines may use the name.
 	Equal []*Machine
 	// Squatters lists the other Machines that want the name of the Holder.
 	Squatters []*Machine

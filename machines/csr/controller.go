@@ -109,7 +109,7 @@ func (r *Reconciler) SetupWithManager(mgr manager.Manager) error {
 	return mgr.Add(manager.RunnableFunc(r.sweep))
 }
 
-// Reconcile decides one request.
+// Reconcile decides one certificate request, and writes the decision into it.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var o certificatesv1.CertificateSigningRequest
 	if err := r.Target.GetClient().Get(ctx, req.NamespacedName, &o); err != nil {
@@ -149,7 +149,7 @@ func (r *Reconciler) again(o *certificatesv1.CertificateSigningRequest) time.Dur
 	return retry
 }
 
-// write records the verdict. The signer of the control plane then issues the certificate.
+// write writes the verdict into the request. After an approval, the signer of the control plane issues the certificate.
 func (r *Reconciler) write(ctx context.Context, o *certificatesv1.CertificateSigningRequest, v Verdict) error {
 	kind := certificatesv1.CertificateApproved
 	if v.Outcome == Deny {

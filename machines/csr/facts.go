@@ -20,7 +20,7 @@ type Request struct {
 	Usages       []certificatesv1.KeyUsage
 	// Decided is true when the request is already approved, denied or failed.
 	Decided bool
-	// Invalid describes that the request cannot be read, or that it is not signed by its own key; nil when it is valid.
+	// Invalid is the error when the request cannot be read, or is not signed by its own key; nil when the request is valid.
 	Invalid error
 
 	CommonName    string
@@ -59,7 +59,7 @@ type Machine struct {
 	Deleting, Paused bool
 	// Created is when the Machine was created.
 	Created time.Time
-	// Joined is true when the Machine's Node is recorded.
+	// Joined is true when the Machine's status names a Node with the name ServerName.
 	Joined bool
 	// Recorded is the server that spec.providerID names; empty when it names none.
 	Recorded cloud.ServerID

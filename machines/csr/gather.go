@@ -54,7 +54,8 @@ func (r *Reconciler) gather(ctx context.Context, request *Request) (*Facts, Cont
 	f.Contested = claims.contested(f.Machine)
 	if request.Signer == certificatesv1.KubeletServingSignerName {
 		f.Reserved, err = r.network.reserved(ctx, f.Machine.Key.Namespace)
-		// Servers of the configured cloud need no check against older Nodes, which could report any address.
+		// The configured cloud is trusted to list only addresses that belong to a server. The addresses of its servers are not compared with
+		// those of older Nodes, because a kubelet may report any address.
 		if own := f.Machine.Server; err == nil && own != nil && !own.Configured {
 			f.Taken, err = r.taken(ctx, request, server, f.Node)
 		}
@@ -149,8 +150,8 @@ func (r *Reconciler) node(ctx context.Context, name string) (*Node, error) {
 	return &Node{Server: r.serverOf(node.Spec.ProviderID), Created: node.CreationTimestamp.Time}, nil
 }
 
-// serverOf returns the server in the provider ID of a Node. It returns a provider ID of another form unchanged, so that it equals no
-// server of a Machine and the Node is not taken for one without a provider ID.
+// serverOf returns the server in the provider ID of a Node. It returns a provider ID of another form unchanged. Such a result equals the
+// server of no Machine. It must not be empty, because an empty result means that the Node has no provider ID.
 func (r *Reconciler) serverOf(providerID string) cloud.ServerID {
 	return cmp.Or(r.Servers.ServerID(providerID), cloud.ServerID(providerID))
 }

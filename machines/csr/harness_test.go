@@ -174,7 +174,7 @@ func machineNamed(namespace, name string, changes ...func(*v1alpha1.Machine)) *v
 	return m
 }
 
-// joined records the Machine's Node.
+// joined records the Machine's Node in the Machine's status.
 func joined(m *v1alpha1.Machine) { m.Status.NodeRef = &corev1.ObjectReference{Name: m.ServerName()} }
 
 // deleting marks the Machine as being deleted.
@@ -225,7 +225,7 @@ func nodeRequest(node string) *x509.CertificateRequest {
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}}}
 }
 
-// withToken returns a request for a client certificate of a node by the holder of a bootstrap token.
+// withToken returns a request for a client certificate in the name of node. The user who makes the request has the bootstrap token id.
 func withToken(id, node string) attempt {
 	return attempt{
 		user: "system:bootstrap:" + id, groups: []string{"system:bootstrappers", bootstrap.Group, "system:authenticated"},
@@ -233,14 +233,15 @@ func withToken(id, node string) attempt {
 	}
 }
 
-// asNode returns a request for a client certificate of the node node. The user is the holder of the node certificate of own.
+// asNode returns a request for a client certificate in the name of node. The user who makes the request is the node own.
 func asNode(own, node string) attempt {
 	a := withToken("", node)
 	a.user, a.groups = "system:node:"+own, []string{"system:nodes", "system:authenticated"}
 	return a
 }
 
-// toServe returns a request by the node own for a serving certificate of the node node, with hosts as names and addresses.
+// toServe returns a request for a serving certificate in the name of node, for the names and addresses in hosts. The user who makes
+// the request is the node own.
 func toServe(own, node string, hosts ...string) attempt {
 	a := asNode(own, node)
 	a.signer, a.usages = certificatesv1.KubeletServingSignerName, []certificatesv1.KeyUsage{sign, serving}

@@ -47,7 +47,7 @@ func newTarget(t *testing.T) *fakeCluster {
 	return c
 }
 
-// masters requests a certificate of an administrator.
+// masters changes the organization in a request to the administrators' group system:masters.
 func masters(a *attempt) { a.request.Subject.Organization = []string{"system:masters"} }
 
 // The attacker has one bootstrap token, from the metadata service or a console.
@@ -217,7 +217,7 @@ func clusterInfo(server string) *corev1.ConfigMap {
 	}
 }
 
-// drover approves nothing for a Machine without a server of its own, whatever the Machine's spec and status contain.
+// Without a server that has the Machine's owner tag, a Machine gets no certificate, whatever its spec and status contain.
 func TestAMachineGetsCertificatesOnlyForItsOwnServer(t *testing.T) {
 	for _, tt := range []struct {
 		name   string

@@ -39,7 +39,7 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// plane is a real control plane on which only the approver of drover runs.
+// plane is a real control plane. Of drover's controllers, only the approver of certificate requests runs.
 type plane struct {
 	*testing.T
 	ctx    context.Context
@@ -90,7 +90,7 @@ func (p *plane) must(err error) {
 	}
 }
 
-// within runs a part of the test that passes or fails on its own.
+// within runs a part of the test as a subtest.
 func (p *plane) within(name string, part func(p *plane)) {
 	p.Run(name, func(t *testing.T) {
 		inner := *p
@@ -99,7 +99,7 @@ func (p *plane) within(name string, part func(p *plane)) {
 	})
 }
 
-// beside is like within, but the part runs beside others when all other parts have ended.
+// beside is like within, but runs the part in parallel with other such parts, after all parts that within runs.
 func (p *plane) beside(name string, part func(p *plane)) {
 	p.within(name, func(p *plane) {
 		p.Parallel()
@@ -115,7 +115,7 @@ func (p *plane) until(what string, ok func() bool) {
 	}
 }
 
-// machine creates a Machine with the address 10.0.0.5. Its server is recorded and has yet to join.
+// machine creates a Machine whose server has the address 10.0.0.5 and has not joined yet.
 func (p *plane) machine(name, server string, owner client.Object, kind string) *v1alpha1.Machine {
 	p.Helper()
 	m := &v1alpha1.Machine{
@@ -159,7 +159,7 @@ func (p *plane) joined(m *v1alpha1.Machine, addresses ...corev1.NodeAddress) {
 	p.seen(m)
 }
 
-// journal holds what the units of a simulated server have printed.
+// journal holds what the systemd units of a simulated server have printed.
 type journal struct {
 	mu    sync.Mutex
 	lines []string
@@ -217,7 +217,7 @@ func TestTheApproverOnARealControlPlane(t *testing.T) {
 		p.beside(system+" boots with drover's user data, joins under its provider ID (CA-C42) and renews both certificates (MC-58)", func(p *plane) { testLife(p, system) })
 	}
 	p.within("a token gets nothing but its node's certificate (MC-58)", testDenied)
-	// The API server accepts a token for 10 s after its last check.
+	// This part runs in parallel, because the API server may accept a token for 10 s after it has expired.
 	p.beside("the API server refuses a token that has expired or was deleted (MC-58)", testExpiredToken)
 	p.within("a token of operating-system-manager joins only awaited Machines of its deployment (MC-58)", testSharedToken)
 	p.within("a compromised kubelet gets only its own certificates (MC-58)", testCompromisedKubelet)
@@ -231,7 +231,7 @@ func TestTheApproverOnARealControlPlane(t *testing.T) {
 func testLife(p *plane, system string) {
 	name, server := "life-"+system, "0a1b2c3d-0000-4000-8000-00000000000"+map[string]string{"ubuntu": "1", "flatcar": "2"}[system]
 	m := p.machine(name, server, nil, "")
-	// No two nodes have the same address.
+	// Each node needs an address of its own, because drover refuses the address of an older node.
 	address := "10.0.1." + server[len(server)-1:]
 	p.servers.add(m, server, address)
 	userData, err := p.source.UserData(p.ctx, m, &v1alpha1.ProviderConfig{OperatingSystem: system})
@@ -269,7 +269,7 @@ func (p *plane) request(config *rest.Config, name string, what attempt) error {
 	})
 }
 
-// ask makes a request with these credentials. The function that it returns returns the decision about the request.
+// ask makes a request with these credentials. It returns a function that reads the decision about the request, and the reason.
 func (p *plane) ask(config *rest.Config, name string, what attempt) func() (certificatesv1.RequestConditionType, string) {
 	p.Helper()
 	// The API server accepts a token a moment after its Secret is created.
@@ -293,7 +293,7 @@ func (p *plane) wants(want certificatesv1.RequestConditionType, decided func() (
 	}
 }
 
-// asKubelet returns the connection of a node's kubelet.
+// asKubelet returns a client configuration with which the API server sees the user as the node's kubelet.
 func (p *plane) asKubelet(name string) *rest.Config {
 	p.Helper()
 	config, err := p.kube.ConfigForUser("system:node:"+name, "system:nodes")

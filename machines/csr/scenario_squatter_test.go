@@ -42,8 +42,8 @@ func TestAMachineThatTakesANodesNameDoesNotHarmTheVictim(t *testing.T) {
 		{"does not get the victim's certificate without a server (F-7)", false, paused, withToken("ssssss", "victim"), nothing, []string{taken}},
 		{"does not get a joined victim's certificate even with a server of its own (F-7)", true, withServer, withToken("ssssss", "victim"), nothing, []string{taken}},
 		{"does not get a serving certificate in the victim's name for the address of its own server (F-7)", true, withServer, toServe("victim", "victim", "10.0.0.9"), nothing, []string{taken}},
-		{"gets nothing while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
-		{"the victim gets nothing either while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"gets no certificate while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("ssssss", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
+		{"the victim gets no certificate either while two servers have the name and there is no Node yet (F-7)", false, withServer, withToken("aaaaaa", "victim"), nothing, []string{ambiguous, "ns/victim NodeNameAmbiguous"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			stolen := token("ssssss", "squatter", "uid-squatter")

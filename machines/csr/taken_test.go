@@ -24,7 +24,7 @@ func TestTheAddressOfAnOlderNodeIsRefused(t *testing.T) {
 		{"gets a certificate for an address that an older node reports, but that the older node's cloud does not list (F-2)", time.Hour, "10.0.0.6", "10.0.0.7", approved},
 		{"gets a certificate for an address that no other node has (F-2)", time.Hour, "10.0.0.7", "10.0.0.7", approved},
 	} {
-		t.Run("a Machine whose author runs its cloud "+tt.name, func(t *testing.T) {
+		t.Run("a Machine in an attacker's cloud "+tt.name, func(t *testing.T) {
 			c := newFakeCluster(t)
 			now := time.Unix(1700000000, 0)
 			c.machine("own", "10.0.0.6", joined)

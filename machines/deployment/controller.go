@@ -26,7 +26,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// Options configure the controller.
+// Options configure the MachineDeployment controller.
 type Options struct {
 	// Control is the cluster that holds the MachineDeployments, MachineSets and Machines.
 	Control cluster.Cluster
@@ -53,8 +53,7 @@ type Reconciler struct {
 	// named holds the removals that deployments have named. rolled holds the removals that rollouts have named in the sets.
 	named, rolled ownership.Removals
 	options       Options
-	// conflicts holds the back-off of deployments for which the informer cache is older than the API server, in the deployment or in
-	// its sets.
+	// conflicts holds the back-off of deployments that are older in the informer cache than in the API server, or whose sets are.
 	conflicts workqueue.TypedRateLimiter[ctrl.Request]
 }
 
@@ -148,8 +147,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	return ctrl.Result{RequeueAfter: wait}, err
 }
 
-// forget removes everything that drover remembers of a deleted deployment. It also removes the taints and annotations that drover put on
-// the deployment's Nodes, because orphaned Machines live on after their deployment was deleted.
+// forget removes everything that drover remembers of a deleted deployment. It also removes the taints and annotations that drover
+// put on the deployment's Nodes, because Machines that were orphaned on purpose still exist after the deletion of the deployment.
 func (r *Reconciler) forget(ctx context.Context, deployment types.NamespacedName, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
@@ -167,7 +166,7 @@ func (r *Reconciler) reconcile(ctx context.Context, d *v1alpha1.MachineDeploymen
 		return 0, err
 	}
 	bounds, boundsCondition := r.statuses.bounds(d)
-	var input []metav1.Condition // the conditions about annotations of the deployment
+	var input []metav1.Condition // the conditions that describe annotations of the deployment
 	for _, c := range []*metav1.Condition{boundsCondition, r.statuses.warnings(d)} {
 		if c != nil {
 			input = append(input, *c)
@@ -235,7 +234,7 @@ func (r *Reconciler) follow(ctx context.Context, d *v1alpha1.MachineDeployment, 
 	}
 	err = errors.Join(marked, err)
 	if err == nil && !collided && len(plan.Changes) > 0 && d.Status.ObservedGeneration == d.Generation {
-		// The numbers are about to change. The status is written once, when the sets have followed.
+		// The counts in the status are about to change. The status is written once, after the sets have carried out the plan.
 		return gather, nil
 	}
 	left, shown := r.statuses.writeWhenDue(ctx, d, plan.Status)

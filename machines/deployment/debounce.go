@@ -14,8 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// debounce delays plans while the spec that they follow may change back within a moment. When the template of a deployment has changed, it
-// remembers when the deployment's current spec was first seen.
+// debounce delays the plan for a changed template, because a client may restore the former template within a moment. It remembers
+// when the deployment's current spec was first seen.
 type debounce struct {
 	// live reads from the API server itself, without a cache.
 	live  client.Reader

@@ -39,7 +39,7 @@ type harness struct {
 	actor  *actor
 	// patience limits how long the tests wait for a change.
 	patience time.Duration
-	// deployments is the controller.
+	// deployments is the MachineDeployment controller.
 	deployments *deployment.Reconciler
 }
 
@@ -50,7 +50,7 @@ type actor struct {
 	held   map[string]string
 }
 
-// The actions of the actor that hold can stop.
+// creates and deletes name the actions of the actor that the method hold can stop.
 const creates, deletes = "creates", "deletes"
 
 // hold stops the actor from making a group's new Machines Ready, or from finishing the deletion of the group's Machines.
@@ -171,7 +171,7 @@ func group(name string, replicas *int32) *v1alpha1.MachineDeployment {
 	}
 }
 
-// eventually waits until see reports success. Otherwise it fails the test with the last text that see returned.
+// eventually waits until see returns true. When it never does, eventually fails the test with the last text that see returned.
 func (h *harness) eventually(what string, see func() (string, bool)) {
 	h.t.Helper()
 	var last string

@@ -26,8 +26,8 @@ type history struct {
 	plans map[types.NamespacedName][]keptPlan
 }
 
-// keptPlan is a rollout.Record as compressed JSON, because a record contains what was observed of every Machine. steps holds the plan's
-// steps.
+// keptPlan is a rollout.Record as JSON. It is compressed, because a record contains what was observed of every Machine. steps
+// holds the plan's steps.
 type keptPlan struct {
 	steps  []rollout.Step
 	record []byte

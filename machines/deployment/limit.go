@@ -13,17 +13,18 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// limitRetry is the interval at which a deployment that the replacement limit stops is reconciled.
+// limitRetry is the interval at which a deployment is reconciled while the replacement limit stops its rollout.
 const limitRetry = 2 * time.Second
 
-// replacementLimit limits how many Machines of all deployments together are replaced at the same time. The number of each deployment
-// comes from its last plan. Plans are made one after the other, so that no two plans use the same share.
+// replacementLimit limits how many Machines of all deployments together are replaced at the same time. How many Machines a
+// deployment replaces is known from its last plan. Plans are made one after the other, so that two plans never use the same part
+// of the limit.
 type replacementLimit struct {
 	mu sync.Mutex
 	// most is the limit; 0 means no limit.
 	most int32
 	// inUse holds how many Machines each deployment replaces. counted is true when inUse includes the replacements that began before
-	// this process led.
+	// this process became the leader.
 	inUse   map[types.NamespacedName]int32
 	counted bool
 	sets    *sets
@@ -60,7 +61,7 @@ func (l *replacementLimit) plan(ctx context.Context, s rollout.Snapshot) (plan r
 	return plan, invalid, nil
 }
 
-// countExisting counts the replacements that began before this process led. It does so only once. mu must be held.
+// countExisting counts the replacements that began before this process became the leader. It does so only once. mu must be held.
 func (l *replacementLimit) countExisting(ctx context.Context, now time.Time) error {
 	if l.counted {
 		return nil

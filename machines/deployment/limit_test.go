@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// limited returns a reconciler that allows at most the given number of replacements, and two deployments. Each deployment has a
-// set of another template with old Machines that are being deleted; leaving is their number.
+// limited returns a reconciler that allows at most the given number of replacements, and two deployments whose four Machines
+// are of a former template. leaving is how many Machines of the first deployment are being deleted.
 func limited(t *testing.T, most, leaving int) (*Reconciler, []rollout.Snapshot) {
 	t.Helper()
 	scheme := runtime.NewScheme()

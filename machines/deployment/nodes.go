@@ -59,9 +59,9 @@ func recordOf(node client.Object) (rollingRecord, bool) {
 	return marks, true
 }
 
-// sync keeps the scheduler and the autoscaler off the Nodes that are being rolled. It keeps the autoscaler off the Nodes that replace a
-// Node that still drains. It restores all other Nodes, unless their Machines are being deleted. It reports whether some Nodes are left for
-// the next reconcile.
+// sync keeps the scheduler and the autoscaler off the Nodes that are being rolled. It keeps the autoscaler off the Nodes that
+// replace a Node that still drains. It removes drover's taint and annotations from all other Nodes, unless their Machines are
+// being deleted. It reports whether some Nodes are left for the next reconcile.
 func (r rolledNodes) sync(ctx context.Context, deployment types.NamespacedName, plan rollout.Plan) (more bool, err error) {
 	var marked corev1.NodeList
 	if err := r.target.List(ctx, &marked, client.MatchingFields{rollingIndex: deployment.String()}, client.UnsafeDisableDeepCopy); err != nil {
@@ -89,7 +89,7 @@ func (r rolledNodes) sync(ctx context.Context, deployment types.NamespacedName, 
 			continue
 		}
 		write(node, removePatch(node))
-		more = more || keep // the next reconcile adds the other record
+		more = more || keep // the Node needs another record, which the next reconcile adds
 	}
 	for _, name := range slices.Sorted(maps.Keys(wanted)) {
 		node := &corev1.Node{}

@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/rollout"
 )
 
-// patched returns the node as it is after a merge patch.
+// patched returns the node with a merge patch applied to it.
 func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node {
 	t.Helper()
 	before, err := json.Marshal(node)
@@ -39,7 +39,7 @@ func patched(t *testing.T, node *corev1.Node, patch map[string]any) *corev1.Node
 
 var rolledBy = rollingRecord{Deployment: "ns/md"}
 
-func TestAReplacementNodeIsRestoredWhenTheDrainEnds(t *testing.T) {
+func TestTheReplacementNodeLosesDroversAnnotationsWhenTheDrainEnds(t *testing.T) {
 	was := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "uid", Annotations: map[string]string{"note": "x"}}}
 	marked := patched(t, was, addPatch(was, rollingRecord{Deployment: "ns/md", Replaces: true}))
 	if hasTaint(marked) || marked.Annotations[v1alpha1.AnnotationScaleDownDisabled] != "true" {
@@ -117,7 +117,7 @@ func isEmpty(value any) bool {
 	return false
 }
 
-func TestALeavingNodeKeepsItsTaint(t *testing.T) {
+func TestTheTaintOfARolledNodeStaysUntilTheNodeIsDeleted(t *testing.T) {
 	deployment := types.NamespacedName{Namespace: "ns", Name: "md"}
 	marked := func(name string) *corev1.Node {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(name)}}
@@ -130,7 +130,7 @@ func TestALeavingNodeKeepsItsTaint(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{"leaves": true, "stays": false} {
-		t.Run(map[bool]string{true: "a leaving Node keeps its taint (F-57)", false: "a Node that is no longer rolled loses its taint (F-57)"}[want], func(t *testing.T) {
+		t.Run(map[bool]string{true: "a Node whose Machine is being removed keeps the taint (F-57)", false: "a Node that is no longer rolled loses the taint (F-57)"}[want], func(t *testing.T) {
 			var node corev1.Node
 			if err := c.Get(t.Context(), types.NamespacedName{Name: name}, &node); err != nil {
 				t.Fatal(err)
@@ -142,7 +142,7 @@ func TestALeavingNodeKeepsItsTaint(t *testing.T) {
 	}
 }
 
-func TestOnlyNodesOfTheNamespaceAreTainted(t *testing.T) {
+func TestOnlyNodesOfMachinesInTheDeploymentsNamespaceAreTainted(t *testing.T) {
 	deployment := types.NamespacedName{Namespace: "ns", Name: "md"}
 	for _, tt := range []struct {
 		name, machine string

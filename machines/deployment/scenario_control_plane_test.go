@@ -25,10 +25,10 @@ func TestDeploymentsFollowTheirSpecOnARealControlPlane(t *testing.T) {
 		h.manifests(t)
 		h.wholeObjects(t)
 		for name, test := range map[string]func(*harness){
-			"follows kubectl scale":                               (*harness).kubectlScale,
-			"rolls a changed template and keeps the size (MC-18)": (*harness).roll,
+			"has the size that kubectl scale sets":                                                      (*harness).kubectlScale,
+			"rolls a changed template and keeps the size (MC-18)":                                       (*harness).roll,
 			"deletes sets and Machines with their deployment, and creates no Machine meanwhile (MC-31)": (*harness).cascade,
-			"rolls back, and reports an unknown revision (MCM-18)":                                      (*harness).rollback,
+			"rolls back to an earlier revision, and reports an unknown revision (MCM-18)":               (*harness).rollback,
 		} {
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
@@ -38,22 +38,22 @@ func TestDeploymentsFollowTheirSpecOnARealControlPlane(t *testing.T) {
 	})
 }
 
-// These rules do not depend on the real API server, so they run in memory and in virtual time. Rules about Events do not: Events that an
-// object gets at the same moment have the same name, and in virtual time there are such Events.
+// These rules need no real API server, so they run in memory and in virtual time. Rules about Events cannot: two Events of one
+// object at the same moment have the same name, and in virtual time this happens.
 func TestDeploymentsFollowTheirSpec(t *testing.T) {
 	for name, test := range map[string]func(*harness){
 		"deletes exactly the Machines in spec.removals (CA-C65, CA-C66, MCM-32)":                                                       (*harness).namedGo,
 		"does not replace a Machine in spec.removals that another client deleted (CA-C68)":                                             (*harness).namedAndDeleted,
 		"deletes exactly the Machines in spec.removals during a rollout (CA-C80)":                                                      (*harness).removalsInARoll,
 		"deletes exactly the Machines that are added to spec.removals within milliseconds during a rollout (CA-C68, CA-C80, CA-C82)":   (*harness).hurried,
-		"replaces a Machine deleted by hand once (MCM-34)":                                                                             (*harness).replaced,
+		"creates one replacement for a Machine that was deleted by hand (MCM-34)":                                                      (*harness).replaced,
 		"restores spec.replicas after a client dropped it":                                                                             (*harness).replicasDropped,
 		"adopts sets without a controller, releases sets that do not match, and leaves sets of other controllers alone (MC-30, MC-33)": (*harness).adoption,
-		"reports unreadable bounds in a condition (CA-C17)":                                                                            (*harness).badBounds,
-		"rolls nothing for a re-ordered template or a set of another program (CAPI-53, CAPI-54)":                                       (*harness).takeOver,
-		"taints Nodes being rolled, and restores them exactly (MCM-20)":                                                                (*harness).nodesBeingRolled,
+		"reports size bounds that are not numbers in a condition (CA-C17)":                                                             (*harness).badBounds,
+		"rolls nothing when another program's set has the same template in another order (CAPI-53, CAPI-54)":                           (*harness).takeOver,
+		"taints Nodes during a rollout, and restores them exactly after a rollback (MCM-20)":                                           (*harness).nodesBeingRolled,
 		"disables scale-down of a replacement Node while the Node that it replaces drains for long":                                    (*harness).nodesThatReplace,
-		"serves the plans of a rollout, from which the same plans can be computed again":                                               (*harness).plansShown,
+		"serves the plans of a rollout with the data from which each plan can be recomputed":                                           (*harness).plansShown,
 	} {
 		t.Run(name, func(t *testing.T) { inFlip(t, 0, test) })
 	}
@@ -338,7 +338,8 @@ func (h *harness) counted() map[string]int {
 	return counts
 }
 
-// takeOver creates a current set in the way in which another program does, with its own names and its own form of the provider spec.
+// takeOver creates a set with the deployment's template as another program would: with another name and another order of fields
+// in the provider spec.
 func (h *harness) takeOver() {
 	d := group("taken", size(2))
 	labels := map[string]string{"group": "taken", v1alpha1.LabelTemplateHash: "584598b977"}

@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// rewrite writes the whole deployment like a program that does not know some of its fields and therefore drops them. change alters the
-// rest.
+// rewrite writes the whole deployment like a program whose types lack spec.removals and spec.placeholderSeries, so that these
+// fields are dropped. change alters other fields.
 func (h *harness) rewrite(name string, change func(*unstructured.Unstructured)) {
 	h.t.Helper()
 	err := retry.RetryOnConflict(retry.DefaultBackoff, func() error {
@@ -77,8 +77,9 @@ func (h *harness) wholeObjects(t *testing.T) {
 	})
 }
 
-// removedAndDropped names one of four Machines of a new, paused deployment for removal. Then it writes the whole deployment without the
-// removal and no longer paused. It waits until only the named Machine is gone, and returns that Machine.
+// removedAndDropped creates a deployment of four Machines, pauses it, and names one Machine for removal. Then it writes the
+// whole deployment without the removal and without the pause. It waits until only the named Machine is gone, and returns that
+// Machine.
 func (h *harness) removedAndDropped(name string, change func(*unstructured.Unstructured)) v1alpha1.Machine {
 	h.t.Helper()
 	h.create(group(name, size(4)))

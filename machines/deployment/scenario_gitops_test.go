@@ -17,19 +17,20 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// tool applies a manifest to the API server in the way of one program. former is the manifest that it applied before; nil at first.
+// tool describes a program that applies manifests. The argument former of apply is the manifest that the program applied
+// before, or nil.
 type tool struct {
 	name string
-	// unchanged is the resulting size when the autoscaler has lowered the size to 3 and the program applies a manifest that still
-	// contains 4.
+	// unchanged is the size that results when the program applies a manifest with replicas 4 after the autoscaler has lowered
+	// the size to 3.
 	unchanged int32
 	// refused is true when the program refuses to change a size that another field manager owns.
 	refused bool
 	apply   func(h *harness, former, manifest *v1alpha1.MachineDeployment) error
 }
 
-// sizesAfter returns the size that results from a second manifest. The first manifest contains 4, and the autoscaler has removed one
-// Machine since then.
+// sizesAfter returns second manifests, and the size that results from each. The first manifest had replicas 4, and the
+// autoscaler has removed one Machine since then.
 func (t tool) sizesAfter() map[string]struct {
 	manifest *int32
 	size     int32
@@ -61,7 +62,7 @@ var kubectlTools = []tool{
 var mergingTools = []tool{
 	// Helm compares custom resources with the former manifest only, so it does not see what the autoscaler wrote.
 	{"Helm", 3, false, func(h *harness, former, m *v1alpha1.MachineDeployment) error { return h.merge(former, m, former) }},
-	// Argo CD merges the former manifest, the new one and the live object.
+	// Argo CD computes its patch from the former manifest, the new manifest and the live object.
 	{"Argo CD", 4, false, func(h *harness, former, m *v1alpha1.MachineDeployment) error {
 		if former == nil {
 			return h.merge(nil, m, nil)
@@ -92,7 +93,8 @@ func TestMergedManifestsKeepRemovals(t *testing.T) {
 	}
 }
 
-// test returns the name of the test in which the second manifest has the given kind of size.
+// test returns the name of a subtest. what states how spec.replicas of the second manifest differs from the first: dropped,
+// kept, raised or lowered.
 func (t tool) test(what string) string {
 	return t.name + " with replicas " + what + " keeps the entry in spec.removals (CA-C60, CA-C88)"
 }
@@ -196,7 +198,7 @@ func (h *harness) merge(former, manifest, live *v1alpha1.MachineDeployment) erro
 	return h.client.Patch(h.t.Context(), group(manifest.Name, nil), client.RawPatch(types.MergePatchType, patch), client.FieldOwner("gitops"))
 }
 
-// plain returns an object as a manifest contains it.
+// plain returns a deployment as JSON without the fields that a manifest does not have, such as the status.
 func plain(d *v1alpha1.MachineDeployment) []byte {
 	body := must(json.Marshal(d))
 	u := &unstructured.Unstructured{}

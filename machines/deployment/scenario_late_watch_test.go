@@ -20,7 +20,7 @@ func (c counted) RoundTrip(r *http.Request) (*http.Response, error) {
 
 func TestAWatchThatIsMinutesLateCausesFewCalls(t *testing.T) {
 	for _, resource := range []string{"machinedeployments", "machinesets", "machines"} {
-		t.Run("at most 300 calls in five minutes while the watch of "+resource+" is late", func(t *testing.T) {
+		t.Run("the controllers make at most 300 calls in five minutes while the watch of "+resource+" is late", func(t *testing.T) {
 			var late, calls atomic.Int64
 			lag := func(kind string) time.Duration {
 				if kind != resource {

@@ -67,7 +67,8 @@ func (h *harness) reported(name, reason string) {
 	})
 }
 
-// nodesBeingRolled rolls a group and then rolls it back. Before that, an operator has put on one Node what drover would put there.
+// nodesBeingRolled rolls a group and then rolls it back. Before the rollout, an operator sets on one Node the taint and the
+// annotation that drover sets in a rollout.
 func (h *harness) nodesBeingRolled() {
 	h.create(group("avoided", size(3)))
 	h.settled("avoided", 3)
@@ -202,7 +203,7 @@ func (h *harness) plansShown() {
 	}
 }
 
-// page requests the page of plans.
+// page requests /plans with a query, and decodes a successful answer into the given value.
 func (h *harness) page(query string, into any) int {
 	h.t.Helper()
 	answer := httptest.NewRecorder()

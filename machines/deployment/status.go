@@ -126,13 +126,13 @@ func owned(st v1alpha1.MachineDeploymentStatus) v1alpha1.MachineDeploymentStatus
 	return st
 }
 
-// statusInterval is the least time between two writes of a deployment's numbers. The first change after that time is written immediately.
-// Urgent changes are always written immediately.
+// statusInterval is the least time between two writes of the counts of Machines in a deployment's status. The first change after
+// that time is written immediately. Urgent changes are always written immediately.
 const statusInterval = 15 * time.Second
 
-// urgent reports whether a change of the status must be written immediately. Every change is urgent, except changes of the numbers of
-// Machines and of the messages and times of conditions. The last size is urgent, for example, because drover restores it when a client
-// drops spec.replicas.
+// urgent reports whether a change of the status must be written immediately. Every change is urgent, except changes of the
+// numbers of Machines and of the messages and times of conditions. For example, a change of status.lastReplicas is urgent,
+// because drover restores that size when a client drops spec.replicas.
 func urgent(stored, now v1alpha1.MachineDeploymentStatus) bool {
 	return !equality.Semantic.DeepEqual(withoutNumbers(owned(stored)), withoutNumbers(owned(now)))
 }

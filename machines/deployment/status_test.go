@@ -38,7 +38,7 @@ func TestOnlyUrgentChangesOfTheStatusAreWrittenAtOnce(t *testing.T) {
 		{"writes the observed generation at once", func(st *v1alpha1.MachineDeploymentStatus) { st.ObservedGeneration = 3 }, true},
 		{"writes the last size at once, because a dropped size is restored from it", func(st *v1alpha1.MachineDeploymentStatus) { st.LastReplicas = new(int32(4)) }, true},
 		{"writes the collision count at once, because the next set's name depends on it", func(st *v1alpha1.MachineDeploymentStatus) { st.CollisionCount = new(int32(1)) }, true},
-		{"writes nothing because of fields of other controllers", func(st *v1alpha1.MachineDeploymentStatus) {
+		{"does not write when only fields of other controllers have changed", func(st *v1alpha1.MachineDeploymentStatus) {
 			st.JoinOutcomes, st.RecentJoins = []v1alpha1.JoinOutcome{v1alpha1.JoinFailed}, "f"
 			st.HealthReplacements = []v1alpha1.HealthReplacement{{Name: "a"}}
 		}, false},

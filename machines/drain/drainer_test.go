@@ -27,16 +27,16 @@ func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
 		fails   bool
 	}{
 		{name: "reports no blocked pod for a granted eviction"},
-		{name: "shows the refusal of a disruption budget in its own words (CAPI-38, MC-60)", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
+		{name: "shows the API server's message when a disruption budget refuses the eviction (CAPI-38, MC-60)", answer: tooMany(), blocked: "The disruption budget b needs 1 healthy pods and has 1 currently"},
 		{name: "counts a pod that is gone as evicted", answer: apierrors.NewNotFound(resource, "p"), now: "none"},
 		{name: "counts a pod as evicted when a later pod has its name (CAPI-40, MCM-64)", answer: conflict, now: "other"},
-		{name: "shows the message of a 403", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
-		{name: "shows the message of a 500, as for a pod with two disruption budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
-		{name: "shows the code of an answer without a message (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
-		{name: "shows the message of a proxy's 404 for a pod that exists (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
-		{name: "shows the message of a 409 for a pod that exists (F-22)", answer: conflict, blocked: conflict.ErrStatus.Message},
-		{name: "shows the message of a 422 (F-22)", answer: status(422, "Eviction.policy is invalid"), blocked: "Eviction.policy is invalid"},
-		{name: "shows the 429 of an overloaded API server (F-22)", answer: status(429, "too many requests"), blocked: "too many requests"},
+		{name: "shows the message of a refusal with status 403", answer: apierrors.NewForbidden(resource, "p", errors.New("namespace is being terminated")), blocked: `pods "p" is forbidden: namespace is being terminated`},
+		{name: "shows the message of status 500, as for a pod with two disruption budgets (F-22)", answer: status(500, "This pod has more than one PodDisruptionBudget."), blocked: "This pod has more than one PodDisruptionBudget."},
+		{name: "shows the status code when the answer has no message (F-22)", answer: status(503, ""), blocked: "the API server answered 503"},
+		{name: "shows the message of a proxy's status 404 for a pod that exists (F-22)", answer: status(404, "default backend - 404"), blocked: "default backend - 404"},
+		{name: "shows the message of status 409 for a pod that exists (F-22)", answer: conflict, blocked: conflict.ErrStatus.Message},
+		{name: "shows the message of status 422 (F-22)", answer: status(422, "Eviction.policy is invalid"), blocked: "Eviction.policy is invalid"},
+		{name: "shows the message of status 429 of an overloaded API server (F-22)", answer: status(429, "too many requests"), blocked: "too many requests"},
 		{name: "returns an error when there was no answer (MCM-66)", answer: errors.New("connection refused"), blocked: noAnswer, fails: true},
 	}
 	for _, tt := range tests {
@@ -63,8 +63,8 @@ func TestRoundShowsTheAnswerToAnEviction(t *testing.T) {
 
 func TestOneRefusedEvictionDoesNotBlockTheOthers(t *testing.T) {
 	refusal := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "two budgets"}}
-	for name, answer := range map[string]error{"a 500 (F-22)": refusal, "no answer (F-22)": errors.New("EOF")} {
-		t.Run("requests every pod's eviction although one eviction gets "+name, func(t *testing.T) {
+	for name, answer := range map[string]error{"status 500 (F-22)": refusal, "a broken connection (F-22)": errors.New("EOF")} {
+		t.Run("requests every pod's eviction although one eviction ends with "+name, func(t *testing.T) {
 			var asked []*policyv1.Eviction
 			d := answering(func(pod string) error {
 				if pod == "b" {
@@ -78,8 +78,8 @@ func TestOneRefusedEvictionDoesNotBlockTheOthers(t *testing.T) {
 			}
 		})
 	}
-	for name, answer := range map[string]error{"a 500 (F-22)": refusal, "no answer (F-22)": errors.New("EOF")} {
-		t.Run("ends an abrupt drain when all evictions get "+name, func(t *testing.T) {
+	for name, answer := range map[string]error{"status 500 (F-22)": refusal, "a broken connection (F-22)": errors.New("EOF")} {
+		t.Run("ends an abrupt drain when every eviction ends with "+name, func(t *testing.T) {
 			var asked []*policyv1.Eviction
 			d := answering(func(string) error { return answer }, &asked, pod("a"))
 			got, err := d.Round(t.Context(), Order{Node: "n", Mode: Mode{Abrupt: true}}, time.Unix(0, 0))

@@ -48,7 +48,7 @@ func TestABudgetThatNeverAllowsADisruptionIsReported(t *testing.T) {
 func TestAnEvictionDoesNotWaitForTheRetryAfterOfTheAPIServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := newTestNode(t, plain("p"))
-		node.answer = func(ctx context.Context, _ string) error { // as client-go does on 429 with Retry-After
+		node.answer = func(ctx context.Context, _ string) error { // client-go waits like this after status 429 with Retry-After
 			<-ctx.Done()
 			return ctx.Err()
 		}

@@ -55,7 +55,8 @@ func tooMany() error {
 	return err
 }
 
-// reading returns a reader that reads a pod by name as a pod with another UID, or finds no pod.
+// reading returns a reader whose Get returns a pod with the UID now. With an empty now the UID is unchanged, and with none the
+// pod is not found.
 func reading(c client.Client, now types.UID) client.Reader {
 	return interceptor.NewClient(c.(client.WithWatch), interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -73,13 +74,13 @@ func reading(c client.Client, now types.UID) client.Reader {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// testNode is a node with pods and volumes. When an eviction is granted, its pod is deleted immediately.
+// testNode is a node with pods and volumes. A pod is deleted as soon as its eviction is granted.
 type testNode struct {
 	t      *testing.T
 	client client.Client
 	mu     sync.Mutex
 	asked  []string
-	// answer answers an eviction; nil means that every eviction is granted.
+	// answer returns the API server's answer to an eviction. When answer is nil, every eviction is granted.
 	answer func(ctx context.Context, pod string) error
 }
 

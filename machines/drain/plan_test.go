@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// exclusive returns Volumes in which each of the pods has one exclusive volume.
+// exclusive returns Volumes in which each pod has one volume that can be attached to only one node at a time.
 func exclusive(pods ...string) Volumes {
 	v := Volumes{Exclusive: map[types.UID][]string{}}
 	for _, name := range pods {

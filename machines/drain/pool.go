@@ -90,7 +90,7 @@ func (p *Pool) work(ctx context.Context) {
 	}
 }
 
-// Request describes a drain that a caller wants.
+// Request describes the drain that a caller of [Pool.Drain] wants.
 type Request struct {
 	// Machine is passed to OnResult when a round has ended. UID identifies the drain.
 	Machine types.NamespacedName

@@ -16,9 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 )
 
-func TestAHundredDrainsAtTheSameTime(t *testing.T) {
+func TestAHundredNodesAreDrainedAtTheSameTime(t *testing.T) {
 	const nodes, each = 100, 5
-	t.Run("the drains have a bounded number of evictions in progress, and block no caller (CAPI-41)", func(t *testing.T) {
+	t.Run("the number of evictions in progress is bounded, and no caller waits for its drain (CAPI-41)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			var objects []client.Object
 			for i := range nodes * each {
@@ -46,7 +46,7 @@ func TestAHundredDrainsAtTheSameTime(t *testing.T) {
 				return Request{UID: types.UID(fmt.Sprint(i)), Order: Order{Node: fmt.Sprintf("n%d", i)}, Every: time.Second}
 			}
 			for i := range nodes {
-				// A call that waited for its drain would never return here.
+				// Drain must not wait for the drain: the evictions cannot end before barrier is closed.
 				if _, known, err := pool.Drain(ctx, request(i)); known || err != nil {
 					t.Fatalf("Drain() returned known %v, error %v", known, err)
 				}
@@ -88,8 +88,8 @@ func TestADrainPoolRepeatsRoundsWithItsOwnWorkers(t *testing.T) {
 			mode   Mode
 			rounds int
 		}{
-			{"the first request", 0, Mode{}, 1}, {"a request soon after", 9 * time.Second, Mode{}, 0}, {"a request when the result is old", 10 * time.Second, Mode{}, 1},
-			{"a request for an abrupt drain", 11 * time.Second, Mode{Abrupt: true}, 1}, {"a second request for an abrupt drain", 12 * time.Second, Mode{Abrupt: true}, 0},
+			{"the first request runs a round", 0, Mode{}, 1}, {"a request within 10 s runs no round", 9 * time.Second, Mode{}, 0}, {"a request after 10 s runs a round", 10 * time.Second, Mode{}, 1},
+			{"the first request for an abrupt drain runs a round", 11 * time.Second, Mode{Abrupt: true}, 1}, {"a second request for an abrupt drain runs no round", 12 * time.Second, Mode{Abrupt: true}, 0},
 		} {
 			clock.SetTime(noon.Add(step.after))
 			e := request("u")

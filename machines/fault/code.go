@@ -39,7 +39,7 @@ var classes = map[Code]Class{
 	CodeForeignAnswer:           Transient,
 	CodeUnsettled:               Transient,
 	CodeBootstrapPending:        Transient,
-	// Waiting longer does not help a server that did not join in time.
+	// The class is Invalid, because a longer wait does not help a server that did not join in time.
 	CodeJoinTimeout: Invalid,
 }
 

@@ -81,7 +81,8 @@ const (
 	CodeProjectNotAllowed Code = "ProjectNotAllowed"
 	CodeConflict          Code = "Conflict"
 	CodeRateLimited       Code = "RateLimited"
-	// CodeWaitingForTurn means that the call waits for other calls of drover; the cloud has not refused the call.
+	// CodeWaitingForTurn means that drover has not sent the call yet, because other calls of drover come first. The cloud has not
+	// refused it.
 	CodeWaitingForTurn   Code = "WaitingForTurn"
 	CodeServerError      Code = "ServerError"
 	CodeCloudUnavailable Code = "CloudUnavailable"

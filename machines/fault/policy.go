@@ -31,7 +31,7 @@ var policies = map[Class]Policy{
 	Quota:      {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
 	NoCapacity: {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true, OutOfResources: true},
 	Invalid:    {Retry: firstBackoff, MaxRetry: lastBackoff, OpensBackoff: true},
-	// The endpoint limiter decides when to retry. Waiting longer would leave the cloud idle.
+	// The endpoint limiter decides when to retry. An additional wait here would leave the cloud idle.
 	RateLimited: {Retry: atOnce, MaxRetry: atOnce, ShownAfter: -1},
 	Conflict:    {Retry: soon, MaxRetry: time.Minute, ShownAfter: patience},
 	Auth:        {Retry: soon, MaxRetry: lastBackoff, ShownAfter: patience},

@@ -21,7 +21,7 @@ func TestEachFailureClassHasItsPolicy(t *testing.T) {
 		Unknown:     {false, false, 5 * time.Minute},
 		"made up":   {false, false, 5 * time.Minute},
 	} {
-		t.Run("class "+string(class)+" has its retry times and its error class for the autoscaler (CA-C47)", func(t *testing.T) {
+		t.Run("failure class "+string(class)+" has its retry times and its error class for the autoscaler (CA-C47)", func(t *testing.T) {
 			p := PolicyOf(class)
 			if p.OpensBackoff != want.backoff || p.OutOfResources != want.resources || p.ShownAfter != want.shown {
 				t.Fatalf("PolicyOf() = %+v", p)

@@ -20,14 +20,14 @@ import (
 	"github.com/drover-project/drover/machines/guard"
 )
 
-// world is a Watch with a client in memory.
+// world holds a Watch of the admission policies, and its client in memory.
 type world struct {
 	*testing.T
 	client   client.Client
 	watch    *guard.Watch
 	events   *events.FakeRecorder
 	registry *prometheus.Registry
-	// down reports whether the API server does not answer.
+	// down is true while the API server does not answer.
 	down atomic.Bool
 }
 
@@ -68,7 +68,7 @@ func shipped(t *testing.T) []*unstructured.Unstructured {
 	return all
 }
 
-// inForce checks the answer of the Watch.
+// inForce fails the test unless the Watch reports that the policies are in force, or with want false, that they are not.
 func (w *world) inForce(want bool) {
 	w.Helper()
 	synctest.Wait()
@@ -77,7 +77,7 @@ func (w *world) inForce(want bool) {
 	}
 }
 
-// reported checks the number of Events since the last call, and that the text of each Event contains the given text.
+// reported fails the test unless there are count new Events since the last call, and each Event contains the given text.
 func (w *world) reported(count int, says string) {
 	w.Helper()
 	synctest.Wait()
@@ -132,7 +132,7 @@ func pick(all []*unstructured.Unstructured, kind, name string) *unstructured.Uns
 
 const policy, binding = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 
-// run runs a test in virtual time, with the Watch running.
+// run calls play in virtual time while the Watch runs. change alters the policies that are stored at first.
 func run(t *testing.T, change func([]*unstructured.Unstructured) []*unstructured.Unstructured, play func(*world)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, change)
@@ -141,7 +141,7 @@ func run(t *testing.T, change func([]*unstructured.Unstructured) []*unstructured
 	})
 }
 
-// start runs the Watch during a test.
+// start runs the Watch while play runs.
 func (w *world) start(play func(*world)) {
 	ctx, cancel := context.WithCancel(w.Context())
 	done := make(chan error)

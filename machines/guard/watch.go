@@ -29,8 +29,8 @@ const ReasonNotInForce = "GuardPoliciesNotInForce"
 const (
 	// lookEvery is the time between two reads of the stored policies and bindings.
 	lookEvery = time.Minute
-	// takeUp is how long the policies must have been stored unchanged before they count as in force, because an API server
-	// enforces a policy only a moment after the policy was written.
+	// takeUp is how long the policies must have been stored unchanged before they count as in force. An API server enforces a policy
+	// only a moment after the policy was written.
 	takeUp = 10 * time.Second
 	// goodFor is how long an answer is valid while reads fail.
 	goodFor = 3 * lookEvery

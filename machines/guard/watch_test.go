@@ -13,7 +13,7 @@ import (
 )
 
 func TestPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
-	t.Run("policies are in force 10 s after the first read, without an Event (F-5)", func(t *testing.T) {
+	t.Run("policies are in force 10 s after they were first read, and no Event is recorded (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			w.inForce(false)
 			time.Sleep(9 * time.Second)
@@ -28,7 +28,7 @@ func TestPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
 	})
 	for _, kind := range []string{policy, binding} {
 		for _, name := range guard.Names {
-			t.Run("policies are not in force while "+kind+" "+name+" is missing, with one Event (F-5)", func(t *testing.T) {
+			t.Run("policies are not in force while "+kind+" "+name+" is missing, and one Event is recorded (F-5)", func(t *testing.T) {
 				run(t, without(kind, name), func(w *world) {
 					time.Sleep(time.Hour)
 					w.inForce(false)
@@ -40,7 +40,7 @@ func TestPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
 			})
 		}
 	}
-	t.Run("policies are in force once a missing binding exists, and not when it is deleted again (F-5)", func(t *testing.T) {
+	t.Run("policies are in force once a missing binding is created, and no longer when the binding is deleted (F-5)", func(t *testing.T) {
 		run(t, without(binding, "drover-guard-machines"), func(w *world) {
 			time.Sleep(time.Minute)
 			w.inForce(false)
@@ -69,7 +69,7 @@ func TestPoliciesAreInForceOnlyWhileTheyAreStoredAsShipped(t *testing.T) {
 	})
 }
 
-func TestInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
+func TestWhetherPoliciesAreInForceWhileTheAPIServerDoesNotAnswer(t *testing.T) {
 	t.Run("policies stay in force for 3 minutes after the last answer (F-5)", func(t *testing.T) {
 		run(t, nil, func(w *world) {
 			time.Sleep(30 * time.Second)

@@ -69,10 +69,10 @@ func NewLock(o LockOptions) *Lock {
 	return &Lock{LockOptions: o}
 }
 
-// Get returns the record of drover's own lease, unless another program holds the other lease. In that case it returns that program's
-// record, with the last renewal of drover's own lease, which is when a drover led last. The raw bytes are then those of both leases,
-// because a drover that does not acquire the other lease, such as one of an older version, may hold drover's own lease: both leases must
-// be unchanged before drover leads.
+// Get returns the record of drover's own lease, unless another program holds the other lease. In that case it returns that
+// program's record, with the renew time of drover's own lease, which shows when a drover last led. The raw bytes then contain
+// both leases, because a drover that does not acquire the other lease, such as one of an older version, may hold drover's own
+// lease: this process may lead only when neither lease has changed.
 func (l *Lock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
 	own, ownRaw, ownErr := l.Own.Get(ctx)
 	if ownErr != nil && !apierrors.IsNotFound(ownErr) {

@@ -28,13 +28,13 @@ const (
 	patience = retry * 22 / 10
 )
 
-// election holds an API server and the programs that compete.
+// election holds an API server and the programs that compete for its leases.
 type election struct {
 	*testing.T
 	server *memory.Server
 
 	mu sync.Mutex
-	// acting holds the programs that act now. clashes holds the times at which two programs acted.
+	// acting holds the programs that lead now. clashes describes each case in which two programs led at once.
 	acting  map[string]bool
 	clashes []string
 }
@@ -54,7 +54,7 @@ func newElection(t *testing.T) *election {
 	return e
 }
 
-// cut makes every request fail while it is closed.
+// cut is a connection to the API server. While off is true, every request fails.
 type cut struct {
 	next http.RoundTripper
 	mu   sync.Mutex
@@ -98,13 +98,14 @@ func lockOf(c kubernetes.Interface, namespace, name, identity string) resourcelo
 	}
 }
 
-// program acts while it leads.
+// program is a program that takes part in leader election.
 type program struct {
 	stop func()
 	line *cut
 }
 
-// run starts a program that acts while it leads, until it is stopped. Like the real programs, it starts again when it loses its lease.
+// run starts a program that takes part in leader election until it is stopped. Like the real programs, it starts again when it
+// loses its lease.
 func (e *election) run(name string, lock resourcelock.Interface, line *cut, release bool) *program {
 	ctx, cancel := context.WithCancel(context.Background())
 	var ended sync.WaitGroup
@@ -181,9 +182,9 @@ func (e *election) lease(name, namespace string) *coordinationv1.Lease {
 	return lease
 }
 
-func TestOnlyOneProgramActs(t *testing.T) {
+func TestOnlyOneProgramLeads(t *testing.T) {
 	for name, play := range map[string]func(e *election){
-		"drover waits while machine-controller runs, and acts when its lease has expired (MC-78)": func(e *election) {
+		"drover waits while machine-controller runs, and leads once machine-controller's lease has expired (MC-78)": func(e *election) {
 			predecessor := e.machineController()
 			time.Sleep(retry)
 			e.drover("drover-a")
@@ -264,7 +265,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 			time.Sleep(3 * patience)
 			e.expect("drover-a")
 		},
-		"drover acts at once when there is no machine-controller (MC-78)": func(e *election) {
+		"drover leads at once when there is no machine-controller (MC-78)": func(e *election) {
 			e.drover("drover-a")
 			synctest.Wait()
 			e.expect("drover-a")
@@ -277,7 +278,7 @@ func TestOnlyOneProgramActs(t *testing.T) {
 }
 
 // A lease that was deleted by hand can be acquired by any program. drover notices the loss with its next renewal.
-func TestDroverStopsActingWhenAnotherProgramTakesItsLease(t *testing.T) {
+func TestDroverStopsLeadingWhenAnotherProgramTakesItsLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)
 		e.drover("drover-a")
@@ -300,7 +301,7 @@ func TestDroverStopsActingWhenAnotherProgramTakesItsLease(t *testing.T) {
 	})
 }
 
-// While another program holds the other lease, the record that Get returns must contain the last renewal by a drover, not by that program.
+// While another program holds machine-controller's lease, Get must return when a drover last renewed drover's own lease.
 func TestGetReturnsTheLastRenewalOfDroversOwnLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := newElection(t)

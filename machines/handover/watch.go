@@ -94,7 +94,7 @@ func (w *Watch) look(ctx context.Context) {
 	for _, hook := range all {
 		why, err := Dead(ctx, w.Reader, hook)
 		if apierrors.IsForbidden(err) {
-			// drover may not read Services of that namespace.
+			// Skip the webhook: drover may not read Services of its namespace.
 			continue
 		}
 		if err != nil {

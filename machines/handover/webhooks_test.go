@@ -52,12 +52,12 @@ func TestDeadWebhooksAreFound(t *testing.T) {
 		"a webhook with a URL is not checked": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.ClientConfig = admissionv1.WebhookClientConfig{URL: ptr.To("https://x")}
 		})}, 1, ""},
-		"a webhook of another group is ignored": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups = []string{"apps"} })}, 0, ""},
-		"a webhook for all groups and resources is checked": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
+		"a webhook for another API group is ignored": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].APIGroups = []string{"apps"} })}, 0, ""},
+		"a webhook for all API groups and resources is checked": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) {
 			w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"*"}, []string{"*"}
 		})}, 1, "does not exist"},
-		"a webhook for another resource of the group is ignored":                              {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
-		"a webhook without a failure policy counts as one that refuses, as in the API server": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
+		"a webhook for another resource of drover's API group is ignored":                                 {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.Rules[0].Resources = []string{"clusters"} })}, 0, ""},
+		"a webhook without a failure policy is treated as one with the policy Fail, as in the API server": {[]client.Object{hook(func(w *admissionv1.MutatingWebhook) { w.FailurePolicy = nil })}, 1, "does not exist"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := fake.NewClientBuilder().WithObjects(tt.objects...).Build()

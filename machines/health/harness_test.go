@@ -24,8 +24,8 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// stores are informer stores with a client. The client reads the stores as controller-runtime's cache does without copies,
-// and accepts writes and drops them.
+// stores implements client.Client with informer stores. Reads return the stored objects without copying them, as reads from
+// controller-runtime's cache can do. Writes succeed and have no effect.
 type stores struct {
 	client.Client
 	machines, nodes, sets, deployments cache.Indexer
@@ -36,12 +36,12 @@ func newStores() *stores {
 	return &stores{machines: store(), nodes: store(), sets: store(), deployments: store()}
 }
 
-// Patch accepts a write and drops it.
+// Patch returns no error and changes nothing.
 func (*stores) Patch(context.Context, client.Object, client.Patch, ...client.PatchOption) error {
 	return nil
 }
 
-// Status returns a writer that drops all writes.
+// Status returns a status writer whose writes succeed and have no effect.
 func (*stores) Status() client.SubResourceWriter { return forgetful{} }
 
 func (*stores) GroupVersionKindFor(runtime.Object) (schema.GroupVersionKind, error) {
@@ -54,12 +54,12 @@ func (forgetful) Apply(context.Context, runtime.ApplyConfiguration, ...client.Su
 	return nil
 }
 
-// quiet drops all Events.
+// quiet is an Event recorder that drops all Events.
 type quiet struct{ recorder.EventRecorder }
 
 func (quiet) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
 
-// door implements cluster.Cluster with the stores.
+// door implements cluster.Cluster. Its clients read the stores.
 type door struct {
 	cluster.Cluster
 	stores *stores
@@ -81,7 +81,7 @@ func (s *stores) byType(o runtime.Object) cache.Indexer {
 	return s.deployments
 }
 
-// List lists like controller-runtime's cache reader.
+// List returns all stored objects of the list's type.
 func (s *stores) List(_ context.Context, list client.ObjectList, _ ...client.ListOption) error {
 	stored := s.byType(list).List()
 	objects := make([]runtime.Object, 0, len(stored))
@@ -141,7 +141,7 @@ func (s *stores) machine(b testing.TB, set *v1alpha1.MachineSet, name string, si
 	}
 }
 
-// newPasses returns a controller that reads the stores, and its clock.
+// newPasses returns a health controller that reads the stores, and the controller's clock.
 func newPasses(b testing.TB, s *stores) (*Reconciler, *testclock.FakePassiveClock) {
 	b.Helper()
 	now := testclock.NewFakePassiveClock(time.Now())

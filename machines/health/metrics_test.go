@@ -10,7 +10,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
-func TestMetricsCountBlockedMachines(t *testing.T) {
+func TestMetricsCountMachinesWhoseReplacementIsBlocked(t *testing.T) {
 	s := newStores()
 	s.fill(t, 1, 5)
 	r, now := newPasses(t, s)
@@ -25,7 +25,7 @@ func TestMetricsCountBlockedMachines(t *testing.T) {
 		node := o.(*corev1.Node)
 		node.Status.Conditions[5] = corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(now.Now())}
 	}
-	t.Run("counts overdue Machines for as long as too many unhealthy Machines keep the brake on (MCM-48)", func(t *testing.T) {
+	t.Run("counts Machines past the health timeout for as long as too many Machines are unhealthy (MCM-48)", func(t *testing.T) {
 		held := r.metrics.held.WithLabelValues("ClusterUnhealthy")
 		for _, step := range []struct {
 			later time.Duration

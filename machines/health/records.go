@@ -21,8 +21,8 @@ type record struct {
 	Conditions         []metav1.Condition           `json:"conditions,omitempty"`
 }
 
-// records writes the records of groups, and remembers what it wrote, because the caches show a write a moment later, and
-// clients that replace a whole status drop the record.
+// records writes the records of groups, and remembers what it wrote. It cannot rely on the stored records: the caches
+// show a write a moment later, and a client that replaces the whole status drops the record.
 type records struct {
 	writer patch.Writer
 	known  map[types.UID]record

@@ -25,7 +25,7 @@ const mostPerPass = 20
 // errLater ends the work on a group because a live read differs from the caches.
 var errLater = errors.New("the caches are behind")
 
-// writeRecords updates the records of all groups, and replaces the Machines that are due.
+// writeRecords updates the records of all groups, and replaces the Machines that are due for replacement.
 func (r *Reconciler) writeRecords(ctx context.Context, world *verdict.World, plan *verdict.Plan, objects map[*verdict.Group]client.Object, o *outcome) {
 	plans := make(map[*verdict.Group]*verdict.GroupPlan, len(plan.Groups))
 	for i := range plan.Groups {
@@ -155,13 +155,14 @@ func (r *Reconciler) liveGroup(ctx context.Context, object client.Object) (*verd
 	return groupOf(live), nil
 }
 
-// confirmation is a Machine that, according to a live read, is still due.
+// confirmation is a Machine that must still be replaced, according to a live read.
 type confirmation struct {
 	verdict *verdict.Verdict
 	machine *v1alpha1.Machine
 }
 
-// confirm reads the Machine and its Node from the API servers. It returns errLater if the Machine is not due any more.
+// confirm reads the Machine and its Node from the API servers. It returns errLater if there is no reason any more to replace
+// the Machine.
 func (r *Reconciler) confirm(ctx context.Context, world *verdict.World, group *verdict.Group, v *verdict.Verdict) (*v1alpha1.Machine, error) {
 	var m v1alpha1.Machine
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(v.Machine.Machine), &m)

@@ -15,9 +15,10 @@ import (
 	"github.com/drover-project/drover/machines/health"
 )
 
-// These parts of TestHealthOnARealControlPlane and TestHealthWithTheOtherControllers are about another leader, a refused deletion, and reads that are out of date.
+// This file has parts of TestHealthOnARealControlPlane and TestHealthWithTheOtherControllers: those about another leader, a refused
+// deletion, and reads that are out of date.
 
-// dying is a client of a process that ends before it deletes anything.
+// dying is a client whose deletions fail, as if the process ended before it deletes anything.
 type dying struct{ client.Client }
 
 func (dying) Delete(context.Context, client.Object, ...client.DeleteOption) error {
@@ -86,7 +87,7 @@ func (w *world) testRefused() {
 	w.report(corev1.ConditionTrue, names[0])
 }
 
-// blind is a cached client that shows Nodes as not Ready although they are Ready.
+// blind is a cached client that shows a Node as not Ready although the Node is Ready.
 type blind struct {
 	client.Client
 	node string
@@ -151,7 +152,7 @@ func (w *world) testStaleRecord() {
 	w.report(corev1.ConditionTrue, names[0])
 }
 
-// lease is a lease that may not have been renewed in time.
+// lease is a leader election lease. While old is true, the lease was not renewed in time.
 type lease struct{ old bool }
 
 func (l *lease) Fresh(time.Time) bool { return !l.old }

@@ -18,7 +18,7 @@ import (
 	"github.com/drover-project/drover/machines/health"
 )
 
-// part is a case of a test. It has groups of its own.
+// part is one part of a test. Each part creates node groups of its own.
 type part struct {
 	name string
 	run  func(*world)
@@ -28,7 +28,7 @@ func TestHealthOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	newWorld(t).runs(t, []part{
 		{"a healthy cluster causes no write and requeues no round", (*world).testWell},
-		{"a Machine is replaced when its Node has not been Ready for the timeout, and the next unhealthy Machine when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
+		{"a Machine is replaced when its Node was not Ready for the timeout, and the next one when the successor is Ready (MCM-44, MCM-46, MCM-47)", (*world).testReplaced},
 		{"a new leader continues the recorded replacements and starts no other replacement (MCM-46)", (*world).testNewLeader},
 		{"no Machine is replaced during an outage of a zone, and Machines that stay unhealthy are replaced afterwards (MCM-48)", (*world).testZone},
 		{"a Machine whose deletion is refused does not block other replacements, and its deletion is repeated with increasing waits (MCM-46)", (*world).testRefused},
@@ -131,8 +131,8 @@ func (w *world) testReplaced() {
 	}
 }
 
-// drains sets a Machine's annotation test/drains to value. The drain of the deleted Machine continues until the annotation is
-// empty.
+// drains sets a Machine's annotation test/drains to value. The deletion of the Machine does not end before the annotation is empty, as
+// if the drain took long.
 func (w *world) drains(name, value string) {
 	w.Helper()
 	m := &v1alpha1.Machine{}
@@ -141,7 +141,7 @@ func (w *world) drains(name, value string) {
 	w.cached(name)
 }
 
-// cached waits until the cache shows the stored condition Healthy of a Machine.
+// cached waits until the cache shows a Machine as it is stored.
 func (w *world) cached(name string) {
 	w.Helper()
 	w.eventually("the cache shows Machine "+name, func() (string, bool) {

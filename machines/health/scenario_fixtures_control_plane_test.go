@@ -40,19 +40,19 @@ import (
 
 func init() { ctrl.SetLogger(logr.Discard()) }
 
-// world is an API server with the controllers of deployments and sets. An actor plays the Machine controller, the cloud and
-// the kubelets. The test starts each round of the health controller, which has a clock of its own.
+// world is an API server with the controllers of deployments and sets. An actor replaces the Machine controller, the cloud and the
+// kubelets. The test itself starts each round of the health controller, and moves the controller's clock.
 type world struct {
 	*testing.T
 	client client.Client
 	mgr    ctrl.Manager
 	clock  *testclock.FakePassiveClock
 	health *health.Reconciler
-	// requests returns the requests that the API server has answered. It is nil for a server in memory.
+	// requests returns the requests that the API server has answered. requests is nil for an API server in memory.
 	requests func() ([]kube.Request, error)
 }
 
-// actor creates a Node for each Machine, and deletes the Nodes of deleted Machines.
+// actor is a controller that creates a Node for each Machine, and deletes the Node and the finalizers of a deleted Machine.
 type actor struct{ client client.Client }
 
 func (a actor) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
@@ -187,12 +187,12 @@ func newWorldAt(t *testing.T, config *rest.Config, setups ...func(ctrl.Manager) 
 	return w
 }
 
-// settings are the settings of the tests.
+// settings returns the settings of the health controller in the tests.
 func settings(timeout time.Duration) verdict.Settings {
 	return verdict.Settings{Timeout: timeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute}
 }
 
-// leader returns the health controller of another process. change may change its options.
+// leader returns a new health controller without memory, as after a change of leader. change, unless nil, changes its options.
 func (w *world) leader(change func(*health.Options)) *health.Reconciler {
 	w.Helper()
 	o := health.Options{Control: w.mgr, Target: w.mgr, Clock: w.clock, Settings: settings(10 * time.Minute)}
@@ -204,7 +204,7 @@ func (w *world) leader(change func(*health.Options)) *health.Reconciler {
 	return r
 }
 
-// handle is a cluster with another cached client.
+// handle is a cluster.Cluster whose cached client is replaced by client.
 type handle struct {
 	cluster.Cluster
 	client client.Client
@@ -228,7 +228,7 @@ func (w *world) later(d time.Duration) ctrl.Result {
 	return result
 }
 
-// eventually waits until see returns true.
+// eventually waits until see returns true. The text that see returns is shown in the error message.
 func (w *world) eventually(what string, see func() (string, bool)) {
 	w.Helper()
 	var last string

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// set is the part of a MachineSet that concerns its Machines.
+// set holds what is the same for all Machines of a MachineSet.
 type set struct {
 	group *verdict.Group
 	// aside reports whether the set or its deployment is paused or being deleted. outdated reports whether a rollout replaces

@@ -11,14 +11,14 @@ import (
 	"github.com/drover-project/drover/machines/health/verdict"
 )
 
-// filled returns stores with one group of three Machines, the group's objects, and the Machines by name.
+// filled returns stores with one group of three Machines, and the group's deployment and set.
 func filled(t *testing.T) (s *stores, d *v1alpha1.MachineDeployment, set *v1alpha1.MachineSet) {
 	s = newStores()
 	s.fill(t, 1, 3)
 	return s, s.deployments.List()[0].(*v1alpha1.MachineDeployment), s.sets.List()[0].(*v1alpha1.MachineSet)
 }
 
-// seen returns the Machine with the given name from a snapshot.
+// seen returns the Machine with the given name from the controller's snapshot; nil when the snapshot does not contain the Machine.
 func seen(t *testing.T, s *stores, name string) *verdict.Machine {
 	t.Helper()
 	r, _ := newPasses(t, s)

@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/machines/ownership"
 )
 
-// pass is the only request, because every round covers all Machines.
+// pass is the only reconcile request that the controller uses, because every round covers all Machines.
 var pass = ctrl.Request{NamespacedName: types.NamespacedName{Name: "all"}}
 
 // SetupWithManager adds the controller to the manager. Each change that a verdict depends on starts a round, at most one per

@@ -49,8 +49,8 @@ type Options struct {
 type Keeper struct {
 	Options
 	metric prometheus.Gauge
-	// reading serialises reads and guards last: send to lock, receive to unlock. It is a channel because testing/synctest does
-	// not treat waiting for a mutex as durably blocked.
+	// reading is a lock for reads and for the field last: send to lock, receive to unlock. It is a channel because testing/synctest
+	// does not treat waiting for a mutex as durably blocked.
 	reading chan struct{}
 	// started counts the reads that have started.
 	started atomic.Int64

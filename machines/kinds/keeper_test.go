@@ -94,17 +94,17 @@ func keeper(t *testing.T, s *server) *Keeper {
 	return k
 }
 
-// bare returns a Machine without an owner. The Machine is created now.
+// bare returns a Machine without an owner, with the current time as its creation time.
 func bare() *v1alpha1.Machine {
 	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", CreationTimestamp: metav1.Now()}}
 }
 
-func TestANewDeletionIsJudgedByReadsThatBeginAfterIt(t *testing.T) {
+func TestANewDeletionIsDecidedByReadsOfTheCRDsThatBeginAfterIt(t *testing.T) {
 	t.Run("the deletion of each of a thousand Machines is blocked when their CRD is deleted (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
-			// Earlier calls keep reads running while the CRD is deleted.
+			// Calls for earlier deletions keep reads of the CRDs running while the CRD is deleted.
 			var all sync.WaitGroup
 			for range 5 {
 				all.Go(func() { k.Withheld(t.Context(), bare(), false) })
@@ -128,7 +128,7 @@ func TestANewDeletionIsJudgedByReadsThatBeginAfterIt(t *testing.T) {
 			}
 		})
 	})
-	t.Run("an earlier read is reused for 5 s for a deletion that has already begun (F-42)", func(t *testing.T) {
+	t.Run("a deletion that has already begun uses a read of the CRDs for 5 s (F-42)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			s := installed()
 			k := keeper(t, s)
@@ -197,7 +197,7 @@ func TestDeletionsAreBlockedWhileCRDsCannotBeRead(t *testing.T) {
 	})
 }
 
-func TestDeletionsAreBlockedWhenTheMachinesOwnersWentWithTheirCRD(t *testing.T) {
+func TestDeletionsAreBlockedWhenTheMachinesOwnersWereDeletedWithTheirCRD(t *testing.T) {
 	const set = "pool-1"
 	member := func() *v1alpha1.Machine {
 		m := bare()

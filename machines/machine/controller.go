@@ -42,7 +42,7 @@ const (
 	longestConflict = 10 * time.Second
 )
 
-// retryForced is the interval after which a forced deletion is reconciled again after an error.
+// retryForced is the wait until a forced deletion is reconciled again when a step has failed.
 const retryForced = 5 * time.Second
 
 // Options configure a [Reconciler].

@@ -15,7 +15,7 @@ type Forecast struct {
 	// Step is the first step that waits or that changes a server or a Node. Reason is the reason of that step.
 	Step   lifecycle.Step
 	Reason string
-	// Detail explains the step to people; it may be empty.
+	// Detail explains the step to users; it may be empty.
 	Detail string
 	// Server is the Machine's server; nil when no server is known. Node is the name of the Machine's Node; empty when it has
 	// no Node.

@@ -40,7 +40,7 @@ import (
 	"github.com/drover-project/drover/machines/machine/status"
 )
 
-// longestUnwritten is how long a change that is not urgent may wait for another write, for any Machine.
+// longestUnwritten is the longest time for which drover delays the write of a change that is not urgent, whichever the Machine is.
 var longestUnwritten = status.MaxDelay(&v1alpha1.Machine{})
 
 // memory implements cluster.Cluster in memory.
@@ -62,7 +62,8 @@ type annotated struct{ *events.FakeRecorder }
 func (annotated) AnnotatedEventf(runtime.Object, runtime.Object, map[string]string, string, string, string, string, ...any) {
 }
 
-// bench drives one Machine by hand. Only the test moves its clock.
+// bench has one Machine, an API server in memory, a fake cloud and the Machine controller. The test starts each reconcile and moves the
+// clock.
 type bench struct {
 	t       *testing.T
 	memory  *memory
@@ -72,19 +73,18 @@ type bench struct {
 	machine *machine.Reconciler
 	key     client.ObjectKey
 	patches patches
-	// written counts the controller's writes. cached is the Machine that the controller's cache shows; nil means the stored
-	// one.
+	// written counts the controller's writes. cached is the Machine as the controller's cache shows it; nil means that the cache is up
+	// to date.
 	written tally
 	cached  *v1alpha1.Machine
-	// kinds decides whether deletions are blocked. nil means that they never are.
+	// kinds decides whether deletions are blocked. A nil kinds blocks no deletion.
 	kinds observe.Kinds
-	// undeletable is the API server's answer to every deletion.
+	// undeletable is the error of every deletion by the controller; nil means that deletions succeed.
 	undeletable error
 	// failing returns the error of a call of the controller; a nil failing means that no call fails. A call is LIST, PATCH or
 	// DELETE, a space and the Go type.
 	failing func(call string) error
-	// evicting returns the API server's refusal of an eviction; a nil evicting means that none is refused. An eviction that
-	// is not refused is stored.
+	// evicting returns the error with which the API server refuses the eviction of a pod, or nil. A nil evicting refuses no eviction.
 	evicting func(pod string) error
 }
 
@@ -97,7 +97,7 @@ func (b *bench) createSubResource(ctx context.Context, c client.Client, name str
 	return c.SubResource(name).Create(ctx, o, sub, opts...)
 }
 
-// fails returns the error of a call of the controller.
+// fails returns the error that a call of the controller gets; nil when the call succeeds. Calls of the test itself do not fail.
 func (b *bench) fails(verb string, o runtime.Object) error {
 	if b.failing == nil || !b.written.counting {
 		return nil
@@ -210,13 +210,13 @@ func newBench(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	return b
 }
 
-// restart replaces the process by a new process.
+// restart replaces the controller by a new one without memory, as a restart of drover does.
 func (b *bench) restart() {
 	source := bootstrap.New(bootstrap.Options{Control: b.memory, Target: b.memory, Clock: b.clock, Rand: rand.Reader, APIServer: "https://127.0.0.1:1"})
 	b.start(machine.Options{Control: b.memory, Target: b.memory, Cloud: b.cloud, Bootstrap: source, Clock: b.clock, JoinTimeout: 10 * time.Minute, Kinds: b.kinds})
 }
 
-// start replaces the process by a process with the given options.
+// start replaces the controller by a new one with the given options.
 func (b *bench) start(o machine.Options) { b.options, b.machine = o, machine.New(o) }
 
 func (b *bench) pass() ctrl.Result {
@@ -230,7 +230,7 @@ func (b *bench) pass() ctrl.Result {
 	return result
 }
 
-// shown reconciles the Machine, and reconciles it again when all changes of the first reconcile must have been written.
+// shown reconciles the Machine twice. In between, it moves the clock so far that the second reconcile writes all delayed changes.
 func (b *bench) shown() ctrl.Result {
 	b.t.Helper()
 	b.pass()

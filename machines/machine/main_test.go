@@ -9,6 +9,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard()) // each manager has a logger of its own
+	ctrl.SetLogger(logr.Discard()) // the tests give each manager a logger of its own
 	os.Exit(m.Run())
 }

@@ -108,7 +108,7 @@ func TestAServerInErrorIsReplaced(t *testing.T) {
 }
 
 func TestExistingServersAreFound(t *testing.T) {
-	t.Run("records the server that a process created before it died without a record (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
+	t.Run("records the server that a former process created and did not record before it ended (MCM-36, CAPI-18, MC-43)", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		instance, err := b.cloud.Instance(t.Context(), b.read())
 		if err != nil {
@@ -151,7 +151,7 @@ func TestAMachineWhoseServerIsGoneIsGivenUp(t *testing.T) {
 		gone   bool
 	}{
 		{"deletes a Machine of a set, so that the set replaces the Machine (MC-66, CAPI-33)", owned, true},
-		{"keeps a Machine without an owner as Failed", nil, false},
+		{"keeps a Machine without an owner and sets its phase to Failed", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
@@ -178,13 +178,13 @@ func TestAMachineIsGivenUpAtTheJoinTimeout(t *testing.T) {
 		change  func(*v1alpha1.Machine)
 		deleted bool
 	}{
-		{"replaces the Machine of a deployment when the timeout since its server's creation is over (MC-57, CAPI-25, MCM-29, MCM-39)", deployed, true},
-		{"replaces the Machine of a bare set (MC-57, F-52)", owned, true},
-		{"keeps a Machine without an owner as Failed (MC-57)", nil, false},
+		{"replaces the Machine of a deployment ten minutes after its server was created (MC-57, CAPI-25, MCM-29, MCM-39)", deployed, true},
+		{"replaces the Machine of a set without a deployment (MC-57, F-52)", owned, true},
+		{"keeps a Machine without an owner and sets its phase to Failed (MC-57)", nil, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, tt.change)
-			b.clock.SetTime(b.clock.Now().Add(time.Hour)) // the timeout does not count from the Machine's creation
+			b.clock.SetTime(b.clock.Now().Add(time.Hour)) // the Machine is older than its server, because the timeout counts from the server's creation
 			b.pass()
 			b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })
 			b.clock.SetTime(b.clock.Now().Add(9*time.Minute + 59*time.Second))
@@ -232,8 +232,8 @@ func TestForcedDeletionWithoutCredentials(t *testing.T) {
 	})
 }
 
-func TestAMachineAtRestIsNotWritten(t *testing.T) {
-	t.Run("writes nothing in further reconciles and in a new process", func(t *testing.T) {
+func TestAReadyMachineIsNotWrittenAgain(t *testing.T) {
+	t.Run("drover writes nothing in further reconciles, even after a restart", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })

@@ -23,7 +23,7 @@ func (g *kindsStub) Withheld(_ context.Context, _ *v1alpha1.Machine, begun bool)
 	return g.reason, g.message
 }
 
-// withheld returns a bench whose joined Machine, with a pod on its Node, is deleted while deletions are blocked.
+// withheld returns a bench with a joined Machine, a pod on its Node, and a stub that blocks all deletions.
 func withheld(t *testing.T) (*bench, *kindsStub) {
 	t.Helper()
 	b := joined(t, nil)
@@ -99,7 +99,7 @@ func TestABlockedDeletionDoesNothing(t *testing.T) {
 			t.Errorf("calls with begun: %v", g.asked)
 		}
 	})
-	t.Run("does not treat a deletion as begun because a client restored the condition Deleting (F-42)", func(t *testing.T) {
+	t.Run("does not treat a deletion as begun when only a client has written the condition Deleting (F-42)", func(t *testing.T) {
 		b, g := withheld(t)
 		g.reason, g.message = "", ""
 		m := b.read()

@@ -18,8 +18,8 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// powered boots a server of the bench with its user data, and sets the server's console to the output of the simulated
-// system. gone is the error of every download; nil means that downloads succeed.
+// powered simulates the boot of a server with its user data. The output of the simulated system becomes the server's console output.
+// gone is the error of every download; nil means that downloads succeed.
 func (b *bench) powered(id, name string, userData []byte, gone error) {
 	metadata := httptest.NewServer(http.HandlerFunc(func(out http.ResponseWriter, in *http.Request) {
 		if strings.HasSuffix(in.URL.Path, "user_data") {

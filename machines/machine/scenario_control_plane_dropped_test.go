@@ -29,7 +29,7 @@ func (w *world) replaces(m *v1alpha1.Machine) {
 	}))
 }
 
-// testReplaced replaces a Machine at different times of its life.
+// testReplaced checks that drover restores what replaces has dropped, at different times in the life of a Machine.
 func (w *world) testReplaced(t *testing.T) {
 	m := w.create("replaced", nil)
 	w.until(m, "it has a server", hasServer)

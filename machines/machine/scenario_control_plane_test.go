@@ -34,8 +34,8 @@ import (
 func TestMachinesOnARealControlPlane(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	t.Run("life", func(t *testing.T) { w.on(t).testLife(t) })
-	t.Run("replaced", func(t *testing.T) {
+	t.Run("a Machine from its creation to its deletion", func(t *testing.T) { w.on(t).testLife(t) })
+	t.Run("a Machine whose status a client drops", func(t *testing.T) {
 		t.Parallel()
 		w.on(t).testReplaced(t)
 	})
@@ -45,7 +45,7 @@ func TestMachinesOnARealControlPlane(t *testing.T) {
 		"a pod with two disruption budgets blocks the drain, the condition shows why, and forcing the deletion ends the drain (F-22)": (*world).testTwoBudgets,
 		"a Node from machine-controller is taken over unchanged":                                                                      (*world).testTakenOver,
 		"a join timeout applies at once when it is shortened on the deployment":                                                       (*world).testShortened,
-		"a Node of another Machine is not joined (MC-52, MCM-41)":                                                                     (*world).testForeignNode,
+		"a Node of another Machine is not accepted (MC-52, MCM-41)":                                                                   (*world).testForeignNode,
 		"a server in ERROR is shown and deleted, and its Machine can be deleted (MC-49, CAPI-21)":                                     (*world).testServerInError,
 		"a kubelet version outside the allowed skew is shown as an error, and no server is created":                                   (*world).testSkew,
 		"a Machine with an invalid spec and without a server can be deleted (MC-65)":                                                  (*world).testInvalidSpec,

@@ -61,8 +61,7 @@ func (b *bench) remove(o client.Object) {
 	}
 }
 
-// end deletes the Machine. It also sets the test's clock, because the API server takes the deletion timestamp from its own
-// clock.
+// end deletes the Machine. It also sets the test's clock to the deletion timestamp, which the API server takes from its own clock.
 func (b *bench) end() {
 	b.t.Helper()
 	b.remove(b.read())
@@ -80,7 +79,7 @@ func (b *bench) node() *corev1.Node {
 	return n
 }
 
-// annotate sets annotations of the Machine.
+// annotate sets an annotation of the Machine.
 func (b *bench) annotate(key, value string) {
 	m := b.read()
 	metav1.SetMetaDataAnnotation(&m.ObjectMeta, key, value)
@@ -111,7 +110,7 @@ func TestDrainTimeoutEndsADrain(t *testing.T) {
 		b.end()
 		b.shown()
 		b.wait(2*time.Hour - longestUnwritten - time.Second)
-		b.restart() // a new process measures from the same start
+		b.restart() // after a restart the timeout still counts from the deletion
 		b.pass()
 		if b.cloud.count("DeleteServer") != 0 || b.deleting().Reason != "DrainingNode" {
 			t.Fatalf("before: %+v", b.deleting())
@@ -226,7 +225,7 @@ func TestPodsOfADeadNodeAreNotWaitedFor(t *testing.T) {
 		b.create(stubborn("p"))
 		a := b.attach("pv-1")
 		n := b.node()
-		n.Status.Conditions[0].Status = corev1.ConditionUnknown // since long ago, by the API server's clock
+		n.Status.Conditions[0].Status = corev1.ConditionUnknown // the last transition is long ago by the API server's clock
 		if err := b.memory.client.Status().Update(t.Context(), n); err != nil {
 			t.Fatal(err)
 		}
@@ -347,7 +346,7 @@ func TestPortsOfAMissingServerAreDeleted(t *testing.T) {
 }
 
 func TestAMissingNodeIsShown(t *testing.T) {
-	t.Run("shows that the Node is missing, and joins it when it registers again", func(t *testing.T) {
+	t.Run("the condition shows that the Node is missing, and the Machine is Ready when the Node has registered again", func(t *testing.T) {
 		b := joined(t, owned)
 		b.remove(b.node())
 		b.pass()

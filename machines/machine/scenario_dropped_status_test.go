@@ -25,7 +25,7 @@ func (b *bench) replaced() *v1alpha1.Machine {
 	return before
 }
 
-// phases are the points in the life of a Machine of a set to which a test can bring the Machine.
+// phases lists phases in the life of a Machine. reached returns a bench whose Machine is in that phase.
 var phases = []struct {
 	name    string
 	reached func(t *testing.T) *bench
@@ -104,7 +104,7 @@ func (b *bench) endsCleanly(t *testing.T) {
 
 func TestADroppedStatusIsRestored(t *testing.T) {
 	for _, phase := range phases {
-		t.Run("drover restores the status that a client dropped "+phase.name+", and deleting the Machine then leaves nothing behind (F-5)", func(t *testing.T) {
+		t.Run("drover restores a status that a client dropped "+phase.name+" (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
 			b.pass()
@@ -114,7 +114,7 @@ func TestADroppedStatusIsRestored(t *testing.T) {
 			b.isWhole(t, before, node)
 			b.endsCleanly(t)
 		})
-		t.Run("a restarted drover finds the server again after a client dropped the status "+phase.name+", and deleting the Machine then leaves nothing behind (F-5)", func(t *testing.T) {
+		t.Run("a restarted drover finds the server although a client dropped the status "+phase.name+" (F-5)", func(t *testing.T) {
 			b := phase.reached(t)
 			before, node := b.replaced(), b.node()
 			o := b.options
@@ -237,7 +237,7 @@ func TestAStatusDroppedDuringAReconcileIsRestored(t *testing.T) {
 	b.pass()
 	b.patches.before = nil
 	b.shown()
-	t.Run("restores the volume IDs and times that no list of the cloud shows (F-5)", func(t *testing.T) {
+	t.Run("volume IDs and times that no list of the cloud contains are restored (F-5)", func(t *testing.T) {
 		after := b.read()
 		if !dropped || !strings.Contains(string(after.Status.ProviderStatus.Raw), "11111111-1111-4111-8111-111111111111") {
 			t.Errorf("dropped %v; the record is %s, and was %s", dropped, after.Status.ProviderStatus.Raw, before.Status.ProviderStatus.Raw)

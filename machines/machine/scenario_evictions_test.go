@@ -19,7 +19,7 @@ import (
 
 const twoBudgets = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
 
-// failedEvictions are answers to an eviction, each with the resulting text of condition Deleting.
+// failedEvictions lists reasons why an eviction fails, each with the API server's answer and the resulting text of condition Deleting.
 var failedEvictions = []struct {
 	name   string
 	answer error

@@ -19,13 +19,13 @@ func TestOneOfSeveralServersIsChosen(t *testing.T) {
 	const late = "00000000-0000-4000-8000-0000000a1a7e"
 	for _, tt := range []struct {
 		name  string
-		of    string // the server whose Node has registered
+		of    string // the ID of the server whose Node has registered; empty when there is no Node
 		state cloud.ServerState
 		want  string
 	}{
 		{"keeps the server that the cloud lists first when there is no Node (MCM-40)", "", cloud.ServerActive, "openstack:///00000000-0000-4000-8000-000000000001"},
 		{"keeps the server whose Node has registered (MCM-40)", late, cloud.ServerActive, "openstack:///" + late},
-		{"does not keep a failed server whose Node has registered (MCM-40)", late, cloud.ServerError, "openstack:///00000000-0000-4000-8000-000000000001"},
+		{"keeps the working server even if the Node of the failed server has registered (MCM-40)", late, cloud.ServerError, "openstack:///00000000-0000-4000-8000-000000000001"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
@@ -71,7 +71,7 @@ func TestCloudResourcesAreRecorded(t *testing.T) {
 }
 
 func TestTheMachinesNodeIsFound(t *testing.T) {
-	t.Run("prefers a recorded Node with the Machine's label to a Node with its server's name (MC-52, MC-63)", func(t *testing.T) {
+	t.Run("prefers a recorded Node with the Machine's label to a Node with the server's name (MC-52, MC-63)", func(t *testing.T) {
 		nodes := []*corev1.Node{
 			{ObjectMeta: metav1.ObjectMeta{Name: "by-label", Labels: map[string]string{v1alpha1.LabelOwnedBy: "u"}}},
 			{ObjectMeta: metav1.ObjectMeta{Name: "m"}},

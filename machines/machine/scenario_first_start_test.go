@@ -66,7 +66,8 @@ func hasTaint(n *corev1.Node, key string) bool {
 	return slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return t.Key == key })
 }
 
-// isStarting checks the phase, the condition and the taint of a Machine whose Node is starting.
+// isStarting checks that the Machine is shown as starting, by its phase and condition Ready, and that the Node has the startup taint.
+// why lists texts that the condition's message must contain.
 func (b *bench) isStarting(why ...string) {
 	b.t.Helper()
 	m := b.read()
@@ -101,13 +102,13 @@ func TestFirstStartWaitsUntilTheNodeIsComplete(t *testing.T) {
 		// awaits is a part of the condition's message; empty means that the Node has started.
 		awaits string
 	}{
-		{"waits while the Node is uninitialized", corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule), "the cloud-controller-manager has not initialized the Node"},
+		{"waits while the Node has the cloud provider's taint uninitialized", corev1.ConditionTrue, taint(v1alpha1.TaintUninitialized, corev1.TaintEffectNoSchedule), "the cloud-controller-manager has not initialized the Node"},
 		{"waits while the Node is not Ready", corev1.ConditionFalse, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
 		{"waits for the kubelet's first report", corev1.ConditionUnknown, corev1.Taint{}, "the Node is not Ready: Kubelet: reported"},
-		{"waits for the taint not-ready", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/not-ready"},
-		{"waits for the taint unreachable", corev1.ConditionTrue, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/unreachable"},
-		{"waits for the taint network-unavailable", corev1.ConditionTrue, taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/network-unavailable"},
-		{"waits for a taint of --other-startup-taints", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
+		{"waits for the removal of the taint not-ready", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/not-ready"},
+		{"waits for the removal of the taint unreachable", corev1.ConditionTrue, taint(corev1.TaintNodeUnreachable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/unreachable"},
+		{"waits for the removal of the taint network-unavailable", corev1.ConditionTrue, taint(corev1.TaintNodeNetworkUnavailable, corev1.TaintEffectNoSchedule), "taint node.kubernetes.io/network-unavailable"},
+		{"waits for the removal of a taint that --other-startup-taints names", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectNoExecute), "taint " + cilium},
 		{"does not wait for a taint that every pod tolerates", corev1.ConditionTrue, taint(corev1.TaintNodeNotReady, corev1.TaintEffectNoExecute), ""},
 		{"does not wait for a taint with the effect PreferNoSchedule", corev1.ConditionTrue, taint(cilium, corev1.TaintEffectPreferNoSchedule), ""},
 		{"does not wait for a taint that --other-startup-taints does not name", corev1.ConditionTrue, taint("gpu", corev1.TaintEffectNoSchedule), ""},
@@ -278,7 +279,7 @@ func TestAStartupTaintOfAnotherProgramIsNotSetAgain(t *testing.T) {
 	})
 }
 
-func TestTheStartupTaintHasAKeyAndAnEffect(t *testing.T) {
+func TestOnlyTheTaintWithTheStartupTaintsKeyAndEffectIsRemoved(t *testing.T) {
 	t.Run("drover keeps a taint with the startup taint's key and another effect (F-47)", func(t *testing.T) {
 		b := starting(t, startup)
 		n := b.nodeOf()

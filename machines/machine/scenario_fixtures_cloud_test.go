@@ -29,9 +29,9 @@ type fakeCloud struct {
 	made    int
 	calls   map[string]int
 
-	// duplicates are further servers of a Machine.
+	// duplicates holds further servers that have the same Machine's owner tag.
 	duplicates map[types.UID][]*cloud.Server
-	// unsynced reports whether the inventory has not seen a list yet.
+	// unsynced is true while no list of servers has been read.
 	unsynced bool
 	// failing returns the error of a call; a nil failing means that no call fails. A call is Instance, Observe, ObserveNow,
 	// DeleteServer or Release.
@@ -41,21 +41,22 @@ type fakeCloud struct {
 	starting func(*fakeServer) error
 	// refuse holds the errors of Instance, by the Machine's name.
 	refuse map[string]*fault.Error
-	// full is the error of EnsureServer; queued is the error of Prepare.
+	// full is the error of EnsureServer, and queued that of Prepare; nil means that the call succeeds.
 	full, queued *fault.Error
-	// refusal is the error of DeleteServer. held is the text that Observe returns while servers are gone.
+	// refusal is the error of DeleteServer; nil means that the call succeeds. held is why the mass-deletion guard does not accept that
+	// servers are gone.
 	refusal *fault.Error
 	held    string
-	// slow reports whether deletions of servers do not finish.
+	// slow is true while deletions of servers do not finish.
 	slow bool
-	// unreleased reports whether ports are still being deleted.
+	// unreleased is true while ports are still being deleted.
 	unreleased bool
-	// left is what Release leaves behind. unknown is why the cloud does not know the servers.
+	// left lists resources that Release does not delete. unknown is why the states of the servers are not known.
 	left    []string
 	unknown string
 	// project is the project of the servers; empty means that the cloud has no projects.
 	project string
-	// console is the output of the servers' consoles.
+	// console is the console output of every server.
 	console string
 	// system is the operating system of the servers.
 	system string
@@ -78,7 +79,7 @@ type fakeServer struct {
 	key       types.NamespacedName
 	exists    bool
 	leftovers bool
-	// slow reports whether its deletion does not finish.
+	// slow is true while the deletion of this server does not finish.
 	slow bool
 }
 
@@ -120,7 +121,7 @@ func (c *fakeCloud) PlaceRecord(context.Context, string, *v1alpha1.MachineTempla
 
 func (c *fakeCloud) Changes() <-chan types.NamespacedName { return c.changes }
 
-// change changes a Machine's server and reports the change.
+// change changes a Machine's server, and reports the change to the controller.
 func (c *fakeCloud) change(uid types.UID, alter func(*fakeServer)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -132,7 +133,7 @@ func (c *fakeCloud) change(uid types.UID, alter func(*fakeServer)) {
 // nobodysServer is the ID of a server that belongs to no Machine.
 const nobodysServer = "11111111-2222-3333-4444-555555555555"
 
-// existing returns the servers as a cloud-controller-manager sees them.
+// existing returns the servers that exist, for the simulated cloud-controller-manager.
 func (c *fakeCloud) existing() []kubelet.Server {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +158,8 @@ func (c *fakeCloud) active(s *fakeServer) {
 	s.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.5"}, {Type: corev1.NodeHostName, Address: s.Name}}
 }
 
-// count returns the number of calls. A call is its name, or its name, a space and the name of one Machine.
+// count returns how often a call was made. call is the name of the call. If a space and a Machine's name follow, only calls for that
+// Machine count.
 func (c *fakeCloud) count(call string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -182,7 +184,7 @@ func (i *fakeInstance) called(name string) {
 	i.cloud.calls[name+" "+i.machine.Name]++
 }
 
-// makes calls the hook during for a call that creates something.
+// makes calls the function during, unless it is nil, before the call with the given name creates something.
 func (i *fakeInstance) makes(name string) {
 	if during := i.cloud.during; during != nil {
 		during(name)

@@ -38,14 +38,14 @@ import (
 	"github.com/drover-project/drover/test/kubelet"
 )
 
-// world is a real control plane with the Machine controller, the certificate approver, and a cloud in memory. The cloud has a
-// stand-in for its cloud-controller-manager, and a simulated kubelet in each of its servers.
+// world is a real control plane with the Machine controller, the certificate approver, and a cloud in memory. A cloud-controller-manager
+// and the kubelets of the servers are simulated.
 type world struct {
 	*shared
 	t testing.TB
 }
 
-// shared is what all tests of a world have in common.
+// shared holds the parts of a world that all its subtests share.
 type shared struct {
 	ctx      context.Context
 	log      io.Writer
@@ -104,7 +104,7 @@ func newWorld(t testing.TB) *world {
 	return w
 }
 
-// on returns the same world for a subtest.
+// on returns the same world with the testing.TB of a subtest.
 func (w *world) on(t testing.TB) *world { return &world{t: t, shared: w.shared} }
 
 func (w *world) must(err error) {

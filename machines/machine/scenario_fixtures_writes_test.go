@@ -41,7 +41,7 @@ func (c *tally) all() (n int) {
 	return n
 }
 
-// count returns the functions in f, extended so that they count their writes.
+// count returns f with functions Create, Patch and Delete that also count their calls.
 func (c *tally) count(f interceptor.Funcs) interceptor.Funcs {
 	create, patch, remove := f.Create, f.Patch, f.Delete
 	f.Create = func(ctx context.Context, store client.WithWatch, o client.Object, opts ...client.CreateOption) error {
@@ -60,7 +60,7 @@ func (b *bench) createObject(ctx context.Context, c client.WithWatch, o client.O
 	return c.Create(ctx, o, opts...)
 }
 
-// get returns the Machine that the controller's cache shows, when the cache is behind.
+// get reads an object for the controller. If b.cached is set, it is returned in place of the stored Machine, as from an old cache.
 func (b *bench) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 	if m, ok := o.(*v1alpha1.Machine); ok && b.written.counting && b.cached != nil {
 		b.cached.DeepCopyInto(m)

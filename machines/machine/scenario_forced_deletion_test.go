@@ -85,7 +85,7 @@ func (b *bench) listsWhatIsLeft(events string, more ...string) {
 	}
 }
 
-// cloudFailures are failures of a call to the cloud, in the form in which the driver reports them.
+// cloudFailures holds failures of a call to the cloud, as drover's OpenStack driver reports them.
 var cloudFailures = map[string]func(b *bench) error{
 	"no connection": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeCloudUnavailable, "the call failed: no connection")
@@ -97,8 +97,8 @@ var cloudFailures = map[string]func(b *bench) error{
 	"a 500": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeServerError, "the call failed: HTTP 500")
 	},
-	"a 401 for good": func(*bench) error { return fault.New(fault.Auth, fault.CodeUnauthorized, "the call failed: HTTP 401") },
-	"a 403":          func(*bench) error { return fault.New(fault.Auth, fault.CodeForbidden, "the call failed: HTTP 403") },
+	"a 401 each time": func(*bench) error { return fault.New(fault.Auth, fault.CodeUnauthorized, "the call failed: HTTP 401") },
+	"a 403":           func(*bench) error { return fault.New(fault.Auth, fault.CodeForbidden, "the call failed: HTTP 403") },
 	"a proxy's 404": func(*bench) error {
 		return fault.New(fault.Transient, fault.CodeForeignAnswer, "the call failed: HTTP 404")
 	},
@@ -108,22 +108,21 @@ var cloudFailures = map[string]func(b *bench) error{
 		err.RetryAfter = 5 * time.Minute
 		return err
 	},
-	"a wait behind other calls of drover": func(*bench) error {
+	"a wait for drover's other calls": func(*bench) error {
 		err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the call failed: it waits for its turn")
 		err.RetryAfter = 5 * time.Minute
 		return err
 	},
 }
 
-// both holds the suffixes of the test names for the two kinds of Machine: a Node that works, and a Node whose kubelet does
-// not answer.
+// both holds a suffix of test names for a Machine whose Node works, and one for a Machine whose kubelet does not answer.
 var both = map[string]bool{"": false, " (the Node is dead)": true}
 
 func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 	for _, call := range []string{"Instance", "Observe", "DeleteServer", "Release"} {
 		for name, failure := range cloudFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes and lists what may be left when the cloud's call "+call+node+" gets "+name+" (F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes and lists what may be left when the cloud's call "+call+" gets "+name+node+" (F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.cloud.failing = func(made string) error {
@@ -143,26 +142,26 @@ func TestForcedDeletionEndsWhateverTheCloudAnswers(t *testing.T) {
 	}
 }
 
-// neverDone are requests that the cloud accepts but never carries out, each with the resulting text of the Event.
+// neverDone holds states of a cloud that accepts all requests and does not finish them, each with a text that the Event contains.
 var neverDone = map[string]struct {
 	begin func(c *fakeCloud)
 	says  string
 }{
-	"a server that stays ACTIVE": {func(c *fakeCloud) { c.slow = true }, "the server was in state ACTIVE"},
-	"a server that stays DELETING": {func(c *fakeCloud) {
+	"the server stays ACTIVE": {func(c *fakeCloud) { c.slow = true }, "the server was in state ACTIVE"},
+	"the server stays DELETING": {func(c *fakeCloud) {
 		c.slow = true
 		c.onDelete = func() { c.servers["u"].State, c.servers["u"].Status = cloud.ServerDeleting, "DELETING" }
 	}, "the server was in state DELETING"},
-	"ports and volumes that stay":       {func(c *fakeCloud) { c.unreleased = true }, "ports are being deleted"},
-	"a list of servers that never ends": {func(c *fakeCloud) { c.unsynced = true }, ""},
-	"a server in an unknown state":      {func(c *fakeCloud) { c.unknown = "another project" }, ""},
-	"too many servers that are gone":    {func(c *fakeCloud) { c.held = "5 of 9 servers are gone"; c.servers["u"].exists = false }, ""},
+	"ports and volumes are never deleted": {func(c *fakeCloud) { c.unreleased = true }, "ports are being deleted"},
+	"the list of servers never ends":      {func(c *fakeCloud) { c.unsynced = true }, ""},
+	"the state of the server is unknown":  {func(c *fakeCloud) { c.unknown = "another project" }, ""},
+	"too many servers are gone at once":   {func(c *fakeCloud) { c.held = "5 of 9 servers are gone"; c.servers["u"].exists = false }, ""},
 }
 
 func TestForcedDeletionEndsAlthoughTheCloudNeverFinishes(t *testing.T) {
 	for name, tt := range neverDone {
 		for node, dead := range both {
-			t.Run("ends within five minutes and lists what may be left with "+name+node+" (F-25, F-28)", func(t *testing.T) {
+			t.Run("ends within five minutes and lists what may be left when "+name+node+" (F-25, F-28)", func(t *testing.T) {
 				b := toForce(t, dead)
 				b.force()
 				tt.begin(b.cloud)
@@ -172,19 +171,19 @@ func TestForcedDeletionEndsAlthoughTheCloudNeverFinishes(t *testing.T) {
 	}
 }
 
-// things is the resource in the errors of the API server.
+// things is the resource that the errors of the API server name.
 var things = schema.GroupResource{Resource: "things"}
 
-// clusterFailures are failures of a call to the API server.
+// clusterFailures holds failures of a call to the API server.
 var clusterFailures = map[string]func(b *bench) error{
 	"no connection": func(*bench) error { return errors.New("connection refused") },
 	"no answer until the deadline": func(b *bench) error {
 		b.wait(time.Minute)
 		return errors.New("context deadline exceeded")
 	},
-	"a 500":          func(*bench) error { return apierrors.NewInternalError(errors.New("no reason")) },
-	"a 401 for good": func(*bench) error { return apierrors.NewUnauthorized("no") },
-	"a 403":          func(*bench) error { return apierrors.NewForbidden(things, "thing", errors.New("no")) },
+	"a 500":           func(*bench) error { return apierrors.NewInternalError(errors.New("no reason")) },
+	"a 401 each time": func(*bench) error { return apierrors.NewUnauthorized("no") },
+	"a 403":           func(*bench) error { return apierrors.NewForbidden(things, "thing", errors.New("no")) },
 	"a proxy's 404": func(*bench) error {
 		return apierrors.NewGenericServerResponse(http.StatusNotFound, "", things, "thing", "default backend - 404", 0, true)
 	},
@@ -196,7 +195,7 @@ func TestForcedDeletionEndsWhateverTheClusterAnswers(t *testing.T) {
 	for _, call := range []string{"eviction", "LIST *v1.PodList", "LIST *v1.VolumeAttachmentList", "PATCH *v1.Node", "DELETE *v1.Node"} {
 		for name, failure := range clusterFailures {
 			for node, dead := range both {
-				t.Run("ends within five minutes when the call "+call+node+" gets "+name+" (F-22, F-28)", func(t *testing.T) {
+				t.Run("ends within five minutes when the call "+call+" gets "+name+node+" (F-22, F-28)", func(t *testing.T) {
 					b := toForce(t, dead)
 					b.force()
 					b.failing = func(made string) error {
@@ -316,8 +315,8 @@ func TestForcedDeletionLimitsEachWait(t *testing.T) {
 
 func TestTheNodeOfAGoneServerIsDeleted(t *testing.T) {
 	for name, failing := range map[string]func(c *fakeCloud){
-		"a volume that Cinder never frees": func(c *fakeCloud) { c.unreleased = true },
-		"a Cinder that answers 500": func(c *fakeCloud) {
+		"Cinder never releases a volume": func(c *fakeCloud) { c.unreleased = true },
+		"Cinder answers 500": func(c *fakeCloud) {
 			c.failing = func(call string) error {
 				if call == "Release" {
 					return fault.New(fault.Transient, fault.CodeServerError, "ports are being deleted: HTTP 500")
@@ -327,7 +326,7 @@ func TestTheNodeOfAGoneServerIsDeleted(t *testing.T) {
 		},
 	} {
 		for node, dead := range both {
-			t.Run("deletes the Node without waiting for "+name+node+", although the Machine itself waits (F-25)", func(t *testing.T) {
+			t.Run("deletes the Node and keeps the Machine when "+name+node+" (F-25)", func(t *testing.T) {
 				b := joined(t, nil)
 				if dead {
 					b = toForce(t, dead)

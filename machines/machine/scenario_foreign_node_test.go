@@ -16,8 +16,8 @@ import (
 // made is the creation time of the Machine of these tests.
 var made = metav1.NewTime(time.Date(2026, 1, 2, 3, 0, 0, 0, time.UTC))
 
-// aiming returns a bench with a Machine that has an ACTIVE server. The Machine's author has chosen its name and its cloud,
-// and sets a taint for every Node.
+// aiming returns a bench with an attacker's Machine, which has an ACTIVE server. Its template sets a label and a taint with the key evil
+// on its Node.
 func aiming(t *testing.T) *bench {
 	t.Helper()
 	b := newBench(t, func(m *v1alpha1.Machine) {
@@ -69,7 +69,7 @@ func TestANodeOfAnotherOwnerIsLeftAlone(t *testing.T) {
 		{"does not touch a Node of the control plane, although the cloud lists a server with its ID and name (F-4)", func(n *corev1.Node) {
 			n.Labels = map[string]string{"node-role.kubernetes.io/control-plane": ""}
 		}, "control plane"},
-		{"does not touch a Node from before the Machine, although the cloud lists a server with its ID and name (F-4)", func(n *corev1.Node) {
+		{"does not touch a Node that is older than the Machine, although the cloud lists a server with its ID and name (F-4)", func(n *corev1.Node) {
 			n.CreationTimestamp = metav1.NewTime(made.Add(-time.Hour))
 		}, "existed before the Machine"},
 		{"does not touch a Node of another Machine, although the cloud lists a server with its ID and name", func(n *corev1.Node) {
@@ -267,7 +267,7 @@ func TestAMachineStaysReadyAlthoughItsNodeHasAControlPlaneRole(t *testing.T) {
 			t.Errorf("%+v", find(b.read(), v1alpha1.ConditionReady))
 		}
 	})
-	t.Run("the Machine stays Ready before the first list of a new process (F-4)", func(t *testing.T) {
+	t.Run("the Machine stays Ready after a restart, before the first list of servers (F-4)", func(t *testing.T) {
 		b := joins(t)
 		b.cloud.unsynced = true
 		b.pass()

@@ -102,7 +102,7 @@ func TestAFailedDeleteOfAMachineIsRepeated(t *testing.T) {
 	})
 }
 
-func TestKeysRemovedFromTheTemplateAreRemovedFromTheNode(t *testing.T) {
+func TestLabelsAndTaintsRemovedFromTheTemplateAreRemovedFromTheNode(t *testing.T) {
 	t.Run("removes labels, annotations and taints that left the template, and keeps those that others set, and the times of taints (MCM-4, MC-55)", func(t *testing.T) {
 		since := metav1.NewTime(time.Unix(1700000000, 0))
 		b := joined(t, func(m *v1alpha1.Machine) {
@@ -279,7 +279,7 @@ func TestEachStepOfADeletionCanBeRepeated(t *testing.T) {
 			t.Errorf("%+v, %v", b.read(), b.cloud.calls)
 		}
 	})
-	t.Run("drains nothing before it deletes a server that never became a Node (MCM-54)", func(t *testing.T) {
+	t.Run("evicts no pod before it deletes a server that never became a Node (MCM-54)", func(t *testing.T) {
 		b := newBench(t, nil)
 		b.pass()
 		b.cloud.change("u", func(s *fakeServer) { b.cloud.active(s) })

@@ -51,7 +51,7 @@ func TestJoinTimeoutShowsTheConsole(t *testing.T) {
 		if !strings.Contains(c.Message, "no route to host") || strings.Contains(c.Message, secret) || !strings.Contains(b.events(), "no route to host") {
 			t.Errorf("%+v", c)
 		}
-		t.Run("marks a Machine without an owner as Failed, keeps it, and reads its console once (MC-57)", func(t *testing.T) {
+		t.Run("keeps a Machine without an owner, sets its phase to Failed, and reads its console once (MC-57)", func(t *testing.T) {
 			b.wait(time.Hour)
 			b.restart()
 			b.pass()
@@ -60,7 +60,7 @@ func TestJoinTimeoutShowsTheConsole(t *testing.T) {
 				t.Errorf("%d looks at the console, %+v", b.cloud.count("ConsoleOutput"), m.Status)
 			}
 		})
-		t.Run("joins a Node that registers after the deadline", func(t *testing.T) {
+		t.Run("accepts a Node that registers after the deadline", func(t *testing.T) {
 			b.create(b.nodeOf())
 			b.pass()
 			if !isReady(b.read()) || b.read().Status.ErrorReason != nil {
@@ -70,7 +70,7 @@ func TestJoinTimeoutShowsTheConsole(t *testing.T) {
 	})
 }
 
-func TestFailedJoinsSlowABareSetDown(t *testing.T) {
+func TestFailedJoinsSlowDownASetWithoutADeployment(t *testing.T) {
 	b := newBench(t, owned)
 	second := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "v"}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}
 	third := second.DeepCopy()
@@ -100,7 +100,7 @@ func TestFailedJoinsSlowABareSetDown(t *testing.T) {
 	})
 }
 
-func TestFailedJoinsSlowADeploymentDown(t *testing.T) {
+func TestFailedJoinsSlowDownADeployment(t *testing.T) {
 	b := newBench(t, deployed)
 	second := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "n", UID: "v"}, Spec: v1alpha1.MachineSpec{Versions: v1alpha1.MachineVersionInfo{Kubelet: "1.37.1"}}}
 	third := second.DeepCopy()

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// term is a lease that knows when it was last renewed.
+// term is a leader election lease with the time of its last renewal.
 type term struct{ renewed time.Time }
 
 func (t *term) Fresh(now time.Time) bool { return now.Sub(t.renewed) <= 8*time.Second }
@@ -25,7 +25,7 @@ func (b *bench) under(l *term) {
 }
 
 func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
-	t.Run("an old lease stops all creates and writes, and the reconcile is soon repeated", func(t *testing.T) {
+	t.Run("a lease that was not renewed in time stops all creates and writes, and the reconcile is soon repeated", func(t *testing.T) {
 		b := newBench(t, func(m *v1alpha1.Machine) { m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode} })
 		b.under(&term{})
 		b.wait(9 * time.Second)
@@ -45,7 +45,7 @@ func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
 	}{
 		{"Prepare", map[string]int{"Prepare": 1}},
 	} {
-		t.Run("a lease that becomes old during a reconcile ends the reconcile after "+tt.call, func(t *testing.T) {
+		t.Run("a lease that becomes too old during a reconcile ends the reconcile after the call "+tt.call, func(t *testing.T) {
 			b := newBench(t, nil)
 			lease := &term{}
 			b.under(lease)
@@ -68,7 +68,7 @@ func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an old lease stops writes of the status, which would alternate with the new leader's writes", func(t *testing.T) {
+	t.Run("a lease that was not renewed in time stops writes of the status, which may conflict with a new leader's writes", func(t *testing.T) {
 		b := newBench(t, nil)
 		lease := &term{}
 		b.under(lease)
@@ -84,7 +84,7 @@ func TestTheLeaseIsCheckedBeforeEachCreate(t *testing.T) {
 			t.Error("not written under a fresh lease either")
 		}
 	})
-	t.Run("an old lease stops deletions until drover renews the lease", func(t *testing.T) {
+	t.Run("a lease that was not renewed in time stops deletions until drover renews the lease", func(t *testing.T) {
 		b := newBench(t, nil)
 		lease := &term{}
 		b.under(lease)
@@ -110,7 +110,7 @@ func TestALeaseLostDuringACreateLeavesOneServer(t *testing.T) {
 		{"while the port is created (MCM-109)", "Prepare"},
 		{"while the server is created (MCM-109)", "EnsureServer"},
 	} {
-		t.Run("the successor finds the resources if the lease is lost "+tt.name, func(t *testing.T) {
+		t.Run("the new leader finds the resources if the lease is lost "+tt.name, func(t *testing.T) {
 			b := newBench(t, nil)
 			b.under(&term{})
 			old := b.machine
@@ -121,11 +121,11 @@ func TestALeaseLostDuringACreateLeavesOneServer(t *testing.T) {
 				b.cloud.during = nil
 				b.wait(time.Minute)
 				b.under(&term{})
-				b.pass() // the successor, during the predecessor's call
+				b.pass() // the new leader, during the old leader's call
 				b.machine, old = old, b.machine
 			}
 			b.pass()
-			b.pass() // the predecessor again, before it loses the lease
+			b.pass() // the old leader again, which has not noticed yet that another process has the lease
 			b.machine = old
 			b.pass()
 			m := b.read()

@@ -81,7 +81,7 @@ func TestARecordWrittenOnTheNodeIsIgnored(t *testing.T) {
 	})
 }
 
-func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
+func TestTheRecordOfNodeLabelsAndTaintsInTheStatus(t *testing.T) {
 	t.Run("the record is written with the provider ID, before the Node registers (F-6)", func(t *testing.T) {
 		b := newBench(t, templated)
 		b.pass()
@@ -94,13 +94,13 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("%d writes of the Machine, want 2: finalizers and provider ID", machines)
 		}
 	})
-	t.Run("the record shows that the first start is complete, and lists no key that drover always sets (F-6)", func(t *testing.T) {
+	t.Run("the record shows that the first start is complete, and lists no label or annotation that drover always sets (F-6)", func(t *testing.T) {
 		r := joined(t, templated).read().Status.NodeMarks
 		if !r.Started || r.Labels[v1alpha1.LabelOwnedBy] != "" || r.Annotations[v1alpha1.AnnotationNodeMachine] != "" {
 			t.Errorf("%+v", r)
 		}
 	})
-	t.Run("a new key is recorded before the Node gets the key, so that the key is removed later even after a crash (F-6)", func(t *testing.T) {
+	t.Run("a new label is recorded before the Node gets it, so that drover can remove it later even after a crash (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		b.relabel(map[string]string{"team": "blue", "new": "1"})
 		recorded := ""
@@ -116,7 +116,7 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("recorded %q, labels %v; %d writes of the Machine and %d of the Node", recorded, b.node().Labels, m-machines, n-nodes)
 		}
 	})
-	t.Run("the record keeps an old key until the Node has lost it, even when a write of the Node fails (F-6)", func(t *testing.T) {
+	t.Run("the record keeps an old label until it is removed from the Node, even when a write of the Node fails (F-6)", func(t *testing.T) {
 		b := joined(t, templated)
 		b.relabel(map[string]string{"other": "1"})
 		b.patches.before = func(o client.Object) error {
@@ -153,7 +153,7 @@ func TestTheRecordOfNodeKeysInTheStatus(t *testing.T) {
 			t.Errorf("labels %v, %+v; %d writes of the Machine and %d of the Node", n.Labels, b.read().Status, m-machines, nn-nodes)
 		}
 	})
-	t.Run("after the Node has registered again, the record does not count its first start as complete (F-6)", func(t *testing.T) {
+	t.Run("the record does not count the first start as complete after the Node has registered again (F-6)", func(t *testing.T) {
 		b := starting(t, startup)
 		b.registers(corev1.ConditionTrue)
 		b.pass()

@@ -164,7 +164,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 		}
 		b.shows(corev1.ConditionFalse, "ServerStarting", 1)
 	})
-	t.Run("starts the server although the API server refused the record once", func(t *testing.T) {
+	t.Run("starts the server although the API server refused the write of the record once", func(t *testing.T) {
 		b := joined(t, owned)
 		b.shutDown()
 		b.written.counting, b.failing = true, func(call string) error {
@@ -198,7 +198,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 			t.Errorf("the join deadline does not hold: %+v", m.Status)
 		}
 	})
-	t.Run("does not start the server under an old lease", func(t *testing.T) {
+	t.Run("does not start the server while drover has not renewed its lease in time", func(t *testing.T) {
 		b := joined(t, owned)
 		lease := &term{}
 		b.under(lease)
@@ -212,7 +212,7 @@ func TestAServerThatIsShutDownIsStartedOnce(t *testing.T) {
 	})
 }
 
-// late is a cluster whose cache shows deployments without their new annotations.
+// late is a cluster whose cache shows deployments without annotations.
 type late struct{ *memory }
 
 func (l late) GetClient() client.Client { return unannotated{l.client} }
@@ -343,9 +343,9 @@ func TestAStartThatTheCloudProcessedIsNotRepeated(t *testing.T) {
 		b.shows(corev1.ConditionFalse, "ServerWontStart", 1)
 	})
 	for name, refusal := range map[string]*fault.Error{
-		"repeats a start request that only waited behind other calls of drover": inLine(),
-		"repeats a start request that the cloud's rate limit refused (F-26)":    fault.New(fault.RateLimited, fault.CodeRateLimited, "429"),
-		"repeats a start request whose credentials the cloud refused (F-23)":    fault.New(fault.Auth, fault.CodeUnauthorized, "401"),
+		"repeats a start request that was not sent because drover's other calls went first": inLine(),
+		"repeats a start request that the cloud's rate limit refused (F-26)":                fault.New(fault.RateLimited, fault.CodeRateLimited, "429"),
+		"repeats a start request whose credentials the cloud refused (F-23)":                fault.New(fault.Auth, fault.CodeUnauthorized, "401"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := joined(t, owned)

@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// inProject returns a bench with a cloud that has a project.
+// inProject returns a bench whose cloud reports the project p1.
 func inProject(t *testing.T, change func(*v1alpha1.Machine)) *bench {
 	b := newBench(t, change)
 	b.cloud.project = "p1"
@@ -50,7 +50,7 @@ func TestTheProjectIsRecordedBeforeAnythingIsCreated(t *testing.T) {
 			t.Errorf("finalizers %v, writes %v", m.Finalizers, b.written.made)
 		}
 	})
-	t.Run("the project costs no write when the set has recorded it with the finalizers (F-17)", func(t *testing.T) {
+	t.Run("drover does not write the project again when the set has recorded it with the finalizers (F-17)", func(t *testing.T) {
 		b := inProject(t, func(m *v1alpha1.Machine) {
 			owned(m)
 			m.Finalizers = []string{v1alpha1.FinalizerServer, v1alpha1.FinalizerNode}

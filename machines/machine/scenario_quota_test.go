@@ -136,7 +136,8 @@ func (p *pool) pass() {
 	}
 }
 
-// torment makes every call that an autoscaler could make when it sees the state of the group.
+// torment makes every call with which an autoscaler may react to the state of the group. It returns the number of instances with an
+// error.
 func (p *pool) torment() (shown int) {
 	p.t.Helper()
 	ctx := p.t.Context()
@@ -183,7 +184,7 @@ func TestAQuotaErrorOfAGroupAtItsMinimum(t *testing.T) {
 				p.torment()
 			}
 		}
-		// The waits are 30 s, 1, 2 and 4 min, and then 5 min each; the test looks once a minute.
+		// The back-offs are 30 s, 1, 2 and 4 min, and then 5 min each. The test reconciles once a minute.
 		if n := p.cloud.count("EnsureServer"); n < 12 || n > 15 {
 			t.Errorf("%d attempts", n)
 		}

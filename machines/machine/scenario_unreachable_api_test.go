@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/reach"
 )
 
-// withReach returns a bench with a Watch of the API server. The API server has just answered.
+// withReach returns a bench, and the reach.Watch that records when the API server answered. The API server has just answered.
 func withReach(t *testing.T) (*bench, *reach.Watch) {
 	t.Helper()
 	b := newBench(t, deployed)

@@ -33,7 +33,7 @@ func born(t *testing.T) *bench {
 	return b
 }
 
-// passes makes n reconciles, a second apart, as the events of a busy cluster do.
+// passes reconciles the Machine n times, a second apart, as in a cluster with many events.
 func (b *bench) passes(n int) {
 	b.t.Helper()
 	for range n {
@@ -42,14 +42,14 @@ func (b *bench) passes(n int) {
 	}
 }
 
-// inLine returns the error of a call that waits behind other calls of drover.
+// inLine returns the error of a call to the cloud that was not sent, because drover's other calls go first.
 func inLine() *fault.Error {
 	err := fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "the network service is busy with other requests of ours; the next turn is in 3s")
 	err.RetryAfter = 3 * time.Second
 	return err
 }
 
-// reachesReady brings a Machine from its creation to Ready. The cloud and the Node show each change separately.
+// reachesReady brings a Machine from its creation to Ready. The Machine is reconciled after each change of the server and of the Node.
 func (b *bench) reachesReady() {
 	b.t.Helper()
 	b.cloud.queued = inLine()
@@ -88,7 +88,7 @@ func (b *bench) took(most int) {
 	b.written = tally{}
 }
 
-func TestAWholeLifeTakesFewWrites(t *testing.T) {
+func TestTheLifeOfAMachineTakesFewWrites(t *testing.T) {
 	b := born(t)
 	b.reachesReady()
 	t.Logf("writes: %v", b.written.made)
@@ -167,7 +167,7 @@ func TestServerReadyIsTrueOnceTheNodeIsReadyEvenIfTheListStillSaysBUILD(t *testi
 	}
 }
 
-func TestWaitingBehindOtherCallsIsNotAFailure(t *testing.T) {
+func TestWaitingForOtherCallsToTheCloudIsNotAFailure(t *testing.T) {
 	b := born(t)
 	b.cloud.queued = inLine()
 	inOrder(t, "writes nothing, and requeues the Machine after the given time (F-57)", func(t *testing.T) {

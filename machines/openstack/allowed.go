@@ -14,18 +14,18 @@ import (
 	"github.com/drover-project/drover/machines/openstack/spec"
 )
 
-// mostRefused is the maximum number of flags in the log line about refused endpoints.
+// mostRefused is the maximum number of command-line flags in the log line about refused endpoints.
 const mostRefused = 20
 
-// refusedEndpoints collects, for the log, the flags that would allow the endpoints of Machines with a server. An operator needs
-// these flags when drover takes over a cluster.
+// refusedEndpoints collects, for the log, the command-line flags that would allow the endpoints that Machines with a server use
+// and drover refuses. An operator needs these flags when drover takes over a cluster.
 type refusedEndpoints struct {
 	mu    sync.Mutex
 	flags []string
 }
 
-// add adds a new flag to the collection, up to mostRefused flags. When it has added the flag, it returns all collected flags,
-// and isNew is true.
+// add adds a flag, unless the collection already has the flag or has mostRefused flags. When it has added the flag, it returns
+// all collected flags, sorted, and isNew is true.
 func (r *refusedEndpoints) add(flag string) (all []string, isNew bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -37,8 +37,8 @@ func (r *refusedEndpoints) add(flag string) (all []string, isNew bool) {
 	return slices.Clone(r.flags), true
 }
 
-// refuse returns the error about an endpoint that no operator has allowed, and to which drover therefore sends nothing. When a
-// Machine with a server uses the endpoint, refuse logs once the flag that allows the endpoint. m is nil for a template.
+// refuse returns the error for an endpoint that no operator has allowed. When the Machine m has a server, refuse also logs the
+// flag that allows the endpoint, once for each flag. m is nil for a template.
 func (r *refusedEndpoints) refuse(ctx context.Context, with *spec.Access, m *v1alpha1.Machine) error {
 	refusal := with.Refuse()
 	if refusal.Flag == "" || m == nil || inventory.ServerIDOf(m) == "" {

@@ -18,7 +18,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// complete returns a spec with user, password and project for an endpoint.
+// complete returns a cloudProviderSpec with this identity endpoint, and with user, password, domain and project.
 func complete(endpoint any) fields {
 	return seedFields().with("identityEndpoint", endpoint).with("username", sim.MetaKubeUser).with("password", sim.MetaKubePassword).
 		with("domainName", sim.MetaKubeDomain).with("projectName", sim.MetaKubeProject)
@@ -60,7 +60,7 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 			}
 		}
 	}
-	t.Run("endpoints that only a spec names get no request (F-4, F-9)", func(t *testing.T) {
+	t.Run("an endpoint that a spec names and --allowed-endpoints does not allow gets no request (F-4, F-9)", func(t *testing.T) {
 		b, thief := newDirectBench(t), newCounter(t)
 		b.options.AllowedEndpoints = nil
 		b.restart()
@@ -72,7 +72,7 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("endpoints of specs get no request without a configured cloud, and the log shows the flag that allows the endpoint of a Machine with a server (F-4)", func(t *testing.T) {
+	t.Run("the log shows the flag that allows the refused endpoint of a Machine with a server (F-4)", func(t *testing.T) {
 		b := newDirectBench(t)
 		var lines []string
 		ctx := log.IntoContext(b.ctx, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
@@ -109,10 +109,10 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 		allowed              []string
 		passes               bool
 	}{
-		{"get no request when a Secret in drover's own namespace sets them, because no spec may reference that Secret", "drover", "drover", []string{}, false},
-		{"get requests when a Secret of an allowed namespace sets them", "clouds", "drover", []string{"clouds"}, true},
-		{"get no request when a Secret in the Machine's namespace sets them and drover runs in another namespace", "kube-system", "drover", nil, false},
-		{"get requests when a Secret in the Machine's namespace sets them and drover runs in the same namespace", "kube-system", "kube-system", nil, true},
+		{"from a Secret in drover's own namespace get no request, because no spec may reference that Secret", "drover", "drover", []string{}, false},
+		{"from a Secret in a namespace of --secret-namespaces get requests", "clouds", "drover", []string{"clouds"}, true},
+		{"from a Secret in the Machine's namespace get no request when drover runs in another namespace", "kube-system", "drover", nil, false},
+		{"from a Secret in the Machine's namespace get requests when drover runs in the same namespace", "kube-system", "kube-system", nil, true},
 	} {
 		t.Run("endpoints "+tt.name+" (F-4)", func(t *testing.T) {
 			b := newDirectBench(t)
@@ -135,7 +135,7 @@ func TestOnlyAllowedEndpointsGetRequests(t *testing.T) {
 
 func TestResolvedAddressOfAnEndpoint(t *testing.T) {
 	t.Parallel()
-	t.Run("the address is refused when an allowed name resolves to loopback (F-9)", func(t *testing.T) {
+	t.Run("a loopback address is refused even when its host name is allowed (F-9)", func(t *testing.T) {
 		b, thief := newDirectBench(t), newCounter(t)
 		b.options.Configured = client.Credentials{}
 		b.options.AllowedEndpoints = []string{"localhost"}
@@ -149,7 +149,7 @@ func TestResolvedAddressOfAnEndpoint(t *testing.T) {
 			t.Errorf("%d requests were sent to it", n)
 		}
 	})
-	t.Run("the configured cloud's address may be loopback (F-9)", func(t *testing.T) {
+	t.Run("a loopback address is allowed for the configured cloud (F-9)", func(t *testing.T) {
 		b := newDirectBench(t)
 		b.options.AllowedEndpoints = nil
 		b.restart()
@@ -157,7 +157,7 @@ func TestResolvedAddressOfAnEndpoint(t *testing.T) {
 	})
 }
 
-func TestSecretOfAnotherNamespace(t *testing.T) {
+func TestPasswordFromASecretOfAnotherNamespace(t *testing.T) {
 	t.Parallel()
 	const namespace = "clouds"
 	admin := func(t *testing.T, b *bench, keys map[string]string) {
@@ -171,7 +171,7 @@ func TestSecretOfAnotherNamespace(t *testing.T) {
 	}
 	password := map[string]string{"password": sim.MetaKubePassword}
 	from := func(key string) map[string]any { return inSecret(namespace, "admin", key) }
-	t.Run("the secret is not sent to the endpoint in the spec that references it (F-11)", func(t *testing.T) {
+	t.Run("the password is not sent to an endpoint that the Machine's spec sets (F-11)", func(t *testing.T) {
 		b, other := newDirectBench(t), newCounter(t)
 		admin(t, b, password)
 		_, err := b.cloud.Instance(b.ctx, newMachine(t, "a", complete(other.URL).with("password", from("password"))))
@@ -183,12 +183,12 @@ func TestSecretOfAnotherNamespace(t *testing.T) {
 			t.Errorf("%d requests were sent", n)
 		}
 	})
-	t.Run("the secret is sent to the configured cloud (F-11)", func(t *testing.T) {
+	t.Run("the password is sent to the configured cloud (F-11)", func(t *testing.T) {
 		b := newDirectBench(t)
 		admin(t, b, password)
 		b.active(newMachine(t, "a", complete(b.sim.AuthURL()).with("password", from("password"))))
 	})
-	t.Run("the secret is sent to the endpoint in the same Secret (F-11)", func(t *testing.T) {
+	t.Run("the password is sent to an endpoint that the same Secret sets (F-11)", func(t *testing.T) {
 		b := newDirectBench(t)
 		b.options.Configured = client.Credentials{}
 		admin(t, b, map[string]string{"password": sim.MetaKubePassword, "endpoint": b.sim.AuthURL()})
@@ -207,11 +207,11 @@ func TestSpecThatUsesTheConfiguredCloudsUser(t *testing.T) {
 		passes bool
 	}{
 		{"may name the same project by name", fields{"projectName": sim.MetaKubeProject}, true},
-		{"may name the same project by projectName's alias", fields{"tenantName": sim.MetaKubeProject}, true},
+		{"may name the same project in the field tenantName", fields{"tenantName": sim.MetaKubeProject}, true},
 		{"may name the same project by ID", fields{"projectID": mine}, true},
 		{"may name the same project by an ID without dashes", fields{"tenantID": strings.ReplaceAll(mine, "-", "")}, true},
 		{"may name the same user and domain", fields{"username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain}, true},
-		{"may name the region", fields{"region": sim.MetaKubeRegion}, true},
+		{"may name the configured region", fields{"region": sim.MetaKubeRegion}, true},
 		{"may not name another project by name", fields{"projectName": "other"}, false},
 		{"may not name another project by ID", fields{"projectID": other}, false},
 		{"may not name another user", fields{"username": "admin"}, false},

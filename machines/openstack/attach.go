@@ -11,7 +11,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// follow queues the connection to be attached to its project. drover lists the project's servers from then on.
+// follow records that the connection is used, and queues it for attach unless it is attached or queued. Once it is attached,
+// drover lists the resources of its project.
 func (c *Cloud) follow(conn *connection, now time.Time) {
 	if conn.use(now) {
 		c.joining.Add(conn)
@@ -43,7 +44,8 @@ func (c *Cloud) attach(ctx context.Context, conn *connection, wg *sync.WaitGroup
 	}
 }
 
-// join attaches the connection to the project that it is signed in to, and starts to follow the project if it is new.
+// join attaches the connection to the project of its token. If drover does not follow this project yet, join starts to list the
+// project's resources.
 func (c *Cloud) join(ctx context.Context, conn *connection, id *client.Scope, wg *sync.WaitGroup) {
 	endpoint := client.NormalEndpoint(conn.session.IdentityEndpoint())
 	key := strings.Join([]string{endpoint, id.Region, id.ProjectID}, " ")

@@ -32,7 +32,7 @@ type Options struct {
 	// Reader reads Clusters, MachineClasses, Secrets and ConfigMaps of the cluster that holds the Machines. nil means that provider
 	// specs cannot refer to such objects.
 	Reader ctrlclient.Reader
-	// ClusterID is the second owner tag on every resource that drover creates. Required; no white space.
+	// ClusterID is the cluster's ID in the owner tag of every resource that drover creates. It is required and has no white space.
 	ClusterID string
 	// Configured holds the credentials of the configured cloud. They fill in what a provider spec leaves out, and are sent to their
 	// own endpoint only. It may be empty.
@@ -40,8 +40,7 @@ type Options struct {
 	// Reread returns the current value of Configured. It is called when the Cloud starts and then every 10 s, so that credentials
 	// can be rotated without a restart; their endpoint must not change. nil means that the credentials never change.
 	Reread func() (client.Credentials, error)
-	// HTTP sends the requests. Default: one like http.DefaultTransport. It must be an *http.Transport when credentials have a CA
-	// bundle.
+	// HTTP sends the requests. Default: see client.Options.HTTP. It must be an *http.Transport when credentials have a CA bundle.
 	HTTP http.RoundTripper
 	// Registry registers the metrics. nil means that they are not registered.
 	Registry prometheus.Registerer
@@ -62,7 +61,7 @@ type Options struct {
 	// Machine and its guarded annotations. drover needs the policies to trust the annotation that allows the adoption of a server,
 	// and the record of volumes and floating IPs that the cloud no longer shows on the server. Default: never in force.
 	Guarded func() bool
-	// Holds stores what the mass-deletion guard holds, across restarts. Default: in memory only.
+	// Holds stores the state of the mass-deletion guards across restarts. Default: in memory only.
 	Holds Holds
 	// Collect reports whether an operator has confirmed the loss of many servers at the same time (annotation
 	// drover-project.github.io/collect: "yes" on the ConfigMap of the cluster ID). It is called only while the mass-deletion guard
@@ -85,10 +84,10 @@ type Options struct {
 	ProviderIDRegion bool
 }
 
-// Holds stores what the mass-deletion guards of the projects hold, across restarts.
+// Holds stores the state of each project's mass-deletion guard across restarts.
 type Holds = inventory.Holds
 
-// Held is what the mass-deletion guard of one project holds.
+// Held is the stored state of the mass-deletion guard of one project.
 type Held = inventory.Held
 
 // HoldsKey identifies a project in a region.
@@ -218,7 +217,8 @@ func (c *Cloud) connect(ctx context.Context, with *spec.Access, m *v1alpha1.Mach
 	})
 }
 
-// register records the Machine, so that changes of its server are reported for it, and queues its connection to be attached.
+// register records the instance's Machine, so that changes of the Machine's server are reported on Changes. It also queues the
+// Machine's connection for attach, unless the connection is attached.
 func (c *Cloud) register(i *instance) {
 	now := c.options.Clock.Now()
 	c.machines.put(i.machine.UID, interest{key: i.key, group: i.group, connection: i.connection, machine: i.machine, asked: now})

@@ -106,9 +106,9 @@ func TestCABundleIsCheckedAndUsed(t *testing.T) {
 	}
 }
 
-func TestResourcesAreFoundByID(t *testing.T) {
+func TestSpecWithIDsInsteadOfNames(t *testing.T) {
 	t.Parallel()
-	t.Run("resources are found by ID as they are found by name (MC-42)", func(t *testing.T) {
+	t.Run("a spec with IDs selects the same resources as a spec with names (MC-42)", func(t *testing.T) {
 		b := newBench(t)
 		first := seedFields()
 		_, s := b.active(newMachine(t, "a", first))

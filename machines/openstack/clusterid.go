@@ -9,8 +9,8 @@ import (
 // of a Neutron description.
 const mostClusterID = 128
 
-// CheckClusterID returns an error when id cannot name a cluster on its cloud resources: it is empty or longer than 128 bytes, or
-// holds white space or control characters.
+// CheckClusterID returns an error when id cannot be the cluster ID in owner tags: it is empty, is longer than 128 bytes, or
+// contains white space or control characters.
 func CheckClusterID(id string) error {
 	if id == "" || len(id) > mostClusterID {
 		return fmt.Errorf("cluster ID %q: must have 1 to %d bytes", id, mostClusterID)

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// Tagged returns this cluster's resources in each known project. While some projects may not be known yet, the result has an
+// Tagged returns this cluster's resources in each known project. While drover may not know all projects yet, the result has an
 // additional project with Rest set.
 func (c *Cloud) Tagged(ctx context.Context) []cloud.Project {
 	c.followConfigured(ctx)
@@ -40,8 +40,8 @@ func (c *Cloud) Collect(ctx context.Context, r cloud.Resource) error {
 	return p.Collect(ctx, r)
 }
 
-// IsServerGone asks the projects in which the server was seen, or all known projects: a Node does not record the project of its
-// server.
+// IsServerGone reports whether the server is proven not to exist in each of the projects places, in which it was seen. If places
+// is empty, it checks all known projects, because a Node does not record the project of its server.
 func (c *Cloud) IsServerGone(ctx context.Context, providerID string, places []string) (bool, error) {
 	id := providerid.Server(providerID)
 	if id == "" {

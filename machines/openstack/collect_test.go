@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// tagged returns the tagged resources of all projects.
+// tagged returns the resources with owner tags in all projects.
 func (b *bench) tagged() (all []cloud.Resource) {
 	b.t.Helper()
 	for _, p := range b.cloud.Tagged(b.ctx) {
@@ -25,7 +25,7 @@ func (b *bench) tagged() (all []cloud.Resource) {
 	return all
 }
 
-// orphans returns what two rounds of the collector would delete while these Machines exist.
+// orphans returns the IDs of the resources that the orphan collector would delete in its second round if only these Machines existed.
 func (b *bench) orphans(machines ...*v1alpha1.Machine) (ids []string) {
 	b.t.Helper()
 	s := &verdict.Snapshot{Now: b.clock.Now().Add(time.Hour), Confirmed: true, Projects: b.cloud.Tagged(b.ctx), Settings: verdict.Settings{MaxPerPass: 100}}
@@ -49,8 +49,7 @@ func providerIDOf(m *v1alpha1.Machine) string {
 	return *m.Spec.ProviderID
 }
 
-// leftBy creates a server with port and floating IP for a Machine that does not exist any more, and waits until the lists have
-// them.
+// leftBy creates a server with a port and a floating IP, and returns these three resources by kind. Their Machine no longer exists.
 func (b *bench) leftBy() map[cloud.ResourceKind]cloud.Resource {
 	b.t.Helper()
 	b.active(newMachine(b.t, "gone", fullFields()))
@@ -66,7 +65,7 @@ func (b *bench) leftBy() map[cloud.ResourceKind]cloud.Resource {
 	return all
 }
 
-func TestTaggedResources(t *testing.T) {
+func TestListOfResourcesWithOwnerTags(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	all := b.leftBy()
@@ -79,7 +78,7 @@ func TestTaggedResources(t *testing.T) {
 			t.Errorf("it is %+v, want one on server %s", r, server.ID)
 		}
 	}
-	t.Run("returns no resource of another owner (MCM-85)", func(t *testing.T) {
+	t.Run("the result has no resource of another owner (MCM-85)", func(t *testing.T) {
 		p := b.plan(newMachine(t, "x", seedFields()))
 		foreign := []string{
 			b.server("without-marks", nil, p),
@@ -94,7 +93,7 @@ func TestTaggedResources(t *testing.T) {
 			}
 		}
 	})
-	t.Run("returns resources without a call (CAPI-59)", func(t *testing.T) {
+	t.Run("the result needs no call to the cloud (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		b.tagged()
 		if n := b.calls(); n != 0 {
@@ -122,18 +121,18 @@ func TestCollectDeletesOnlyOrphans(t *testing.T) {
 		refused(t, port, "exists")
 		refused(t, ip, "exists")
 	})
-	t.Run("keeps resources whose tag names another Machine than the collector's list (MCM-85, CAPI-59)", func(t *testing.T) {
+	t.Run("keeps a resource when its owner tag names another Machine than the collector expects (MCM-85, CAPI-59)", func(t *testing.T) {
 		for _, r := range all {
 			r.Machine = "uid-another"
 			refused(t, r, "does not name")
 		}
 	})
-	t.Run("keeps a server whose owner tag changed after the collector's list (MCM-85)", func(t *testing.T) {
+	t.Run("keeps a server whose owner tag was changed after the collector listed the server (MCM-85)", func(t *testing.T) {
 		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: "another"}}, nil)
 		refused(t, server, "does not name")
 		b.raw(client.Compute, "POST", "servers/"+server.ID+"/metadata", map[string]any{"metadata": map[string]string{inventory.MetadataClusterID: testCluster}}, nil)
 	})
-	t.Run("deletes an orphaned server, then its port and floating IP, each once (CAPI-59)", func(t *testing.T) {
+	t.Run("deletes an orphaned server, and then its port and floating IP, with one call each (CAPI-59)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if err := b.cloud.Collect(b.ctx, server); err != nil {
 			t.Fatal(err)
@@ -163,9 +162,9 @@ func TestCollectDeletesOnlyOrphans(t *testing.T) {
 	})
 }
 
-func TestCollectWhileTheMassDeletionGuardHolds(t *testing.T) {
+func TestOrphansWhileTheMassDeletionGuardHoldsServers(t *testing.T) {
 	t.Parallel()
-	t.Run("deletes nothing while the guard holds a server, whatever the collector decided (MCM-82)", func(t *testing.T) {
+	t.Run("no resource is deleted while the guard holds missing servers, even if the collector asks for it (MCM-82)", func(t *testing.T) {
 		b := newBench(t)
 		_, servers, machines := b.fleet(10)
 		for _, s := range servers[:5] {
@@ -194,7 +193,7 @@ func TestIsServerGone(t *testing.T) {
 	gone := func(providerID string, places ...string) (bool, error) {
 		return b.cloud.IsServerGone(context.Background(), providerID, places)
 	}
-	t.Run("returns an error just after the start (MCM-86)", func(t *testing.T) {
+	t.Run("returns an error just after drover's start (MCM-86)", func(t *testing.T) {
 		if is, err := gone(s.ProviderID); is || !fault.Is(err, fault.Transient) {
 			t.Errorf("gone: %v, %v", is, err)
 		}
@@ -213,7 +212,7 @@ func TestIsServerGone(t *testing.T) {
 			t.Errorf("gone: %v, %v", is, err)
 		}
 	})
-	t.Run("returns true, after one GET, for a server that no project has (MCM-86)", func(t *testing.T) {
+	t.Run("returns true, after one GET, for a server that does not exist (MCM-86)", func(t *testing.T) {
 		b.pass(2 * inventory.FullPeriod)
 		b.sim.ForgetCalls()
 		if is, err := gone(providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()); !is || err != nil {
@@ -223,7 +222,7 @@ func TestIsServerGone(t *testing.T) {
 			t.Errorf("%d calls", n)
 		}
 	})
-	t.Run("asks only the projects in which the server was seen (MCM-86)", func(t *testing.T) {
+	t.Run("returns an error when drover has no credentials for the project in which the server was seen (MCM-86)", func(t *testing.T) {
 		absent := providerid.ID{Server: "6dd3a5a1-4e0d-4f2f-9a52-000000000000"}.String()
 		if is, err := gone(absent, b.cloud.Tagged(b.ctx)[0].Place); !is || err != nil {
 			t.Errorf("gone: %v, %v", is, err)

@@ -12,7 +12,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// keyring holds the changing credentials of the configured cloud, or the error of reading them.
+// keyring is the source from which drover reads the credentials of the configured cloud. Reading them returns creds and err.
 type keyring struct {
 	mu    sync.Mutex
 	creds client.Credentials
@@ -33,7 +33,7 @@ func (k *keyring) set(creds client.Credentials, err error) {
 	k.creds, k.err, k.reads = creds, err, 0
 }
 
-// seen waits until the driver has read the credentials again and has applied them.
+// seen waits until the driver has read the new credentials twice. After the second read it has applied the first.
 func (k *keyring) seen(b *bench) {
 	b.t.Helper()
 	b.eventually("the credentials are read twice", func() bool {
@@ -43,7 +43,8 @@ func (k *keyring) seen(b *bench) {
 	})
 }
 
-// newRotating returns a bench whose configured cloud signs in with an application credential, until the keyring is changed.
+// newRotating returns a bench that reads the credentials of its configured cloud from a keyring, the keyring, and its first
+// credentials.
 func newRotating(t *testing.T) (*bench, *keyring, client.Credentials) {
 	t.Helper()
 	b := newBench(t)
@@ -57,7 +58,7 @@ func newRotating(t *testing.T) (*bench, *keyring, client.Credentials) {
 	return b, k, first
 }
 
-// refusals counts the calls that failed because there were no valid credentials.
+// refusals counts the calls that the cloud answered with 401.
 func (b *bench) refusals() (n int) {
 	for _, call := range b.sim.Calls() {
 		if call.Status == http.StatusUnauthorized {
@@ -97,7 +98,7 @@ func TestRotatedCredentialsOfTheConfiguredCloudAreUsed(t *testing.T) {
 	}
 }
 
-func TestUnusableCredentialsChangeNothing(t *testing.T) {
+func TestPreviousCredentialsOfTheConfiguredCloudStayInUse(t *testing.T) {
 	b, k, first := newRotating(t)
 	b.active(newMachine(t, "before", seedFields()))
 	elsewhere, refused := first, first
@@ -111,11 +112,11 @@ func TestUnusableCredentialsChangeNothing(t *testing.T) {
 		creds client.Credentials
 		err   error
 	}{
-		"a credentials file that cannot be read changes nothing": {err: errors.New("reading --clouds-yaml: no such file")},
-		"credentials of another cloud change nothing":            {creds: elsewhere},
-		"credentials of another project change nothing":          {creds: otherProject},
-		"credentials with a wrong secret change nothing":         {creds: refused},
-		"credentials without a user change nothing":              {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
+		"when the credentials file cannot be read":         {err: errors.New("reading --clouds-yaml: no such file")},
+		"when the new credentials are for another cloud":   {creds: elsewhere},
+		"when the new credentials are for another project": {creds: otherProject},
+		"when the new credentials have a wrong secret":     {creds: refused},
+		"when the new credentials have no user":            {creds: client.Credentials{IdentityEndpoint: first.IdentityEndpoint, Region: first.Region}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t

@@ -33,7 +33,7 @@ func (c *connection) attached() *inventory.Project {
 	return c.project
 }
 
-// in reports whether the connection is to that project.
+// in reports whether the connection is attached to that project.
 func (c *connection) in(at inventory.Site) bool {
 	p := c.attached()
 	return p != nil && p.Site() == at
@@ -70,7 +70,7 @@ func (c *connection) touch(now time.Time) {
 	c.lookedUp = now
 }
 
-// isUnused reports whether nothing has used the connection since that time.
+// isUnused reports whether nothing has used or looked up the connection since that time.
 func (c *connection) isUnused(since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -87,7 +87,7 @@ func (c *connection) attach(p *inventory.Project) {
 // idle is how long drover retries the sign-in of a connection that no Machine uses.
 const idle = 15 * time.Minute
 
-// stopIfIdle ends the sign-in attempts when no Machine has used the connection lately. It reports whether it did.
+// stopIfIdle ends the sign-in attempts when no Machine has used the connection lately. It reports whether it ended them.
 func (c *connection) stopIfIdle(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

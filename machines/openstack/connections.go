@@ -49,7 +49,7 @@ func (c *connections) get(key string, create func() (*connection, error)) (*conn
 	return conn, nil
 }
 
-// touch records that the connection is in use and returns it; nil when it has been dropped meanwhile.
+// touch records that the connection is in use and returns it; nil when the connection has been removed meanwhile.
 func (c *connections) touch(conn *connection) *connection {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -149,16 +149,16 @@ func poolError(err error) error {
 	return &pool
 }
 
-// arrivedLate reports whether the port already has a floating IP, because the create of a previous leader succeeded after the
-// floating IPs were listed.
+// arrivedLate looks for the Machine's floating IP by its owner tag, and reports whether it exists: the create of a previous
+// leader may have succeeded after the floating IPs were listed.
 func (i *instance) arrivedLate(ctx context.Context, p *inventory.Project, m inventory.OwnerTag) bool {
 	found, err := i.findIP(ctx, p, m)
 	return err == nil && found
 }
 
-// noteFailure records a failed create, which may have succeeded in the cloud. When the cloud refused it, the cached ports are
-// checked again. When the cloud does not have the flavor or image, the catalog's cache is out of date, and the Machine's next
-// create looks both up again.
+// noteFailure records a failed create, which may have succeeded in the cloud. When the cloud refused the create, drover looks the
+// Machine's ports up before it uses them again. When the cloud does not have the flavor or image, the catalog's cache is out of
+// date, and the Machine's next create looks both up again.
 func (i *instance) noteFailure(p *inventory.Project, m inventory.OwnerTag, err error) {
 	p.Attempted(m, err)
 	if fault.Unmatched(fault.Of(err).Code) {

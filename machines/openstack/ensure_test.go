@@ -9,9 +9,9 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestReplacedImages(t *testing.T) {
+func TestReplacedImage(t *testing.T) {
 	t.Parallel()
-	t.Run("an image that was replaced is looked up again when the cloud refuses the old image (F-49)", func(t *testing.T) {
+	t.Run("the image is looked up again by its name when the cloud refuses the old image's ID (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.ensurePorts(b.ctx); err != nil {
@@ -33,15 +33,15 @@ func TestReplacedImages(t *testing.T) {
 	})
 }
 
-func TestPlanOfAMachine(t *testing.T) {
+func TestSpecOfAMachineIsResolvedOnce(t *testing.T) {
 	t.Parallel()
-	t.Run("the plan is resolved once for the Machine's ports and server", func(t *testing.T) {
+	t.Run("flavor and image are not looked up again for the server after the ports were created", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		if err := i.ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
-		b.clock.Step(11 * time.Minute) // the catalog's answers have expired
+		b.clock.Step(11 * time.Minute) // the cached look-ups have expired
 		b.sim.ForgetCalls()
 		if _, err := i.EnsureServer(b.ctx, nil); err != nil {
 			t.Fatal(err)
@@ -52,7 +52,7 @@ func TestPlanOfAMachine(t *testing.T) {
 	})
 }
 
-func TestOnlyAnExhaustedPoolChangesTheCodeOfAFloatingIPError(t *testing.T) {
+func TestFloatingIPErrorForAnExhaustedPoolHasTheCodeIPPoolExhausted(t *testing.T) {
 	full := fault.New(fault.NoCapacity, fault.CodeAddressesExhausted, "no more addresses")
 	if e := fault.Of(poolError(full)); e.Class != fault.NoCapacity || e.Code != fault.CodeIPPoolExhausted || e.Message != full.Message {
 		t.Errorf("got %+v", e)

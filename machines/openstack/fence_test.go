@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// hasItsPort fails the test unless a port is bound to the server, and the floating IP, if there is one, is on that port.
+// hasItsPort fails the test unless the server has exactly one port, and all floating IPs that exist.
 func (b *bench) hasItsPort(server string) {
 	b.t.Helper()
 	s, _ := b.sim.Server(server)
@@ -23,7 +23,7 @@ func (b *bench) hasItsPort(server string) {
 	}
 }
 
-// working retries until the Machine has an ACTIVE server, and returns it.
+// working retries the create of the server until the Machine has an ACTIVE server, and returns that server.
 func (b *bench) working(i cloud.Instance) *cloud.Server {
 	b.t.Helper()
 	var s *cloud.Server
@@ -40,7 +40,7 @@ func (b *bench) working(i cloud.Instance) *cloud.Server {
 	return s
 }
 
-// onePort returns the ID of the only port.
+// onePort returns the ID of the only port, and fails the test unless exactly one port exists.
 func (b *bench) onePort() string {
 	b.t.Helper()
 	left := b.sim.Leftovers()
@@ -50,7 +50,7 @@ func (b *bench) onePort() string {
 	return left.Ports[0]
 }
 
-func TestServerCreateThatNeverArrived(t *testing.T) {
+func TestServerCreateThatTheCloudNeverReceived(t *testing.T) {
 	t.Parallel()
 	t.Run("the create is repeated on a new port, and the floating IP moves to that port (F-21, F-27)", func(t *testing.T) {
 		b := newBench(t)
@@ -75,7 +75,7 @@ func TestServerCreateThatNeverArrived(t *testing.T) {
 
 func TestServerCreateThatSucceedsBeforeItsPortIsReplaced(t *testing.T) {
 	t.Parallel()
-	t.Run("the server is found by its port when no list shows the server (F-21)", func(t *testing.T) {
+	t.Run("the server is found through its port although no list shows the server (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		road := b.leftOnItsWay(m)
@@ -101,19 +101,19 @@ func TestFailureWhileAPortIsReplacedLeavesOneServerWithOnePort(t *testing.T) {
 		name string
 		lost sim.Fault
 	}{
-		{"the look-up of the old port", sim.Fault{Call: "GET /ports/{id}", Status: 503, Times: 1}},
-		{"the answer to the old port's deletion", sim.Fault{Call: "DELETE /ports/{id}", Drop: true, Times: 1}},
-		{"the old port's deletion", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
-		{"the answer to the new port's creation", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
-		{"the new port's creation", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
-		{"the answer to moving the floating IP", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
-		{"the answer to the server's creation", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
-		{"the server's creation", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
+		{"when the look-up of the old port fails", sim.Fault{Call: "GET /ports/{id}", Status: 503, Times: 1}},
+		{"when the answer to the old port's deletion is lost", sim.Fault{Call: "DELETE /ports/{id}", Drop: true, Times: 1}},
+		{"when the cloud does not receive the old port's deletion", sim.Fault{Call: "DELETE /ports/{id}", Refuse: true, Times: 1}},
+		{"when the answer to the new port's creation is lost", sim.Fault{Call: "POST /ports", Drop: true, Times: 1}},
+		{"when the new port's creation fails", sim.Fault{Call: "POST /ports", Status: 503, Times: 1}},
+		{"when the answer to the move of the floating IP is lost", sim.Fault{Call: "PUT /floatingips/{id}", Drop: true, Times: 1}},
+		{"when the answer to the server's creation is lost", sim.Fault{Call: "POST /servers", Drop: true, Times: 1}},
+		{"when the cloud does not receive the server's creation", sim.Fault{Call: "POST /servers", Refuse: true, Times: 1}},
 	} {
 		for _, crash := range []bool{false, true} {
-			name := tt.name + " is lost"
+			name := tt.name
 			if crash {
-				name += ", and drover crashes"
+				name += " and drover crashes"
 			}
 			t.Run(name+" (F-21, F-27)", func(t *testing.T) {
 				b := newBench(t)
@@ -147,7 +147,7 @@ func TestFailureWhileAPortIsReplacedLeavesOneServerWithOnePort(t *testing.T) {
 
 func TestPortOfThePreviousLeader(t *testing.T) {
 	t.Parallel()
-	t.Run("the previous leader's port is replaced by three calls before the server is created (F-21)", func(t *testing.T) {
+	t.Run("the previous leader's port is replaced with three calls before the server is created (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		if err := b.synced(m).ensurePorts(b.ctx); err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// listTagged returns the rows that may have an owner tag of the Machine.
+// listTagged lists ports or floating IPs for the Machine, with a query for one of its owner tags.
 func listTagged[T any](ctx context.Context, i *instance, l client.Listing) ([]T, error) {
 	l.Machine = i.ref()
 	rows, err := client.List[T](client.WithGroup(ctx, i.group), i.connection.session, l)
@@ -63,7 +63,7 @@ func (i *instance) findAttempts(ctx context.Context, p *inventory.Project) error
 			return err
 		}
 		if !found {
-			// MayMake ends the doubt about the create when its time is over. Release checks which creates remain in doubt.
+			// MayMake counts the create as failed when enough time has passed. Release checks which creates remain in doubt.
 			_ = p.MayMake(m)
 		}
 	}

@@ -40,8 +40,8 @@ func aliased(value string, types []string) (n int64) {
 	return n
 }
 
-// countOf parses a number of devices. It returns 0 for an invalid one: with too many GPUs the autoscaler would add nodes without
-// end.
+// countOf parses a number of devices. It returns 0 for an invalid number, because the autoscaler would add nodes without end if a
+// template promised GPUs that its nodes do not have.
 func countOf(value string) int64 {
 	n, err := strconv.ParseInt(strings.TrimSpace(value), 10, 16)
 	if err != nil || n < 0 {

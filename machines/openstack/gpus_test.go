@@ -2,20 +2,20 @@ package openstack
 
 import "testing"
 
-func TestGPUsOfAFlavor(t *testing.T) {
+func TestNumberOfGPUsOfAFlavor(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		specs map[string]string
 		want  int64
 	}{
-		{"a flavor without extra specs has no GPU", nil, 0},
-		{"a PCI alias in the operator's list counts", map[string]string{"pci_passthrough:alias": "a100:2"}, 2},
-		{"an alias whose name contains gpu counts", map[string]string{"pci_passthrough:alias": "Nvidia-T4:1,mellanox:1"}, 1},
-		{"an alias without a number counts as one GPU", map[string]string{"pci_passthrough:alias": "a100"}, 1},
-		{"a network card does not count", map[string]string{"pci_passthrough:alias": "mellanox:4"}, 0},
-		{"a virtual GPU counts", map[string]string{"resources:VGPU": "1"}, 1},
-		{"a virtual GPU in a numbered group counts", map[string]string{"resources2:VGPU": "1", "resources:PGPU": "1", "resources:VCPU": "8"}, 2},
-		{"invalid numbers count as 0", map[string]string{"resources:VGPU": "many", "pci_passthrough:alias": "a100:-3"}, 0},
+		{"is 0 without extra specs", nil, 0},
+		{"includes the devices of a PCI alias that is in the operator's list", map[string]string{"pci_passthrough:alias": "a100:2"}, 2},
+		{"includes the devices of a PCI alias whose name contains nvidia", map[string]string{"pci_passthrough:alias": "Nvidia-T4:1,mellanox:1"}, 1},
+		{"includes one device for a PCI alias without a number", map[string]string{"pci_passthrough:alias": "a100"}, 1},
+		{"does not include the network cards of a PCI alias", map[string]string{"pci_passthrough:alias": "mellanox:4"}, 0},
+		{"includes virtual GPUs", map[string]string{"resources:VGPU": "1"}, 1},
+		{"includes physical GPUs, and virtual GPUs in a numbered resource group", map[string]string{"resources2:VGPU": "1", "resources:PGPU": "1", "resources:VCPU": "8"}, 2},
+		{"is 0 when the numbers in the extra specs are invalid", map[string]string{"resources:VGPU": "many", "pci_passthrough:alias": "a100:-3"}, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			if got := gpusOf(tc.specs, []string{"a100"}); got != tc.want {

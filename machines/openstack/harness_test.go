@@ -25,7 +25,7 @@ import (
 
 const testCluster = "cluster-1"
 
-// bench is a driver with a simulated cloud, connected by real HTTP; both use one fake clock that the test advances.
+// bench connects a driver to a simulated cloud over real HTTP. Both use one fake clock, which the test advances.
 type bench struct {
 	t     *testing.T
 	ctx   context.Context
@@ -33,17 +33,18 @@ type bench struct {
 	sim   *sim.Cloud
 	cloud *Cloud
 	stop  func()
-	// options are the driver's options; a test may set Reader before it restarts the driver.
+	// options are the options of the next driver that the bench starts. A test may change them before a restart.
 	options Options
-	// open counts the driver's calls that have no answer yet. With direct the driver uses its own transport, and nothing counts them.
+	// open counts the driver's calls that have no answer yet. If direct is true, the driver uses its own HTTP transport, and its calls
+	// are not counted.
 	open   *openCalls
 	direct bool
 }
 
-// openCalls sends requests and counts those without an answer.
+// openCalls is a RoundTripper that counts the requests that have no answer yet.
 type openCalls struct{ n atomic.Int32 }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request, and counts it until it is answered.
 func (o *openCalls) RoundTrip(r *http.Request) (*http.Response, error) {
 	o.n.Add(1)
 	defer o.n.Add(-1)
@@ -70,7 +71,7 @@ func newBench(t *testing.T, change ...func(*sim.Config)) *bench {
 	return b
 }
 
-// newDirectBench returns a bench whose driver uses its own transport.
+// newDirectBench returns a bench whose driver uses its own HTTP transport.
 func newDirectBench(t *testing.T, change ...func(*sim.Config)) *bench {
 	t.Helper()
 	b := newBench(t, change...)
@@ -79,7 +80,7 @@ func newDirectBench(t *testing.T, change ...func(*sim.Config)) *bench {
 	return b
 }
 
-// credentials are those of the user that the simulated cloud starts with.
+// credentials returns the credentials of the user that the simulated cloud starts with.
 func (b *bench) credentials() client.Credentials {
 	return client.Credentials{
 		IdentityEndpoint: b.sim.AuthURL(), Region: sim.MetaKubeRegion, Username: sim.MetaKubeUser, Password: sim.MetaKubePassword,
@@ -125,12 +126,12 @@ func (b *bench) restart() {
 	b.start()
 }
 
-// patience is how many polls eventually waits for the answers to the driver's calls. A call may stay open for longer, because the
-// cloud answers late by the same clock.
+// patience is the number of polls for which eventually waits for open calls before it advances the clock anyway. The simulated cloud
+// may delay an answer by the same clock.
 const patience = 25
 
-// eventually advances the clock until holds returns true. On a busy machine it advances more slowly, so that the driver's calls
-// take little of the clock's time.
+// eventually advances the clock in steps until holds returns true. Before each step it waits for open calls, so that calls take little
+// time of the fake clock even on a busy computer.
 func (b *bench) eventually(what string, holds func() bool) {
 	b.t.Helper()
 	waited := 0
@@ -150,7 +151,7 @@ func (b *bench) eventually(what string, holds func() bool) {
 	}
 }
 
-// pass advances the clock by that duration, in small steps, and lets the driver work in between.
+// pass advances the clock by d in small steps, and lets the driver run between the steps.
 func (b *bench) pass(d time.Duration) {
 	b.t.Helper()
 	end := b.clock.Now().Add(d)
@@ -160,10 +161,10 @@ func (b *bench) pass(d time.Duration) {
 	})
 }
 
-// fields is a cloudProviderSpec.
+// fields holds the fields of a cloudProviderSpec.
 type fields map[string]any
 
-// seedFields are the fields of the manifest in the documentation, without the floating IP pool.
+// seedFields returns the cloudProviderSpec of the documentation's example, without the floating IP pool.
 func seedFields() fields {
 	return fields{
 		"availabilityZone": sim.MetaKubeZone, "flavor": sim.MetaKubeFlavor, "image": sim.MetaKubeImage,
@@ -205,7 +206,7 @@ func (b *bench) instance(m *v1alpha1.Machine) *instance {
 	return i.(*instance)
 }
 
-// synced returns the Machine's instance once the project has been listed.
+// synced returns the Machine's instance after drover has listed the project.
 func (b *bench) synced(m *v1alpha1.Machine) *instance {
 	b.t.Helper()
 	i := b.instance(m)
@@ -225,7 +226,7 @@ func (b *bench) observe(i cloud.Instance) cloud.Facts {
 	return f
 }
 
-// make calls the steps that create a server.
+// make calls Prepare and EnsureServer, which create the Machine's server.
 func (b *bench) make(i cloud.Instance) (*cloud.Server, error) {
 	if err := i.Prepare(b.ctx); err != nil {
 		return nil, err
@@ -233,7 +234,7 @@ func (b *bench) make(i cloud.Instance) (*cloud.Server, error) {
 	return i.EnsureServer(b.ctx, []byte("#cloud-config\n"))
 }
 
-// active creates a server and waits until the shared list shows it ACTIVE.
+// active creates the Machine's server and waits until a list shows the server as ACTIVE.
 func (b *bench) active(m *v1alpha1.Machine) (*instance, *cloud.Server) {
 	b.t.Helper()
 	i := b.synced(m)
@@ -247,23 +248,23 @@ func (b *bench) active(m *v1alpha1.Machine) (*instance, *cloud.Server) {
 	return i, b.observe(i).Server
 }
 
-// remove calls the steps that delete all resources.
+// remove deletes the Machine's server and releases its other resources.
 func (b *bench) remove(i cloud.Instance) {
 	b.t.Helper()
 	b.gone(i)
 }
 
-// records updates the Machine as the Machine controller does once it has seen the server.
+// records sets spec.providerID and status.providerStatus of the Machine, as the Machine controller does after it has seen the server.
 func (b *bench) records(m *v1alpha1.Machine, s *cloud.Server) {
 	b.t.Helper()
 	m.Spec.ProviderID = ptr.To(s.ProviderID)
 	m.Status.ProviderStatus = s.Record.MergeInto(nil)
 }
 
-// recordOf returns the record of a server that the driver wants stored.
+// recordOf returns the record of a server that the driver wants to store in status.providerStatus.
 func recordOf(s *cloud.Server) provider.Record { return *s.Record.(*provider.Record) }
 
-// placeOf returns the place where the driver creates a Machine's resources.
+// placeOf returns a record of the project and region in which the driver creates a Machine's resources.
 func placeOf(f cloud.Facts) provider.Record {
 	if f.Place == nil {
 		return provider.Record{}
@@ -271,7 +272,7 @@ func placeOf(f cloud.Facts) provider.Record {
 	return *f.Place.(*provider.Record)
 }
 
-// guarded makes the admission policies count as in force, from the driver's next start on.
+// guarded makes the next driver that the bench starts treat the admission policies as in force.
 func (b *bench) guarded() { b.options.Guarded = func() bool { return true } }
 
 func (b *bench) connectionOf(uid types.UID) *connection {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestGroupOfAMachineIsItsDeployment(t *testing.T) {
+func TestNodeGroupOfAMachineIsItsDeploymentOrBareSet(t *testing.T) {
 	owned := func(set, hash string) *v1alpha1.Machine {
 		m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "m"}}
 		if set != "" {

@@ -39,7 +39,7 @@ func TestMetricsShowAProjectWithOneServer(t *testing.T) {
 	}
 }
 
-// Any Keystone can claim to have the project of another cloud. Two projects with the same labels would make the whole scrape fail.
+// Any Keystone can return the project ID of another cloud. Two gauges with the same labels would make the whole scrape fail.
 func TestMetricsOfProjectsWithTheSameID(t *testing.T) {
 	t.Parallel()
 	b, other := newBench(t), newBench(t)

@@ -7,9 +7,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// Observe returns the Machine's facts from memory, after at most one GET by ID. It makes this call when no list shows a server that
-// is named or known, or when a port is bound to a server, because only an answer to a GET proves an absence. It also makes this
-// call once for a server in ERROR whose fault is not in the list.
+// Observe returns the Machine's facts from memory, after at most one GET by ID. It makes this call when the lists do not show a
+// server that the Machine names or had, or the server to which one of the Machine's ports is bound, because only an answer to a
+// GET proves an absence. It also makes this call once for a server in ERROR whose fault is not in the list.
 func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	p, err := i.project()
 	if p == nil {
@@ -30,7 +30,7 @@ func (i *instance) Observe(ctx context.Context) (cloud.Facts, error) {
 	return f, nil
 }
 
-// facts returns what is known of the Machine, from memory.
+// facts returns, from memory, what is known of the Machine's resources.
 func (i *instance) facts(p *inventory.Project) cloud.Facts {
 	f := p.Facts(&i.machine)
 	f.Leftovers = f.Leftovers || len(i.recorded.VolumeIDs) > 0

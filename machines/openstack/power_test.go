@@ -13,7 +13,8 @@ import (
 
 const actions = "POST /servers/{id}/action"
 
-// shutDown returns a Machine whose server was shut down outside drover, after a list has shown this.
+// shutDown returns a bench, a Machine's instance and the ID of its server, which was shut down outside drover. A list has shown this.
+// power is the time that the simulated cloud needs to start the server.
 func shutDown(t *testing.T, power time.Duration) (*bench, *instance, string) {
 	t.Helper()
 	b := newBench(t, func(c *sim.Config) { c.PowerTime = power })
@@ -24,7 +25,7 @@ func shutDown(t *testing.T, power time.Duration) (*bench, *instance, string) {
 	return b, i, s.ID
 }
 
-// becomes waits until the shared list shows the server in a state.
+// becomes waits until a list shows the server in this state.
 func (b *bench) becomes(i cloud.Instance, state cloud.ServerState) {
 	b.t.Helper()
 	b.eventually("the server is "+string(state), func() bool {

@@ -25,8 +25,8 @@ const startGrace = time.Minute
 // known projects have been listed and have no resource of the Machine.
 func (i *instance) findProject(ctx context.Context, cause error) error {
 	if cause == nil {
-		// Nothing is created any more, and only resources with the Machine's own owner tag are deleted, whatever the spec asks for
-		// now.
+		// The Machine is being deleted, so nothing is created for it, and only resources with its own owner tag are deleted. Which
+		// identity the spec asks for does not matter any more.
 		i.access.Wanted = spec.Identity{}
 		if _, refused := i.connection.session.Known(); refused == nil && i.connection.in(i.machine.Recorded) {
 			return nil

@@ -52,13 +52,13 @@ func TestDeletionOfAMachineWithChangedCredentials(t *testing.T) {
 		b.vanishes(m)
 		b.nothingLeft()
 	})
-	t.Run("removes the Machine when its spec never named the configured project and nothing was created (F-17)", func(t *testing.T) {
+	t.Run("removes the Machine when its spec always named another project and no resource was created (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields().with("projectName", "other"))
 		leaves(m)
 		b.vanishes(m)
 	})
-	t.Run("releases the Machine's resources with other credentials of the same project when the Machine's own credentials are revoked (F-17)", func(t *testing.T) {
+	t.Run("releases the Machine's resources with other credentials of the project when its own are revoked (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.withReader(newReader(t, secretOf("application", map[string]string{
 			"identityEndpoint": b.sim.AuthURL(), "applicationCredentialID": sim.MetaKubeAppCredentialID,

@@ -43,10 +43,10 @@ func TestServerRequest(t *testing.T) {
 		want  string
 		hints string
 	}{
-		"a plain server has the required fields (MC-40)": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
+		"the request for a plain server has only the required fields (MC-40)": {spec.Spec{AvailabilityZone: "z", Metadata: map[string]string{"a": "b"}}, "",
 			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"i1","availability_zone":"z","config_drive":false,"user_data":"ZGF0YQ==",
 			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"a":"b","machine-uid":"u1","drover-cluster-id":"c1"}}}`, ""},
-		"a server with all fields has boot volume, key, group, tags and config drive (MC-40)": {spec.Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",
+		"the request for a server with all fields has boot volume, key, server group, tags and config drive (MC-40)": {spec.Spec{RootDiskSizeGB: 30, RootDiskVolumeType: "ssd", KeyName: "k", Tags: []string{"t"}, ConfigDrive: true}, "g1",
 			`{"server":{"name":"node-1","flavorRef":"f1","imageRef":"","config_drive":true,"user_data":"ZGF0YQ==","key_name":"k","tags":["t"],
 			"block_device_mapping_v2":[{"boot_index":0,"source_type":"image","destination_type":"volume","uuid":"i1","volume_size":30,"volume_type":"ssd","delete_on_termination":true}],
 			"networks":[{"port":"p1"},{"port":"p2"}],"metadata":{"machine-uid":"u1","drover-cluster-id":"c1"}}}`, `{"os:scheduler_hints":{"group":"g1"}}`},
@@ -85,9 +85,9 @@ func TestPortRequest(t *testing.T) {
 	}{
 		"the request for a port in a subnet names the subnet (MC-42)": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1", SubnetID: "s1"}}, SecurityGroups: []string{"g"}}, 0,
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","fixed_ips":[{"subnet_id":"s1"}],"security_groups":["g"]}}`},
-		"the request for the second port has a tag of its own": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}, {NetworkID: "n2"}}, SecurityGroups: []string{"g"}}, 1,
+		"the request for the second port has the owner tag and name of the second port": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}, {NetworkID: "n2"}}, SecurityGroups: []string{"g"}}, 1,
 			`{"port":{"network_id":"n2","name":"node-1-1","description":"drover c1 u1 1","security_groups":["g"]}}`},
-		"a port without port security has no security groups": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}}}, 0,
+		"the request for a port without port security has no security groups": {catalog.Plan{Ports: []catalog.PlannedPort{{NetworkID: "n1"}}}, 0,
 			`{"port":{"network_id":"n1","name":"node-1","description":"drover c1 u1 0","security_groups":[],"port_security_enabled":false}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestPortRequest(t *testing.T) {
 	}
 }
 
-func TestFloatingIPRequestHasPortAndTag(t *testing.T) {
-	t.Run("the request has port and tag, and no other field (CAPI-27)", func(t *testing.T) {
+func TestFloatingIPRequest(t *testing.T) {
+	t.Run("the request has network, port and owner tag, and no other field (CAPI-27)", func(t *testing.T) {
 		body, err := floatingIPRequest(testSubject, &catalog.Plan{PoolID: "ext"}, "p1").ToFloatingIPCreateMap()
 		want := `{"floatingip":{"floating_network_id":"ext","port_id":"p1","description":"drover c1 u1 0"}}`
 		if diff := cmp.Diff(parse(t, want), asJSON(t, body)); diff != "" || err != nil {

@@ -12,9 +12,9 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
+func TestServerThatTheCredentialsProjectDoesNotHave(t *testing.T) {
 	t.Parallel()
-	t.Run("a server that is not in the credentials' project does not count as gone, and nothing is released (F-15)", func(t *testing.T) {
+	t.Run("a server in its recorded project does not count as gone, and nothing is released (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -50,7 +50,7 @@ func TestAbsenceWithCredentialsOfAnotherProject(t *testing.T) {
 		b.remove(b.synced(m))
 		b.nothingLeft()
 	})
-	t.Run("a server that is not in the credentials' project does not count as gone when the Machine has no recorded project (F-15)", func(t *testing.T) {
+	t.Run("a server of a Machine without a recorded project does not count as gone (F-15)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		m.Spec.ProviderID = ptr.To("openstack:///11111111-0000-4000-8000-000000000001")

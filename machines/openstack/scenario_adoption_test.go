@@ -116,17 +116,17 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		// allow adds the operator's permission to the Machine; unguarded turns the admission policies off.
+		// allow adds an operator's permission to adopt the server to the Machine. unguarded turns the admission policies off.
 		allow, unguarded bool
-		// names sets spec.providerID to the server.
+		// names sets the Machine's spec.providerID to the server's provider ID.
 		names bool
-		// others are additional Machines; spoil changes the server before the restart.
+		// others returns additional Machines. spoil changes the server before drover restarts.
 		others func(t *testing.T) []ctrlclient.Object
 		spoil  func(b *bench, server string)
 	}{
-		{name: "does not adopt a server that spec.providerID names without an operator's permission (F-1)", names: true},
-		{name: "does not adopt a server that has the Machine's name without an operator's permission (F-1)"},
-		{name: "does not adopt a server when no admission policy guards the annotation with the operator's permission (F-1)", names: true, allow: true, unguarded: true},
+		{name: "without an operator's permission, does not adopt the server that spec.providerID names (F-1)", names: true},
+		{name: "without an operator's permission, does not adopt a server with the name of the Machine's server (F-1)"},
+		{name: "does not adopt a server when no admission policy guards the annotation with the permission (F-1)", names: true, allow: true, unguarded: true},
 		{name: "does not adopt a server whose Machine exists in another namespace (F-1)", names: true, allow: true, others: func(t *testing.T) []ctrlclient.Object {
 			m := newMachine(t, "a", fullFields())
 			m.Namespace = "elsewhere"
@@ -167,11 +167,11 @@ func TestServersThatAreNotAdopted(t *testing.T) {
 	}
 }
 
-func TestResourcesThatAreNotCollected(t *testing.T) {
+func TestServersThatAreNotDeletedAsOrphans(t *testing.T) {
 	t.Parallel()
 	for name, names := range map[string]bool{
-		"does not collect a server with the name of a living Machine's server (F-1)": false,
-		"does not collect a server in the spec.providerID of a living Machine (F-1)": true,
+		"does not delete a server with the name of an existing Machine's server (F-1)": false,
+		"does not delete a server in the spec.providerID of an existing Machine (F-1)": true,
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -190,7 +190,7 @@ func TestResourcesThatAreNotCollected(t *testing.T) {
 	}
 }
 
-// leavesAlone checks that none of the Machine's calls touch a server. If says is true, Facts.Foreign must name the server.
+// leavesAlone fails the test if a call for the Machine changes the server. If says is true, Facts.Foreign must name the server.
 func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	b.t.Helper()
 	i := b.synced(m)
@@ -221,14 +221,14 @@ func (b *bench) leavesAlone(m *v1alpha1.Machine, server string, says bool) {
 	}
 }
 
-func TestForgedProviderIDs(t *testing.T) {
+func TestServerInAForgedProviderID(t *testing.T) {
 	t.Parallel()
 	for name, metadata := range map[string]map[string]string{
-		"do not touch a server without any tag, such as a server of a control plane (F-1)":                      {},
-		"do not touch a server of another cluster's drover (F-1)":                                               {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
-		"do not touch a server that has the Machine's UID and the ID of another cluster (F-1)":                  {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
-		"do not touch a server of another cluster's machine-controller (F-1)":                                   {inventory.MetadataMachineUID: "foreign"},
-		"do not touch a server of a Machine of this cluster that was not reconciled since drover's start (F-1)": {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
+		"is not changed when it has no owner tag, such as a server of a control plane (F-1)": {},
+		"is not changed when it belongs to another cluster's drover (F-1)":                   {inventory.MetadataMachineUID: "foreign", inventory.MetadataClusterID: "another"},
+		"is not changed when it has the Machine's UID and the ID of another cluster (F-1)":   {inventory.MetadataMachineUID: "uid-thief", inventory.MetadataClusterID: "another"},
+		"is not changed when it belongs to another cluster's machine-controller (F-1)":       {inventory.MetadataMachineUID: "foreign"},
+		"is not changed when its Machine was not reconciled since drover's start (F-1)":      {inventory.MetadataMachineUID: "paused", inventory.MetadataClusterID: testCluster},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
@@ -242,7 +242,7 @@ func TestForgedProviderIDs(t *testing.T) {
 			}
 		})
 	}
-	t.Run("do not hide the Machine's own server (F-1)", func(t *testing.T) {
+	t.Run("does not replace the Machine's own server (F-1)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		thief := newMachine(t, "thief", seedFields())
 		_, own := b.active(thief)
@@ -259,7 +259,7 @@ func TestForgedProviderIDs(t *testing.T) {
 			t.Errorf("left %v, want %s alone", left, victim)
 		}
 	})
-	t.Run("are refused, and not sent to the cloud, when they hold no UUID (F-20)", func(t *testing.T) {
+	t.Run("is not requested from the cloud when the provider ID has no UUID, and the provider ID is refused (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		for _, text := range []string{"openstack:///ab-1", "aws:///zone/i-1", "openstack:///../ports/11111111-0000-4000-8000-000000000001"} {
 			m := newMachine(t, "a", seedFields())
@@ -276,7 +276,7 @@ func TestForgedProviderIDs(t *testing.T) {
 			}
 		}
 	})
-	t.Run("find the Machine's own server when its UUID is in upper case (F-20)", func(t *testing.T) {
+	t.Run("is the Machine's own server when the provider ID has that server's UUID in upper case (F-20)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -289,8 +289,8 @@ func TestForgedProviderIDs(t *testing.T) {
 	})
 }
 
-// Two clusters share a project. The second was restored from a backup of the first, with the Machines' UIDs and status, and has its
-// own cluster ID.
+// Two clusters share a project. The second cluster was restored from a backup of the first. So its Machines have the same UIDs and
+// status, but it has its own cluster ID.
 func TestTwoClustersInOneProject(t *testing.T) {
 	t.Parallel()
 	t.Run("neither cluster touches the other cluster's servers (F-1)", func(t *testing.T) {

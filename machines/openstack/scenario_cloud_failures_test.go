@@ -30,7 +30,7 @@ func (b *bench) once(t *testing.T) {
 
 func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
 	t.Parallel()
-	t.Run("a server is kept when its cell vanishes from the lists (CAPI-36)", func(t *testing.T) {
+	t.Run("a server does not count as gone when its cell vanishes from the lists (CAPI-36)", func(t *testing.T) {
 		b := newBench(t)
 		i, s := b.active(newMachine(t, "a", seedFields()))
 		b.sim.LoseCell("cell1")
@@ -45,7 +45,7 @@ func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
 			t.Fatalf("got %+v", f)
 		}
 	})
-	t.Run("a server is kept when a page of a list fails (CAPI-36)", func(t *testing.T) {
+	t.Run("a server does not count as gone when the lists fail with a 500 (CAPI-36)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusInternalServerError})
@@ -54,7 +54,7 @@ func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
 			t.Fatalf("got %+v", f)
 		}
 	})
-	t.Run("a server is kept when a sign-in is refused (MCM-105)", func(t *testing.T) {
+	t.Run("a server does not count as gone when the sign-in is refused (MCM-105)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /auth/tokens", Status: http.StatusUnauthorized})
@@ -100,9 +100,9 @@ func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
 		do    func(b *bench, id string) bool
 		state cloud.ServerState
 	}{
-		"a server that fails outside drover is shown within one poll (CAPI-33)":        {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
-		"a server that is shut down outside drover is shown within one poll (CAPI-33)": {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
-		"a server that is deleted outside drover is gone within one poll (CAPI-33)":    {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
+		"a server that fails after its creation is shown as failed within one poll (CAPI-33)":   {func(b *bench, id string) bool { return b.sim.FailServer(id, "disk on fire") }, cloud.ServerError},
+		"a server that another client shuts down is shown as stopped within one poll (CAPI-33)": {func(b *bench, id string) bool { return b.sim.StopServer(id) }, cloud.ServerStopped},
+		"a server that another client deletes counts as gone within one poll (CAPI-33)":         {func(b *bench, id string) bool { return b.sim.DeleteServer(id) }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -124,7 +124,7 @@ func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a server is kept before the first complete list", func(t *testing.T) {
+	t.Run("nothing counts as gone and nothing is created before the first complete list", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: http.StatusBadGateway})
 		i := b.instance(newMachine(t, "a", seedFields()))
@@ -139,7 +139,7 @@ func TestAbsenceFromAListDoesNotProveThatAServerIsGone(t *testing.T) {
 	})
 }
 
-func TestRefusalsOfTheCloud(t *testing.T) {
+func TestQuotaErrorsOfTheCloud(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		quota sim.Quota
@@ -197,7 +197,7 @@ func TestNoValidHostErrorIsShownWithTheCloudsText(t *testing.T) {
 
 func TestRetryAfterPausesOneEndpointOnly(t *testing.T) {
 	t.Parallel()
-	t.Run("calls to other endpoints are still sent (CAPI-16)", func(t *testing.T) {
+	t.Run("calls to Nova are still sent while Neutron is paused (CAPI-16)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusTooManyRequests, Header: http.Header{"Retry-After": {"30"}}, Times: 1})
@@ -242,7 +242,7 @@ func TestTokensAreRenewed(t *testing.T) {
 			t.Errorf("%d tokens, %d calls refused", got, refused)
 		}
 	})
-	t.Run("a token is replaced once after a 401, and the refused call is repeated", func(t *testing.T) {
+	t.Run("after a 401 the token is renewed once, and the refused call is repeated", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized, Times: 1})
@@ -253,7 +253,7 @@ func TestTokensAreRenewed(t *testing.T) {
 			t.Errorf("%d tokens", got)
 		}
 	})
-	t.Run("a repeated 401 leads to an Auth error", func(t *testing.T) {
+	t.Run("a call fails with an Auth error when it gets a 401 with the renewed token, too", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", seedFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /ports", Status: http.StatusUnauthorized})
@@ -285,9 +285,9 @@ func TestDefaultSecurityGroupIsCreatedOnce(t *testing.T) {
 func TestIncompleteDefaultSecurityGroupIsCompleted(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]sim.Fault{
-		"the group is completed after the answer to its creation was lost": {Call: "POST /security-groups", Drop: true, Times: 1},
-		"the group is completed after a rule was refused":                  {Call: "POST /security-group-rules", Status: http.StatusInternalServerError, After: 1, Times: 1},
-		"the group is completed after the answer to a rule was lost":       {Call: "POST /security-group-rules", Drop: true, Times: 1},
+		"the rules are added after the answer to the group's creation was lost":         {Call: "POST /security-groups", Drop: true, Times: 1},
+		"the missing rule is added after its creation failed":                           {Call: "POST /security-group-rules", Status: http.StatusInternalServerError, After: 1, Times: 1},
+		"the missing rule is added after the answer to the creation of a rule was lost": {Call: "POST /security-group-rules", Drop: true, Times: 1},
 	} {
 		t.Run(name+" (MC-41)", func(t *testing.T) {
 			b := newBench(t)

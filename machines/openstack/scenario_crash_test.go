@@ -12,8 +12,8 @@ import (
 
 func TestCrashAfterAnyStepCreatesNothingTwice(t *testing.T) {
 	t.Parallel()
-	// Ports and floating IPs are listed once, and ports without a server once more. When such a port is replaced and no floating IP
-	// is known, floating IPs are listed once more, too.
+	// lists is the number of lists of ports and floating IPs after the restart: one of each, and one more of ports if a port has no
+	// server. When such a port is replaced and no floating IP is known, floating IPs are listed once more, too.
 	for _, step := range []struct {
 		name  string
 		lists int
@@ -206,7 +206,7 @@ func TestLostAnswerCreatesNothingTwice(t *testing.T) {
 	}
 }
 
-func TestCreateThatNeverArrivedIsRepeatedOnlyAfterAWait(t *testing.T) {
+func TestCreateThatTheCloudNeverReceivedIsRepeatedOnlyAfterAWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	i := b.synced(newMachine(t, "a", fullFields()))

@@ -13,7 +13,7 @@ import (
 
 func TestFloatingIPs(t *testing.T) {
 	t.Parallel()
-	t.Run("only the first of two networks gets a floating IP (MC-51)", func(t *testing.T) {
+	t.Run("a server with two networks gets one floating IP, on the first network (MC-51)", func(t *testing.T) {
 		b := newBench(t)
 		second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
 		if _, err := b.sim.AddSubnet(sim.Subnet{Name: "second", Network: second, CIDR: "10.9.0.0/24"}); err != nil {
@@ -31,7 +31,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("addresses %v, floating IPs %+v", made.FixedIPs, all.FloatingIPs)
 		}
 	})
-	t.Run("a failed create leaves no floating IP behind once the Machine is deleted (MC-51)", func(t *testing.T) {
+	t.Run("the floating IP of a server whose create failed is deleted with the Machine (MC-51)", func(t *testing.T) {
 		b := newBench(t)
 		i := b.synced(newMachine(t, "a", fullFields()))
 		b.sim.Inject(sim.Fault{Call: "POST /servers", Status: http.StatusInternalServerError})
@@ -46,9 +46,9 @@ func TestFloatingIPs(t *testing.T) {
 	})
 }
 
-func TestPortWithTheSameNameIsIgnored(t *testing.T) {
+func TestPortWithTheNameOfAMachinesPort(t *testing.T) {
 	t.Parallel()
-	t.Run("finds the Machine's own port by its tag (MCM-107)", func(t *testing.T) {
+	t.Run("only the Machine's own port, which has its owner tag, is deleted (MCM-107)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		type port struct {

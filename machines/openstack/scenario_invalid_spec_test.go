@@ -22,7 +22,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// bringUp makes the calls of the Machine controller, and returns the first error.
+// bringUp makes the calls with which the Machine controller creates a server, and returns the first error.
 func (b *bench) bringUp(m *v1alpha1.Machine) error {
 	i, err := b.cloud.Instance(b.ctx, m)
 	if err != nil {
@@ -52,39 +52,39 @@ func TestInvalidSpecReturnsOneErrorAndLeavesNoResources(t *testing.T) {
 		code  fault.Code
 		says  []string
 	}{
-		"an unknown flavor (MC-47)":                                     {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
-		"an unknown image (MC-47)":                                      {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
+		"a spec with an unknown flavor is refused (MC-47)":              {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"Machine kube-system/bad", ".flavor:", `"m1.smal"`, "region dbl"}},
+		"a spec with an unknown image is refused (MC-47)":               {seedFields().with("image", "Ubuntu 3000"), fault.Invalid, fault.CodeImageNotFound, []string{"Machine kube-system/bad", ".image:", `"Ubuntu 3000"`}},
 		"the error for an unknown flavor suggests similar names (F-55)": {seedFields().with("flavor", "m1.smal"), fault.Invalid, fault.CodeFlavorNotFound, []string{"; did you mean m1.small or "}},
 		"the error for an unknown image suggests a similar name (F-55)": {seedFields().with("image", "Ubuntu Noble 24.04 (2024-08-02)"), fault.Invalid, fault.CodeImageNotFound, []string{"; did you mean " + sim.MetaKubeImage + "?"}},
-		"an unknown image ID (MC-47)": {seedFields().with("image", "00000000-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeImageNotFound,
+		"a spec with an unknown image ID is refused (MC-47)": {seedFields().with("image", "00000000-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeImageNotFound,
 			[]string{".image:", "00000000-0000-0000-0000-000000000001"}},
-		"an ambiguous image name (MC-42)":                        {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},
-		"an unknown network (MC-47)":                             {seedFields().with("network", "nowhere"), fault.Invalid, fault.CodeNetworkNotFound, []string{".network:", `"nowhere"`}},
-		"an unknown subnet":                                      {seedFields().with("subnet", "nowhere"), fault.Invalid, fault.CodeSubnetNotFound, []string{".subnet:", `"nowhere"`}},
-		"an unknown server group under the alias serverGroup":    {seedFields().with("serverGroupID", nil).with("serverGroup", "nowhere"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroup:"}},
-		"an unknown volume type":                                 {seedFields().with("rootDiskSizeGB", 20).with("rootDiskVolumeType", "gold"), fault.Invalid, fault.CodeVolumeTypeNotFound, []string{".rootDiskVolumeType:", `"gold"`}},
-		"an unknown key pair":                                    {seedFields().with("keyName", "lost"), fault.Invalid, fault.CodeKeyPairNotFound, []string{".keyName:", `"lost"`}},
-		"a boot volume with a flavor that has a local disk":      {seedFields().with("flavor", "l1.small").with("rootDiskSizeGB", 80), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"l1.small"`, "local"}},
-		"an unknown security group":                              {seedFields().with("securityGroups", []string{"open"}), fault.Invalid, fault.CodeSecurityGroupNotFound, []string{".securityGroups:", `"open"`}},
-		"an unknown server group":                                {seedFields().with("serverGroupID", "11111111-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroupID:"}},
-		"an unknown zone":                                        {seedFields().with("availabilityZone", "mars"), fault.Invalid, fault.CodeZoneNotFound, []string{".availabilityZone:", `"mars"`, "dbl1"}},
-		"an unknown pool of floating IPs":                        {seedFields().with("floatingIpPool", "pool"), fault.Invalid, fault.CodeIPPoolNotFound, []string{".floatingIpPool:", `"pool"`}},
-		"a pool of floating IPs that is not an external network": {seedFields().with("floatingIpPool", sim.MetaKubeNetwork), fault.Invalid, fault.CodeIPPoolNotFound, []string{"not an external network"}},
-		"an unknown region":                                      {seedFields().with("region", "cbk"), fault.Invalid, fault.CodeInvalidSpec, []string{"region cbk is unknown", "dbl"}},
-		"an unknown field name (MC-9)":                           {seedFields().with("flaver", "m1.small"), fault.Invalid, fault.CodeInvalidSpec, []string{"Machine kube-system/bad", "cloudProviderSpec.flaver", "did you mean flavor"}},
-		"two aliases of a field with different values (MC-9)":    {seedFields().with("serverGroup", "other"), fault.Invalid, fault.CodeInvalidSpec, []string{".serverGroup:", "conflicts"}},
-		"a missing flavor":                                       {seedFields().with("flavor", nil), fault.Invalid, fault.CodeInvalidSpec, []string{".flavor: is missing"}},
-		"a disk that is too small for the image":                 {seedFields().with("rootDiskSizeGB", 2), fault.Invalid, fault.CodeInvalidSpec, []string{".image:", "8 GiB"}},
-		"a disk size that is not a number":                       {seedFields().with("rootDiskSizeGB", "big"), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"big"`}},
-		"a reserved tag":                                         {seedFields().with("tags", map[string]string{"machine-uid": "x"}), fault.Invalid, fault.CodeInvalidSpec, []string{".tags:", "machine-uid"}},
-		"a boolean in quotes":                                    {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
-		"a wrong password": {seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong-password").with("projectName", sim.MetaKubeProject),
+		"a spec with an ambiguous image name is refused (MC-42)":                    {seedFields().with("image", "twice"), fault.Invalid, fault.CodeAmbiguousName, []string{".image:", `"twice"`, "IDs"}},
+		"a spec with an unknown network is refused (MC-47)":                         {seedFields().with("network", "nowhere"), fault.Invalid, fault.CodeNetworkNotFound, []string{".network:", `"nowhere"`}},
+		"a spec with an unknown subnet is refused":                                  {seedFields().with("subnet", "nowhere"), fault.Invalid, fault.CodeSubnetNotFound, []string{".subnet:", `"nowhere"`}},
+		"a spec with an unknown server group in the field serverGroup is refused":   {seedFields().with("serverGroupID", nil).with("serverGroup", "nowhere"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroup:"}},
+		"a spec with an unknown volume type is refused":                             {seedFields().with("rootDiskSizeGB", 20).with("rootDiskVolumeType", "gold"), fault.Invalid, fault.CodeVolumeTypeNotFound, []string{".rootDiskVolumeType:", `"gold"`}},
+		"a spec with an unknown key pair is refused":                                {seedFields().with("keyName", "lost"), fault.Invalid, fault.CodeKeyPairNotFound, []string{".keyName:", `"lost"`}},
+		"a spec with a boot volume and a flavor with a local disk is refused":       {seedFields().with("flavor", "l1.small").with("rootDiskSizeGB", 80), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"l1.small"`, "local"}},
+		"a spec with an unknown security group is refused":                          {seedFields().with("securityGroups", []string{"open"}), fault.Invalid, fault.CodeSecurityGroupNotFound, []string{".securityGroups:", `"open"`}},
+		"a spec with an unknown server group in the field serverGroupID is refused": {seedFields().with("serverGroupID", "11111111-0000-0000-0000-000000000001"), fault.Invalid, fault.CodeServerGroupNotFound, []string{".serverGroupID:"}},
+		"a spec with an unknown availability zone is refused":                       {seedFields().with("availabilityZone", "mars"), fault.Invalid, fault.CodeZoneNotFound, []string{".availabilityZone:", `"mars"`, "dbl1"}},
+		"a spec with an unknown pool of floating IPs is refused":                    {seedFields().with("floatingIpPool", "pool"), fault.Invalid, fault.CodeIPPoolNotFound, []string{".floatingIpPool:", `"pool"`}},
+		"a spec whose pool of floating IPs is not an external network is refused":   {seedFields().with("floatingIpPool", sim.MetaKubeNetwork), fault.Invalid, fault.CodeIPPoolNotFound, []string{"not an external network"}},
+		"a spec with an unknown region is refused":                                  {seedFields().with("region", "cbk"), fault.Invalid, fault.CodeInvalidSpec, []string{"region cbk is unknown", "dbl"}},
+		"a spec with an unknown field is refused (MC-9)":                            {seedFields().with("flaver", "m1.small"), fault.Invalid, fault.CodeInvalidSpec, []string{"Machine kube-system/bad", "cloudProviderSpec.flaver", "did you mean flavor"}},
+		"a spec with different values for two aliases of a field is refused (MC-9)": {seedFields().with("serverGroup", "other"), fault.Invalid, fault.CodeInvalidSpec, []string{".serverGroup:", "conflicts"}},
+		"a spec without a flavor is refused":                                        {seedFields().with("flavor", nil), fault.Invalid, fault.CodeInvalidSpec, []string{".flavor: is missing"}},
+		"a spec with a disk that is too small for the image is refused":             {seedFields().with("rootDiskSizeGB", 2), fault.Invalid, fault.CodeInvalidSpec, []string{".image:", "8 GiB"}},
+		"a spec with a disk size that is not a number is refused":                   {seedFields().with("rootDiskSizeGB", "big"), fault.Invalid, fault.CodeInvalidSpec, []string{".rootDiskSizeGB:", `"big"`}},
+		"a spec with a tag that is reserved for drover is refused":                  {seedFields().with("tags", map[string]string{"machine-uid": "x"}), fault.Invalid, fault.CodeInvalidSpec, []string{".tags:", "machine-uid"}},
+		"a spec with a boolean in quotes is refused":                                {seedFields().with("configDrive", "true"), fault.Invalid, fault.CodeInvalidSpec, []string{".configDrive:", "without quotes"}},
+		"a spec with a wrong password is refused": {seedFields().with("identityEndpoint", b.sim.AuthURL()).with("username", sim.MetaKubeUser).with("password", "wrong-password").with("projectName", sim.MetaKubeProject),
 			fault.Auth, fault.CodeUnauthorized, []string{"Machine kube-system/bad: spec.providerSpec.value.cloudProviderSpec.password: signing in at", `as user "drover"`, "401"}},
-		"another endpoint without its own credentials (MC-12)": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
+		"a spec with another endpoint and no credentials of its own is refused (MC-12)": {seedFields().with("identityEndpoint", "https://evil.example:5000/v3"),
 			fault.Auth, fault.CodeCredentialsMissing, []string{".identityEndpoint:", "evil.example"}},
-		"a missing Secret (MC-11)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"}}),
+		"a spec that references a missing Secret is refused (MC-11)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "kube-system", "name": "creds", "key": "pw"}}),
 			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "creds"}},
-		"a Secret in another namespace (MC-12)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "other", "name": "creds", "key": "pw"}}),
+		"a spec that references a Secret in another namespace is refused (MC-12)": {seedFields().with("username", "x").with("password", map[string]any{"secretKeyRef": map[string]string{"namespace": "other", "name": "creds", "key": "pw"}}),
 			fault.Invalid, fault.CodeInvalidSpec, []string{".password:", "namespace other"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -199,9 +199,9 @@ func TestSecretThatDroverMayNotReadIsAnError(t *testing.T) {
 		code      fault.Code
 		says      []string
 	}{
-		"the error has the code ReferenceForbidden and shows the kubectl command when the Secret is in the Machine's namespace (F-44)": {
+		"the error shows the kubectl command that grants access to a Secret in the Machine's namespace (F-44)": {
 			"kube-system", fault.CodeReferenceForbidden, []string{".password: ", "Secret kube-system/creds", "Forbidden", bind + "kube-system"}},
-		"the error shows the flag and the kubectl command when the Secret's namespace is not allowed (F-44)": {
+		"the error shows the flag and the kubectl command for a Secret in a namespace that is not allowed (F-44)": {
 			"other", fault.CodeInvalidSpec, []string{"namespace other", "--secret-namespaces=other", bind + "other"}},
 	} {
 		t.Run(name, func(t *testing.T) {

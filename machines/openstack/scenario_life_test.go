@@ -37,7 +37,7 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 			t.Errorf("got %q", got.UserData)
 		}
 	})
-	t.Run("the server has addresses with types, including the floating IP (MC-53)", func(t *testing.T) {
+	t.Run("the server has an address of each type, including the floating IP as ExternalIP (MC-53)", func(t *testing.T) {
 		kinds := map[corev1.NodeAddressType]int{}
 		for _, a := range b.observe(i).Server.Addresses {
 			kinds[a.Type]++
@@ -46,12 +46,12 @@ func TestLifeOfAMachineFromCreateToDelete(t *testing.T) {
 			t.Errorf("got %v", b.observe(i).Server.Addresses)
 		}
 	})
-	t.Run("the server has the provider ID of its Node", func(t *testing.T) {
+	t.Run("the server's provider ID is openstack:/// and its ID", func(t *testing.T) {
 		if want := "openstack:///" + s.ID; s.ProviderID != want {
 			t.Errorf("got %s, want %s", s.ProviderID, want)
 		}
 	})
-	t.Run("port and floating IP are deleted once the server is gone (MC-50, MC-68)", func(t *testing.T) {
+	t.Run("port and floating IP are deleted only after the server is gone (MC-50, MC-68)", func(t *testing.T) {
 		if released, err := i.Release(b.ctx); released.Done || err != nil {
 			t.Fatalf("released while the server exists: %v, %v", released.Done, err)
 		}
@@ -94,11 +94,11 @@ func TestTwentyMachinesCostTwoCallsEachAndOneListPerPoll(t *testing.T) {
 		rule, name string
 		most       int
 	}{
-		{"two calls per machine", "POST /ports", n}, {"two calls per machine", "POST /servers", n},
-		{"one token for all (CAPI-14, MCM-108)", "POST /auth/tokens", 0}, {"flavors are looked up once (CAPI-15)", "GET /flavors/detail", 0},
+		{"each Machine needs two calls", "POST /ports", n}, {"each Machine needs two calls", "POST /servers", n},
+		{"all Machines use one token (CAPI-14, MCM-108)", "POST /auth/tokens", 0}, {"flavors are looked up once (CAPI-15)", "GET /flavors/detail", 0},
 		{"images are looked up once (CAPI-15)", "GET /images", 0}, {"networks are looked up once (CAPI-15)", "GET /networks", 0},
-		{"no GET per machine (CAPI-31)", "GET /servers/{id}", 0}, {"one list per poll (CAPI-31)", "GET /servers/detail", polls},
-		{"all calls are 2 per machine and the polls (MC-75)", "compute", n + polls}, {"all calls are 2 per machine and the polls (MC-75)", "network", n},
+		{"no Machine needs a GET of its server (CAPI-31)", "GET /servers/{id}", 0}, {"servers are listed once per poll (CAPI-31)", "GET /servers/detail", polls},
+		{"there are no other calls to Nova (MC-75)", "compute", n + polls}, {"there are no other calls to Neutron (MC-75)", "network", n},
 	} {
 		if got := b.calls(c.name); got > c.most {
 			t.Errorf("%s: %d × %s, at most %d", c.rule, got, c.name, c.most)
@@ -109,7 +109,7 @@ func TestTwentyMachinesCostTwoCallsEachAndOneListPerPoll(t *testing.T) {
 	}
 }
 
-func TestFirstMachineLooksEverythingUpOnce(t *testing.T) {
+func TestFirstMachineOfAProjectLooksUpEachResourceOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.active(newMachine(t, "a", seedFields().with("floatingIpPool", sim.MetaKubePool)))

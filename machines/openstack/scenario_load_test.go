@@ -20,7 +20,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/load"
 )
 
-// slow is a driver with a simulated cloud that takes 1.4 s to create or delete a port and 1 s for a server.
+// slow is a driver with a simulated cloud that takes 1.4 s to create or delete a port, and 1 s to create or delete a server.
 type slow struct {
 	*testing.T
 	sim      *sim.Cloud
@@ -50,7 +50,7 @@ func (s *slow) requests() (n float64) {
 	return n
 }
 
-// workersOfController is small: waiting Machines must not occupy workers.
+// workersOfController is smaller than the number of Machines, because Machines that wait must not occupy workers.
 const workersOfController = 10
 
 func newSlow(t *testing.T, machines, atATime int) *slow {
@@ -148,7 +148,7 @@ func (s *slow) remove(ctx context.Context, m *v1alpha1.Machine) (bool, error) {
 func TestCloudIsNeverIdleWhileAMachineWaits(t *testing.T) {
 	const machines, port, server = 20, 1400 * time.Millisecond, time.Second
 	for _, atATime := range []int{1, 2, 8} {
-		t.Run(fmt.Sprintf("20 Machines take little longer than the cloud needs when it carries out calls of one kind with a concurrency of %d (F-56)", atATime), func(t *testing.T) {
+		t.Run(fmt.Sprintf("20 Machines need at most 1.4 times the shortest time at a cloud that runs %d calls of a kind at once (F-56)", atATime), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSlow(t, machines, atATime)
 				began := time.Now()

@@ -15,15 +15,15 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory"
 )
 
-// unbind removes the port from its server, as Nova's clean-up of another server does.
+// unbind detaches the port from its server, as Nova does when it cleans up another server that used the same port.
 func (b *bench) unbind(port string) {
 	b.t.Helper()
 	b.raw(client.Network, "PUT", "ports/"+port, map[string]any{"port": map[string]any{"device_id": "", "device_owner": ""}}, nil)
 }
 
-func TestActiveServerThatDoesNotJoin(t *testing.T) {
+func TestActiveServerWithoutANode(t *testing.T) {
 	t.Parallel()
-	t.Run("the server counts as failed after two minutes when its port is not bound to it, and is replaced on a new port (F-21)", func(t *testing.T) {
+	t.Run("the server counts as failed and is replaced after two minutes when its port is not bound to it (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		i, s := b.active(m)
@@ -49,7 +49,7 @@ func TestActiveServerThatDoesNotJoin(t *testing.T) {
 		b.hasItsPort(again.ID)
 		b.once(t)
 	})
-	t.Run("the server's ports are looked up once (F-21)", func(t *testing.T) {
+	t.Run("the server's ports are looked up only once (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		i, _ := b.active(newMachine(t, "a", seedFields()))
 		b.sim.ForgetCalls()
@@ -77,7 +77,7 @@ func TestActiveServerThatDoesNotJoin(t *testing.T) {
 
 func TestServerWithANode(t *testing.T) {
 	t.Parallel()
-	t.Run("a server with a Node keeps working without a look-up of its ports", func(t *testing.T) {
+	t.Run("a server with a Node does not count as failed, and its ports are not looked up", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		b.active(m)
@@ -97,7 +97,7 @@ func TestServerWithANode(t *testing.T) {
 
 func TestDuplicateOfAServerThatLostItsPort(t *testing.T) {
 	t.Parallel()
-	t.Run("the duplicate becomes the Machine's server (F-21)", func(t *testing.T) {
+	t.Run("the duplicate becomes the Machine's server after the server without a port is deleted (F-21)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, bad := b.active(m)
@@ -121,7 +121,7 @@ func TestDuplicateOfAServerThatLostItsPort(t *testing.T) {
 	})
 }
 
-// duplicate creates a second server with both tags of the Machine, on a port that replaces the first server's port.
+// duplicate creates a second server with both owner tags of the Machine, on a new port that replaces the first server's port.
 func (b *bench) duplicate(m *v1alpha1.Machine) string {
 	b.t.Helper()
 	plan, own := b.plan(m), subject{cluster: testCluster, uid: m.UID}

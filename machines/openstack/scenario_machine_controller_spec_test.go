@@ -17,7 +17,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// The tests in this file are about objects that were written for machine-controller.
+// The tests in this file use objects that were written for machine-controller.
 
 // signInFields are the fields that machine-controller's example reads from one Secret.
 var signInFields = []string{
@@ -77,7 +77,7 @@ func TestReferencesToMissingKeys(t *testing.T) {
 			t.Errorf("the warnings do not name the missing keys: %q", i.Warnings())
 		}
 	})
-	t.Run("the complete way of signing in is selected when other ways lack keys (MC-11, F-37)", func(t *testing.T) {
+	t.Run("the way of signing in whose keys are complete is used when other ways lack keys (MC-11, F-37)", func(t *testing.T) {
 		b.t = t
 		b.active(newMachine(t, "b", fromSecret("application")))
 		if got := b.connectionOf("uid-b").session.Method(); got != client.ByApplicationCredential {
@@ -132,7 +132,7 @@ func TestSpecsWithoutANetwork(t *testing.T) {
 	})
 }
 
-// broken returns the Machine of an existing server with its provider document replaced.
+// broken returns a copy of the Machine that is being deleted. It has the provider ID of the server, and document as its provider spec.
 func broken(m *v1alpha1.Machine, serverID, document string) *v1alpha1.Machine {
 	m = m.DeepCopy()
 	m.Spec.ProviderID = ptr.To("openstack:///" + serverID)
@@ -157,7 +157,7 @@ func TestSpecThatBecameInvalid(t *testing.T) {
 			return `{` + spec(b) + `,"applicationCredentialID":["x"],"region":{"vlaue":"x"}}}`
 		},
 	} {
-		t.Run("the server is observed and deleted when "+name, func(t *testing.T) {
+		t.Run("the server is still observed and deleted when "+name, func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", seedFields())
 			_, s := b.active(m)
@@ -177,9 +177,9 @@ func TestSpecThatBecameInvalid(t *testing.T) {
 	}
 }
 
-func TestUnreadableSpecProvesNothing(t *testing.T) {
+func TestServerOfAMachineWithAnUnreadableSpec(t *testing.T) {
 	t.Parallel()
-	t.Run("a server that may be in another project does not count as gone (F-39)", func(t *testing.T) {
+	t.Run("the server does not count as gone, because it may be in another project (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.AddUser(sim.User{Name: "other", Password: "other-secret", Projects: []string{"other"}})
 		m := newMachine(t, "a", seedFields())
@@ -201,7 +201,7 @@ func TestUnreadableSpecProvesNothing(t *testing.T) {
 			t.Error("the server is gone")
 		}
 	})
-	t.Run("a server without the Machine's tag is not deleted (F-39)", func(t *testing.T) {
+	t.Run("the server is not deleted when it does not have the Machine's owner tag (F-39)", func(t *testing.T) {
 		b := newBench(t)
 		_, s := b.active(newMachine(t, "a", seedFields()))
 		thief := newMachine(t, "b", seedFields())
@@ -220,7 +220,7 @@ func TestInvalidSpecCreatesNoServer(t *testing.T) {
 		"sshPublicKeys has the wrong type (F-39)":    {`{"sshPublicKeys":"a"}`, "sshPublicKeys"},
 		"the document is not an object (F-39)":       {`[]`, "not a JSON object"},
 	} {
-		t.Run("no server is made when "+name, func(t *testing.T) {
+		t.Run("no server is created when "+name, func(t *testing.T) {
 			b := newBench(t)
 			m := newMachine(t, "a", nil)
 			m.Spec.ProviderSpec.Value.Raw = []byte(tc.document)
@@ -247,7 +247,7 @@ func TestSpecOfAnotherCloud(t *testing.T) {
 
 func TestSecretsCreatedFromFiles(t *testing.T) {
 	t.Parallel()
-	t.Run("a value loses the line break at its end (MC-11, F-40)", func(t *testing.T) {
+	t.Run("drover removes the line break at the end of a value (MC-11, F-40)", func(t *testing.T) {
 		b := newBench(t)
 		secret := b.passwordSecret("files")
 		for key, value := range secret.Data {

@@ -52,7 +52,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.eventually("the servers are gone", func() bool { g, h := gone(b, all); return g == 3 && h == 0 })
 	})
-	t.Run("holds more than three lost servers, and releases none of them until an operator confirms", func(t *testing.T) {
+	t.Run("holds five lost servers out of ten, and releases nothing of them until an operator confirms", func(t *testing.T) {
 		b := newBench(t, boot)
 		told := make(chan bool, 1)
 		word := false
@@ -83,7 +83,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		b.eventually("the losses are accepted", func() bool { g, h := gone(b, all); return g == 5 && h == 0 })
 		b.remove(all[0])
 	})
-	t.Run("never holds drover's own deletions", func(t *testing.T) {
+	t.Run("holds no server that drover itself deleted", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, _ := b.fleet(n)
 		for _, i := range all {
@@ -91,7 +91,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.nothingLeft()
 	})
-	t.Run("holds nothing when drover crashes during a large removal", func(t *testing.T) {
+	t.Run("holds no server when drover crashes while it deletes ten servers", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, _, machines := b.fleet(n)
 		for _, i := range all {
@@ -109,7 +109,7 @@ func TestMassDeletionGuard(t *testing.T) {
 		}
 		b.nothingLeft()
 	})
-	t.Run("holds nothing when drover crashes while it replaces failed servers", func(t *testing.T) {
+	t.Run("holds no server when drover crashes while it replaces ten failed servers", func(t *testing.T) {
 		b := newBench(t, boot)
 		all, servers, machines := b.fleet(n)
 		for _, s := range servers {

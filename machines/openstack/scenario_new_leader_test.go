@@ -18,7 +18,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// oldLease is a lease that was not renewed in time.
+// oldLease is a leader lease that was not renewed in time.
 type oldLease struct{}
 
 func (oldLease) Fresh(time.Time) bool { return false }
@@ -47,7 +47,7 @@ func TestNoWriteIsSentWhenTheLeaseWasNotRenewedInTime(t *testing.T) {
 
 func TestSeveralServersOfAMachineWithoutProviderID(t *testing.T) {
 	t.Parallel()
-	t.Run("the oldest server is the Machine's server, the later one is a duplicate, and the record names port and floating IP (MCM-40)", func(t *testing.T) {
+	t.Run("the oldest server is the Machine's server, and the later one is a duplicate (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", fullFields())
 		i, s := b.active(m)
@@ -64,7 +64,8 @@ func TestSeveralServersOfAMachineWithoutProviderID(t *testing.T) {
 	})
 }
 
-// slowRoad delays the first create of a kind of resource until the create is released, even when the sender of the create is gone.
+// slowRoad is a RoundTripper that delays the first POST whose path ends with what until let is closed. It sends the POST even if its
+// caller was cancelled.
 type slowRoad struct {
 	next      http.RoundTripper
 	what      string
@@ -132,7 +133,7 @@ func TestDefaultSecurityGroupOfTwoReplicas(t *testing.T) {
 	})
 }
 
-// defaultGroup is the security group for specs that name none, as Neutron lists it.
+// defaultGroup is drover's security group for specs that name none, as Neutron lists it.
 type defaultGroup struct {
 	ID    string `json:"id"`
 	Name  string `json:"name"`
@@ -142,7 +143,7 @@ type defaultGroup struct {
 	} `json:"security_group_rules"`
 }
 
-// defaultGroups returns all security groups with the name of the default one.
+// defaultGroups returns all security groups with the name of drover's default group.
 func (b *bench) defaultGroups() []defaultGroup {
 	b.t.Helper()
 	var all struct {
@@ -158,7 +159,7 @@ func TestCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name string
-		// when reports, for the new leader's server, whether the create arrives now.
+		// when receives the new leader's server, or nil, and reports whether the create arrives now.
 		when func(*cloud.Server) bool
 	}{
 		{"no second server exists when the create arrives before the new leader has created a server", func(*cloud.Server) bool { return true }},
@@ -196,8 +197,8 @@ func TestCreateOfThePreviousLeaderThatArrivesLate(t *testing.T) {
 	}
 }
 
-// leftOnItsWay starts a create of the Machine's server and stops its leader; the create arrives when the slowRoad is released. The
-// next leader is not started yet.
+// leftOnItsWay makes the present leader send the create of the Machine's server. The create arrives only when the test closes let of
+// the slowRoad. The test has to start the next leader.
 func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	b.t.Helper()
 	road := &slowRoad{next: http.DefaultTransport, what: "/servers", sent: make(chan struct{}), let: make(chan struct{}), arrived: make(chan int, 1)}
@@ -207,7 +208,7 @@ func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	if err := predecessor.ensurePorts(b.ctx); err != nil {
 		b.t.Fatal(err)
 	}
-	// The answer is lost, because its process is gone.
+	// The result is dropped, as when the leader's process has ended.
 	go func() { _, _ = predecessor.EnsureServer(b.ctx, nil) }()
 	<-road.sent
 	b.t.Cleanup(b.stop)
@@ -215,8 +216,8 @@ func (b *bench) leftOnItsWay(m *v1alpha1.Machine) *slowRoad {
 	return road
 }
 
-// The ports were listed immediately, but the servers only when the cloud worked again. Ports that were read so early prove nothing
-// about creates in progress.
+// The list of ports succeeds at once, and the list of servers only after some failures. So the list of ports is too old to show
+// whether a create was still in progress.
 func TestListOfPortsIsRepeatedWhenItIsOlderThanTheListOfServers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -318,7 +319,7 @@ func TestFloatingIPThatThePreviousLeaderCreatesLateIsFound(t *testing.T) {
 	b.once(t)
 }
 
-// slowReply delays the answer to the first create of a server until it is released.
+// slowReply is a RoundTripper that delays the answer to the create of a server until let is closed.
 type slowReply struct{ done, let chan struct{} }
 
 func (r *slowReply) RoundTrip(req *http.Request) (*http.Response, error) {

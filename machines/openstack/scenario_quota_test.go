@@ -101,7 +101,7 @@ func TestRetainedResourcesOfARefusedServerAreReleased(t *testing.T) {
 	}
 }
 
-func TestAVolumeQuotaErrorInTheFaultOfAServerStopsOtherMachinesWithVolumes(t *testing.T) {
+func TestFaultOfAServerBecauseOfTheVolumeQuotaStopsOtherMachinesWithVolumes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Volumes: 1} })
 	spec := func() fields { return seedFields().with("rootDiskSizeGB", 20) }

@@ -19,7 +19,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// referenced returns a Machine whose spec needs a ConfigMap, a Cluster, a MachineClass and a Secret, and these objects.
+// referenced returns a Machine whose spec references a ConfigMap, a Cluster, a MachineClass and a Secret. It also returns these
+// objects by kind.
 func (b *bench) referenced(t *testing.T, name string) (*v1alpha1.Machine, map[string]ctrlclient.Object) {
 	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: name}
 	spec := fromSecret(name)
@@ -35,7 +36,7 @@ func (b *bench) referenced(t *testing.T, name string) (*v1alpha1.Machine, map[st
 	}
 }
 
-// withReferenced starts the driver without a configured cloud, with an API server that has the objects.
+// withReferenced restarts the driver without a configured cloud, and with a client of an API server that has these objects.
 func (b *bench) withReferenced(t *testing.T, objects map[string]ctrlclient.Object) ctrlclient.Client {
 	t.Helper()
 	var all []ctrlclient.Object
@@ -48,7 +49,8 @@ func (b *bench) withReferenced(t *testing.T, objects map[string]ctrlclient.Objec
 	return reader
 }
 
-// places updates the Machine as the Machine controller does before the first create.
+// places stores the project and region of the Machine's resources in its status, as the Machine controller does before the first
+// create.
 func (b *bench) places(t *testing.T, m *v1alpha1.Machine, f cloud.Facts) {
 	t.Helper()
 	if placeOf(f).ProjectID == "" {
@@ -75,7 +77,7 @@ func (b *bench) found(t *testing.T, m *v1alpha1.Machine) cloud.Instance {
 	return i
 }
 
-func TestDeletionWithoutTheReferencesOfTheSpec(t *testing.T) {
+func TestDeletionOfAMachineWhoseReferencedObjectsAreGone(t *testing.T) {
 	t.Parallel()
 	for _, lost := range []string{"ConfigMap", "Secret", "Cluster", "MachineClass"} {
 		t.Run("deletes a server whose create answer was lost, although the Machine's "+lost+" is gone (F-17)", func(t *testing.T) {
@@ -137,7 +139,7 @@ func TestDeletionWithoutTheReferencesOfTheSpec(t *testing.T) {
 
 func TestReleaseWhileACreateIsInDoubt(t *testing.T) {
 	t.Parallel()
-	t.Run("port and floating IP are kept as long as a server may exist on them whose create answer was lost (F-17)", func(t *testing.T) {
+	t.Run("port and floating IP are kept while a server whose create answer was lost may use them (F-17)", func(t *testing.T) {
 		b := newBench(t)
 		b.sim.SetListLag(10 * time.Second)
 		m := newMachine(t, "a", fullFields())
@@ -165,7 +167,7 @@ func TestDeletionOfAMachineInAnUnknownProject(t *testing.T) {
 	delete(objects, "Cluster")
 	b.withReferenced(t, objects)
 	leaves(m)
-	t.Run("the Machine is not removed while drover has no credentials for its recorded project, and the error has the remedy (F-17)", func(t *testing.T) {
+	t.Run("the Machine stays while drover has no credentials for its recorded project, and the error shows the remedy (F-17)", func(t *testing.T) {
 		own := m.DeepCopy()
 		b.places(t, own, cloud.Facts{Place: &provider.Record{ProjectID: "0123456789abcdef0123456789abcdef", Region: "west"}})
 		b.pass(2 * startGrace)
@@ -179,7 +181,7 @@ func TestDeletionOfAMachineInAnUnknownProject(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the Machine is removed when it has no recorded project and no project that drover knows has a resource of the Machine (F-17)", func(t *testing.T) {
+	t.Run("a Machine without a recorded project is removed when no known project has a resource of the Machine (F-17)", func(t *testing.T) {
 		b.restart()
 		if _, err := b.cloud.Instance(b.ctx, m); !fault.Is(err, fault.Transient) {
 			t.Fatalf("IsServerGone() just after the start: %v, want an error", err)
@@ -189,7 +191,7 @@ func TestDeletionOfAMachineInAnUnknownProject(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	})
-	t.Run("the Machine is not removed before drover has listed each project that it knows (F-17)", func(t *testing.T) {
+	t.Run("the Machine stays until drover has listed each project that it has credentials for (F-17)", func(t *testing.T) {
 		b.sim.Inject(sim.Fault{Call: "GET /servers/detail", Status: 503, Times: 1000})
 		b.restart()
 		other := newMachine(t, "b", seedFields())
@@ -219,7 +221,7 @@ func TestCredentialsThatChangeToAnotherProject(t *testing.T) {
 			t.Errorf("got %+v", f)
 		}
 	})
-	t.Run("the new credentials are not used for a Machine with a port, because the port is in the earlier credentials' project (F-17)", func(t *testing.T) {
+	t.Run("the new credentials are not used for a Machine with a port, because the port is in the old project (F-17)", func(t *testing.T) {
 		if err := b.instance(m).ensurePorts(b.ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +259,7 @@ func TestProjectIDThatTwoKeystonesClaim(t *testing.T) {
 	}
 	const theirs, another = "https://one.example:5000", "https://two.example:5000"
 	first := claims(theirs, session(theirs))
-	t.Run("the connection is used while only one Keystone claims the project (F-15)", func(t *testing.T) {
+	t.Run("the connection to a Keystone is used while only this Keystone claims the project (F-15)", func(t *testing.T) {
 		if got := b.cloud.connectionTo(at); got != first {
 			t.Errorf("got %v", got)
 		}

@@ -13,8 +13,8 @@ import (
 // renamedAway is the name of the simulated cloud's first project after swapProjects.
 const renamedAway = "renamed-away"
 
-// newSwappable returns a bench whose configured user signs in by the name of the cloud's first project, and can use another
-// project, too. It also returns the IDs of both projects.
+// newSwappable returns a bench whose configured user signs in to the cloud's first project by the project's name. The user also has
+// access to another project. newSwappable returns the IDs of both projects, too.
 func newSwappable(t *testing.T) (b *bench, own, other string) {
 	t.Helper()
 	b = newBench(t)
@@ -24,13 +24,13 @@ func newSwappable(t *testing.T) (b *bench, own, other string) {
 	return b, b.sim.AddProject(sim.MetaKubeProject, ""), b.sim.AddProject("other", "")
 }
 
-// swapProjects renames the first project, and gives its name to the other one.
+// swapProjects renames the first project, and gives its former name to the other project.
 func (b *bench) swapProjects() {
 	b.sim.RenameProject(sim.MetaKubeProject, renamedAway)
 	b.sim.RenameProject("other", sim.MetaKubeProject)
 }
 
-// callsIn counts the calls that were made with a token for the project of that name.
+// callsIn counts the calls that were made with a token for the project with this name.
 func (b *bench) callsIn(project string) (n int) {
 	for _, call := range b.sim.Calls() {
 		if call.Project == project {

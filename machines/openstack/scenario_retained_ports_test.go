@@ -13,11 +13,11 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// slowDeletion delays the first DELETE of a port until it is released.
+// slowDeletion is a RoundTripper that delays the first DELETE of a port until let is closed.
 type slowDeletion struct {
 	once      sync.Once
 	sent, let chan struct{}
-	// port is the port of that request.
+	// port is the ID of the port in the delayed request.
 	port string
 }
 
@@ -34,7 +34,7 @@ func (r *slowDeletion) RoundTrip(req *http.Request) (*http.Response, error) {
 
 func TestRetainedPorts(t *testing.T) {
 	t.Parallel()
-	t.Run("a retained port is not deleted when a server is created on it while another retained port is being deleted (F-18)", func(t *testing.T) {
+	t.Run("a port on which a server is created is not deleted, even if another retained port is being deleted (F-18)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime, c.Quota = 0, sim.Quota{Ports: 2} })
 		road := &slowDeletion{sent: make(chan struct{}), let: make(chan struct{})}
 		b.options.HTTP = road

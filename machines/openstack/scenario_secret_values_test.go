@@ -14,7 +14,7 @@ import (
 func TestValuesOfSecretsAreNotShown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	// The cloud or drover refuses each of these values, with a message that would contain the value.
+	// The cloud or drover refuses each of these values. The message would contain the value if drover did not hide it.
 	values := map[string]string{
 		"flavor": "hidden-flavor", "image": "hidden-image", "availabilityZone": "hidden-zone", "network": "hidden-network",
 		"networks": "hidden-networks", "subnet": "hidden-subnet", "securityGroups": "hidden-group", "floatingIpPool": "hidden-pool",
@@ -103,14 +103,14 @@ func TestCloudErrorsHideTheValueOfASecret(t *testing.T) {
 	})
 }
 
-func TestConcealReplacesHiddenValues(t *testing.T) {
+func TestHiddenValuesInATextAreReplaced(t *testing.T) {
 	hidden := map[string]string{"30": "(size)", "secret-flavor": "(flavor)", "secret": "(other)", "": "(none)"}
 	for text, want := range map[string]string{
 		"rootDiskSizeGB is 30; raise it to 1300": "rootDiskSizeGB is (size); raise it to 1300",
 		`flavor "secret-flavor" and secret`:      `flavor "(flavor)" and (other)`,
 		"none of the values":                     "none of the values",
 	} {
-		t.Run("replaces only the hidden values in: "+text+" (F-10)", func(t *testing.T) {
+		t.Run("the text '"+text+"' becomes '"+want+"' (F-10)", func(t *testing.T) {
 			if got := client.Conceal(text, hidden); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}

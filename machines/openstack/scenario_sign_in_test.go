@@ -35,13 +35,13 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, own := range map[string]fields{
-		"signs in by password":                                                  {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
-		"signs in by password in the default domain":                            {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
-		"signs in by application credential":                                    {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
-		"signs in by the name of an application credential":                     {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
-		"signs in by token":                                                     {"tokenId": token},
-		"signs in by password when the fields are objects with a value (MC-10)": {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
-		"signs in at an endpoint without a version":                             {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
+		"signs in by password":                                                                 {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject, "domainName": sim.MetaKubeDomain},
+		"signs in by password in the default domain":                                           {"username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "tenantName": sim.MetaKubeProject},
+		"signs in by application credential":                                                   {"applicationCredentialID": sim.MetaKubeAppCredentialID, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret},
+		"signs in by application credential with the credential's name instead of its ID":      {"applicationCredentialName": sim.MetaKubeAppCredentialName, "applicationCredentialSecret": sim.MetaKubeAppCredentialSecret, "username": sim.MetaKubeUser, "domainName": sim.MetaKubeDomain},
+		"signs in by token":                                                                    {"tokenId": token},
+		"signs in by password when user and password are objects with the field value (MC-10)": {"username": map[string]string{"value": sim.MetaKubeUser}, "password": map[string]string{"value": sim.MetaKubePassword}, "projectName": sim.MetaKubeProject},
+		"signs in at an endpoint without a version":                                            {"identityEndpoint": b.sim.AuthURL()[:len(b.sim.AuthURL())-len("/v3")], "username": sim.MetaKubeUser, "password": sim.MetaKubePassword, "projectName": sim.MetaKubeProject},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t
@@ -60,7 +60,7 @@ func TestEveryWayOfSigningIn(t *testing.T) {
 
 const wrongSecret = "wrong-secret"
 
-// bySecret returns a Machine of a class whose credentials are in a Secret, and the class and the Secret.
+// bySecret returns a Machine with a MachineClass whose credentials are in a Secret, the MachineClass, and the Secret.
 func bySecret(t *testing.T, name string, data map[string]string) (*v1alpha1.Machine, *v1alpha1.MachineClass, *corev1.Secret) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Namespace: "kube-system", Name: name}

@@ -17,7 +17,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// memoryHolds stores holds as an API object would.
+// memoryHolds stores the state of the mass-deletion guard in memory, instead of in an API object.
 type memoryHolds struct {
 	mu     sync.Mutex
 	stored map[string]Held
@@ -48,7 +48,8 @@ func (h *memoryHolds) fail(err error) {
 	h.err = err
 }
 
-// fleetOf returns a fleet whose Machines a reader lists, with a driver that stores its holds.
+// fleetOf creates n Machines with ACTIVE servers, and restarts the driver so that it can list these Machines. It returns the
+// memoryHolds of the driver, the servers and the Machines.
 func (b *bench) fleetOf(n int) (*memoryHolds, []*cloud.Server, []*v1alpha1.Machine) {
 	b.t.Helper()
 	holds := &memoryHolds{stored: map[string]Held{}}
@@ -77,7 +78,7 @@ func (b *bench) lose(servers []*cloud.Server) {
 	b.sim.ArchiveDeleted()
 }
 
-// count returns how many of the Machines see their server as gone, and how many see it as held.
+// count returns how many of the Machines see their server as gone, and how many see that the guard holds losses.
 func (b *bench) count(machines []*v1alpha1.Machine) (gone, held int) {
 	b.t.Helper()
 	for _, m := range machines {
@@ -92,8 +93,8 @@ func (b *bench) count(machines []*v1alpha1.Machine) (gone, held int) {
 	return gone, held
 }
 
-// eventuallyHeld waits until all Machines see their losses as held. No Machine may see its server as gone at any time: the look-ups
-// that count the losses end later than the first list.
+// eventuallyHeld waits until all Machines see that the guard holds losses. It fails the test if a Machine sees its server as gone
+// before that, because the guard must count the losses before it accepts one.
 func (b *bench) eventuallyHeld(machines []*v1alpha1.Machine) {
 	b.t.Helper()
 	b.eventually("all Machines see that losses are held", func() bool {
@@ -138,7 +139,7 @@ func TestStoredHolds(t *testing.T) {
 			}
 			return false
 		})
-		// Most of the Machines are deleted now. The losses that remain would be few losses among few servers.
+		// Three of the five Machines with lost servers no longer exist. The guard would accept a loss of the other two servers alone.
 		b.stop()
 		b.sim.ArchiveDeleted()
 		left := machines[3:]
@@ -147,7 +148,7 @@ func TestStoredHolds(t *testing.T) {
 		b.listing(left)
 		b.eventuallyHeld(left)
 	})
-	t.Run("after a restart of drover, all losses are held before any loss is accepted when too many servers are missing (F-16)", func(t *testing.T) {
+	t.Run("after a restart of drover, all losses are held and none is accepted when too many servers are missing (F-16)", func(t *testing.T) {
 		b := newBench(t, boot)
 		_, servers, machines := b.fleetOf(n)
 		b.stop()

@@ -42,7 +42,7 @@ func (b *bench) raw(s client.Service, method, path string, body, into any) {
 	}
 }
 
-// plan resolves a spec as the driver does.
+// plan resolves the names in the Machine's spec to IDs, as the driver does.
 func (b *bench) plan(m *v1alpha1.Machine) *catalog.Plan {
 	b.t.Helper()
 	i := b.instance(m)
@@ -126,7 +126,8 @@ func TestServersOfMachineControllerAreTaggedAndNotReplaced(t *testing.T) {
 	}
 }
 
-// address creates a floating IP without a tag, as machine-controller does. It is on the given port, or on none if port is empty.
+// address creates a floating IP without an owner tag, as machine-controller does. The floating IP is on port, or on no port if port is
+// empty.
 func (b *bench) address(pool, port string) string {
 	b.t.Helper()
 	var made struct {
@@ -159,7 +160,7 @@ func (b *bench) portOf(server string) string {
 	return ""
 }
 
-// Floating IPs of machine-controller have no tag; an annotation of the Machine names them.
+// Floating IPs of machine-controller have no owner tag. An annotation of the Machine names them.
 func TestFloatingIPsOfMachineController(t *testing.T) {
 	t.Parallel()
 	type addresses struct{ own, foreign string }
@@ -178,7 +179,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 		return m, id, a
 	}
 	there := func(b *bench, id string) bool { return slices.Contains(b.sim.Leftovers().FloatingIPs, id) }
-	t.Run("a floating IP is deleted with the server on which drover saw it, and no other floating IP is deleted (MC-50, MC-68, F-3)", func(t *testing.T) {
+	t.Run("only the floating IP that drover saw on the deleted server is deleted (MC-50, MC-68, F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		i := b.synced(m)
@@ -189,7 +190,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("its own exists: %v, the other one: %v", there(b, a.own), there(b, a.foreign))
 		}
 	})
-	t.Run("floating IPs on another server are reported as left behind and not deleted (F-3)", func(t *testing.T) {
+	t.Run("a floating IP on another server is reported as left behind and not deleted (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = a.foreign
@@ -201,7 +202,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("it exists: %v, named: %v", there(b, a.foreign), released.Left)
 		}
 	})
-	t.Run("floating IPs that were never on the Machine's server are reported as left behind and not deleted (F-3)", func(t *testing.T) {
+	t.Run("a floating IP that was never on the Machine's server is reported as left behind and not deleted (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, _, a := takeover(b)
 		free := b.address(b.plan(m).PoolID, "")
@@ -211,7 +212,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
 		}
 	})
-	t.Run("floating IPs are deleted when a status that policies guard names them, even if their server was gone before drover started (F-3)", func(t *testing.T) {
+	t.Run("a floating IP in a status that policies guard is deleted even if its server was gone at drover's start (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, id, a := takeover(b)
 		i := b.synced(m)
@@ -227,7 +228,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 			t.Errorf("left %v, named %v", b.sim.Leftovers(), released.Left)
 		}
 	})
-	t.Run("floating IPs are never looked up by a text that is not a UUID (F-3)", func(t *testing.T) {
+	t.Run("an annotation that is not a UUID is never used in a call to the cloud (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m, id, _ := takeover(b)
 		m.Annotations[v1alpha1.FinalizerFloatingIP] = "../ports/" + b.portOf(id)
@@ -246,7 +247,7 @@ func TestFloatingIPsOfMachineController(t *testing.T) {
 	})
 }
 
-// gone releases what belongs to a Machine, and returns the result.
+// gone deletes the Machine's server, releases its other resources, and returns the result of the release.
 func (b *bench) gone(i cloud.Instance) (released cloud.Released) {
 	b.t.Helper()
 	b.eventually("everything is released", func() bool {
@@ -265,7 +266,7 @@ func (b *bench) gone(i cloud.Instance) (released cloud.Released) {
 	return released
 }
 
-// valueOf returns the sum of a metric over its labels.
+// valueOf returns the sum of a metric over all its series.
 func valueOf(t *testing.T, from *prometheus.Registry, name string) (sum float64) {
 	t.Helper()
 	families, err := from.Gather()
@@ -282,7 +283,7 @@ func valueOf(t *testing.T, from *prometheus.Registry, name string) (sum float64)
 	return sum
 }
 
-func TestTaggingChangesOnlyTheOwnerTagsInTheMetadata(t *testing.T) {
+func TestServerCreatedByDroverIsNotTaggedAgainAndKeepsItsMetadata(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	_, s := b.active(newMachine(t, "a", seedFields().with("tags", map[string]string{"team": "blue"})))
@@ -301,7 +302,7 @@ func TestTaggingChangesOnlyTheOwnerTagsInTheMetadata(t *testing.T) {
 
 func TestOnlyADuplicateServerOfTheMachineIsDeleted(t *testing.T) {
 	t.Parallel()
-	t.Run("the duplicate is deleted, and neither the server in spec.providerID nor a server of another owner is (MCM-40)", func(t *testing.T) {
+	t.Run("only the duplicate is deleted, not the server in spec.providerID or a server of another owner (MCM-40)", func(t *testing.T) {
 		b := newBench(t, func(c *sim.Config) { c.BootTime = 0 })
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)

@@ -10,9 +10,9 @@ import (
 )
 
 // ServerOf returns the Machine's server from the inventory; nil when there is none. The addresses come from the server's row in
-// Nova and from the ports and the floating IP with the Machine's owner tag. Only a living server whose machine-uid is the Machine's
-// UID counts, even when spec.providerID names another server. It makes no call. It returns an error, with the reason, while the
-// inventory is not known yet.
+// Nova and from the ports and the floating IP with the Machine's owner tag. Only a living server whose machine-uid is the
+// Machine's UID counts, even when spec.providerID names another server. ServerOf makes no call. It returns an error while the
+// resources of the project have not been listed yet.
 func (c *Cloud) ServerOf(ctx context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
 	asked, ok := c.machines.get(m.UID)
 	if !ok {

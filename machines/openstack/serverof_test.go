@@ -9,9 +9,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestServerOf(t *testing.T) {
+func TestServerOfAMachine(t *testing.T) {
 	t.Parallel()
-	t.Run("returns the Machine's own server with the cloud's addresses, without a call (F-2)", func(t *testing.T) {
+	t.Run("has the addresses that the cloud shows, and is returned without a call (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", fullFields())
 		_, want := b.active(m)
@@ -30,7 +30,7 @@ func TestServerOf(t *testing.T) {
 			t.Errorf("got addresses %v, want %s and one floating IP", got.Addresses, made.FixedIPs[0])
 		}
 	})
-	t.Run("returns no server that only spec.providerID names (F-2)", func(t *testing.T) {
+	t.Run("is not a server of another Machine that spec.providerID names (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		_, victim := b.active(newMachine(t, "victim", seedFields()))
 		m := newMachine(t, "forger", seedFields())
@@ -40,7 +40,7 @@ func TestServerOf(t *testing.T) {
 			t.Errorf("got %+v, error %v, want no server", got, err)
 		}
 	})
-	t.Run("returns no server that is deleted (F-2)", func(t *testing.T) {
+	t.Run("is not a server that was deleted (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		i, _ := b.active(m)
@@ -52,7 +52,7 @@ func TestServerOf(t *testing.T) {
 			t.Errorf("got %+v, error %v, want no server", got, err)
 		}
 	})
-	t.Run("returns an error for a Machine whose project is not known yet (F-2)", func(t *testing.T) {
+	t.Run("is unknown, and the call returns an error, before the Machine's project is listed (F-2)", func(t *testing.T) {
 		b := newBench(t)
 		for name, look := range map[string]func(*v1alpha1.Machine){
 			"never reconciled": func(*v1alpha1.Machine) {},

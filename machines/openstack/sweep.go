@@ -40,7 +40,7 @@ func (c *Cloud) sweep(ctx context.Context) {
 			log.FromContext(ctx).Info("Cannot list Machines to remove those that no longer exist", "error", err.Error())
 		}
 	}
-	// Looking up the configured cloud's connection keeps it in use.
+	// This look-up counts as a use, so that the connection of the configured cloud is not removed.
 	c.configured(ctx)
 	before, uses := now.Add(-unusedAfter), c.machines.uses()
 	c.connections.sweep(uses, before)

@@ -56,7 +56,7 @@ type tenants struct {
 	living   living
 }
 
-// inTenants runs a test with a tenants in a synctest bubble.
+// inTenants runs a test in a synctest bubble, with a new tenants.
 func inTenants(t *testing.T, test func(*tenants)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -100,7 +100,7 @@ func (w *tenants) machine(name, user, password, project string) *v1alpha1.Machin
 	return newMachine(w.T, name, f)
 }
 
-// held counts what the driver keeps in memory.
+// held holds the numbers of what the driver keeps in memory.
 type held struct{ connections, projects, machines, goroutines, series int }
 
 func (w *tenants) held() held {
@@ -122,7 +122,7 @@ func (w *tenants) held() held {
 }
 
 func TestUnusedStateIsRemoved(t *testing.T) {
-	t.Run("the numbers of connections, projects, Machines, goroutines and metrics return to their values at the start (F-12)", func(t *testing.T) {
+	t.Run("connections, projects, Machines, goroutines and metrics return to their numbers at the start (F-12)", func(t *testing.T) {
 		inTenants(t, testWhatNobodyUsesEnds)
 	})
 }
@@ -166,7 +166,7 @@ func testWhatNobodyUsesEnds(w *tenants) {
 }
 
 func TestProjectKeepsAWorkingConnection(t *testing.T) {
-	t.Run("the project keeps its connection while a Machine is recorded in the project, even when the Machine's current credentials fail (F-12)", func(t *testing.T) {
+	t.Run("a project keeps its connection while a Machine is recorded in it, even when the Machine's credentials fail (F-12)", func(t *testing.T) {
 		inTenants(t, func(w *tenants) {
 			project := w.sim.AddProject("theirs", sim.MetaKubeDomain)
 			w.sim.AddUser(sim.User{Name: "they", Password: "good", Projects: []string{"theirs"}})

@@ -31,13 +31,13 @@ func TestRecordOfANewMachinesProject(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	m := newMachine(t, "a", seedFields())
-	t.Run("the record of the configured cloud's project is available after one sign-in, even without a Machine (F-17)", func(t *testing.T) {
+	t.Run("the record is available after one sign-in, even before the first Machine (F-17)", func(t *testing.T) {
 		b.eventually("drover has signed in", func() bool { return b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(m)) != nil })
 		if got := b.calls(); got != b.calls("POST /auth/tokens") {
 			t.Errorf("%d calls, want only the sign-in", got)
 		}
 	})
-	t.Run("PlaceRecord returns nil, without a call, before a spec's own credentials have signed in (F-17)", func(t *testing.T) {
+	t.Run("there is no record, and no call is made, before drover has signed in for the template's region (F-17)", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		elsewhere := newMachine(t, "c", seedFields().with("region", "elsewhere"))
 		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(elsewhere)); got != nil || b.calls() != 0 {
@@ -52,7 +52,7 @@ func TestRecordOfANewMachinesProject(t *testing.T) {
 			t.Errorf("recorded %+v, want %s in %s", got, placeOf(f).ProjectID, placeOf(f).Region)
 		}
 	})
-	t.Run("PlaceRecord returns nil when a reference in the spec cannot be read (F-17)", func(t *testing.T) {
+	t.Run("there is no record when a reference in the template cannot be read (F-17)", func(t *testing.T) {
 		if got := b.cloud.PlaceRecord(b.ctx, "kube-system", templateOf(newMachine(t, "b", fromSecret("gone")))); got != nil {
 			t.Errorf("got %s", got.Raw)
 		}

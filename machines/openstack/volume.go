@@ -124,8 +124,9 @@ const (
 	volumeGone
 )
 
-// judgeVolume decides by the volume's attachments and state. An attachment to one of the Machine's own servers may exist for a
-// moment longer than the server. An attachment to any other server means that the volume is not the Machine's any more.
+// judgeVolume decides how drover handles a volume, by the volume's attachments and state. An attachment to one of the Machine's
+// own servers may exist for a moment longer than the server. An attachment to any other server means that the volume is not the
+// Machine's any more.
 func judgeVolume(v *volume, servers []string) volumeFate {
 	for _, a := range v.Attachments {
 		if !slices.Contains(servers, a.ServerID) {

@@ -15,7 +15,8 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// recordsVolumes is like records, but records these volumes instead of the server's own.
+// recordsVolumes sets spec.providerID and status.providerStatus of the Machine as records does, but with these volumes instead of the
+// server's.
 func (b *bench) recordsVolumes(m *v1alpha1.Machine, s *cloud.Server, ids ...string) {
 	b.t.Helper()
 	with, record := *s, recordOf(s)
@@ -34,8 +35,8 @@ func (b *bench) newVolume() string {
 	return made.Volume.ID
 }
 
-// shownVolume makes the lists show a volume on each server without a volume. The shown volume is one that Nova deletes with
-// the server. The simulated cloud does not have this attachment, so it leaves the volume behind.
+// shownVolume is a RoundTripper that makes lists of servers show the volume id on each server without a volume, as one that Nova
+// deletes with the server. The simulated cloud does not have this attachment. So it does not delete the volume.
 type shownVolume struct{ id atomic.Value }
 
 func (s *shownVolume) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -54,7 +55,7 @@ func (s *shownVolume) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func TestJudgeVolume(t *testing.T) {
+func TestVolumeOfADeletedServer(t *testing.T) {
 	attached := func(status, server string) *volume {
 		v := &volume{Status: status}
 		v.Attachments = append(v.Attachments, struct {
@@ -66,12 +67,12 @@ func TestJudgeVolume(t *testing.T) {
 		volume *volume
 		want   volumeFate
 	}{
-		"a volume with the status available counts as left behind":                                              {&volume{Status: "available"}, volumeLeft},
-		"a volume with the status error counts as left behind":                                                  {&volume{Status: "error"}, volumeLeft},
-		"a volume with the status deleting counts as being deleted by Nova or Cinder":                           {&volume{Status: "deleting"}, volumeGoing},
-		"a volume that is still attached to the Machine's own server counts as being deleted by Nova or Cinder": {attached("in-use", "own"), volumeGoing},
-		"a volume that is attached to another server belongs to that server":                                    {attached("in-use", "other"), volumeOfOther},
-		"an attached volume belongs to another server although Cinder reports it as available":                  {attached("available", "other"), volumeOfOther},
+		"counts as left behind when its status is available":                                                    {&volume{Status: "available"}, volumeLeft},
+		"counts as left behind when its status is error":                                                        {&volume{Status: "error"}, volumeLeft},
+		"counts as being deleted when its status is deleting":                                                   {&volume{Status: "deleting"}, volumeGoing},
+		"counts as being deleted when it is still attached to the deleted server":                               {attached("in-use", "own"), volumeGoing},
+		"counts as the volume of another server when it is attached to that server":                             {attached("in-use", "other"), volumeOfOther},
+		"counts as the volume of another server when it is attached to that server and its status is available": {attached("available", "other"), volumeOfOther},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := judgeVolume(tc.volume, []string{"", "own"}); got != tc.want {
@@ -151,7 +152,8 @@ func TestVolumeThatCinderDoesNotFree(t *testing.T) {
 
 func TestVolumesThatNovaLeftBehind(t *testing.T) {
 	t.Parallel()
-	// deleted returns what is left after the server was deleted without its volume, as when Nova fails to delete it.
+	// deleted deletes the Machine's server and not its volume, as when Nova fails to delete the volume. It returns the volumes that are
+	// left, and the result of the release.
 	deleted := func(b *bench, m *v1alpha1.Machine, s *cloud.Server, volume string, guarded bool) (volumes []string, released cloud.Released) {
 		b.recordsVolumes(m, s, volume, "00000000-0000-0000-0000-000000000009")
 		if guarded {
@@ -161,7 +163,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 		released = b.gone(b.synced(m))
 		return b.sim.Leftovers().Volumes, released
 	}
-	t.Run("volumes are reported as left behind and not deleted when only an unguarded status names them (F-3)", func(t *testing.T) {
+	t.Run("volumes are reported as left behind and not deleted when only a status that no policy guards names them (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)
@@ -196,7 +198,7 @@ func TestVolumesThatNovaLeftBehind(t *testing.T) {
 			t.Errorf("left %v, named %v", left, released.Left)
 		}
 	})
-	t.Run("volumes are never looked up by an ID that is not a UUID (F-3)", func(t *testing.T) {
+	t.Run("a volume ID that is not a UUID is never used in a call to the cloud (F-3)", func(t *testing.T) {
 		b := newBench(t)
 		m := newMachine(t, "a", seedFields())
 		_, s := b.active(m)

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/patch"
 )
 
-// claims holds a set, and a RefManager over a fake API server with Machines.
+// claims holds a MachineSet, and a RefManager whose fake API server has Machines.
 type claims struct {
 	RefManager[*v1alpha1.Machine]
 	set      *v1alpha1.MachineSet
@@ -122,7 +122,7 @@ func TestAnOwnerClaimsTheObjectsThatItsSelectorMatches(t *testing.T) {
 
 func TestAnOwnerThatIsBeingDeletedAdoptsNothing(t *testing.T) {
 	k := newClaims(t, machineOf("orphan", "", "a"))
-	k.set.UID = "former-uid" // the cache shows a set that has since been deleted and created again
+	k.set.UID = "former-uid" // as in a cache that shows a set which has since been deleted and created again
 	if _, err := k.claim(t); err == nil || !strings.Contains(err.Error(), "being deleted") {
 		t.Errorf("Claim() = %v, want an error that the set is being deleted", err)
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// woken is a queue that records the requests and their delays.
+// woken is a work queue that records the enqueued requests and the last delay.
 type woken struct {
 	Queue
 	names []string

@@ -14,9 +14,9 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Removals remembers the removals that objects have named in any version that a watch showed. A client that does not know the field and
-// writes the whole object drops the list. With Removals, drover finds entries that were dropped before they were carried out. The zero
-// value is ready for use.
+// Removals remembers, for each object, the removals of all versions of the object that a watch has shown. A client that does not
+// know the field of the removals drops the list when it writes the whole object. Removals still has entries that were dropped
+// before they were carried out. The zero value is ready for use.
 type Removals struct {
 	mu   sync.Mutex
 	seen map[types.NamespacedName]seenRemovals

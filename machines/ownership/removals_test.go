@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// version returns a deployment with a resource version. removals are the names of its removals.
+// version returns a deployment with the given UID, resource version and removals.
 func version(uid, number string, removals ...string) *v1alpha1.MachineDeployment {
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "d", UID: types.UID(uid), ResourceVersion: number}}
 	for _, name := range removals {
@@ -30,7 +30,8 @@ func TestRemovalsAreRemembered(t *testing.T) {
 	see := func(d D) {
 		watch.Update(t.Context(), event.TypedUpdateEvent[D]{ObjectOld: d, ObjectNew: d}, &woken{})
 	}
-	// holds checks what is remembered of a version, and whether that version is the last one that the watch showed.
+	// holds fails the test unless the removals want are remembered for d, and current reports whether d is the last version
+	// that the watch showed.
 	holds := func(t *testing.T, d D, current bool, want ...string) {
 		t.Helper()
 		all, is := r.Of(d)
@@ -49,7 +50,7 @@ func TestRemovalsAreRemembered(t *testing.T) {
 		see(version("u", "3"))
 		holds(t, version("u", "3"), true, "b", "a")
 	})
-	t.Run("reports every version except the last that the watch showed as not current (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
+	t.Run("reports a version as not current unless it is the last version that the watch showed (F-5)", func(t *testing.T) { holds(t, version("u", "4"), false, "b", "a") })
 	t.Run("forgets a removal that was carried out, unless the watch has shown a newer version (F-5)", func(t *testing.T) {
 		r.Keep(version("u", "2"), nil)
 		holds(t, version("u", "3"), true, "b", "a")

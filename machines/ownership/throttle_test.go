@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestTheThrottleSpacesWritesOfAStatus(t *testing.T) {
+func TestTheThrottleDelaysFrequentWritesOfAStatus(t *testing.T) {
 	var p StatusThrottle
 	owner, other := types.NamespacedName{Name: "a"}, types.NamespacedName{Name: "b"}
 	start := time.Unix(1, 0)

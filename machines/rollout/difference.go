@@ -14,7 +14,7 @@ import (
 // mostShown limits how much of a value a difference shows, in bytes.
 const mostShown = 60
 
-// TemplateDifferences returns the differences for which Machines of one template are rolled to the other: each field that differs, as
+// TemplateDifferences returns why a change from one template to the other rolls the Machines: each field that differs, as
 // "spec.versions.kubelet: 1.36.0 → 1.37.1", sorted by name. It returns nothing exactly when [TemplatesEqual] returns true. It hides the
 // values of fields whose names contain a word such as password, secret, key or token.
 func TemplateDifferences(from, to *v1alpha1.MachineTemplateSpec) []string {

@@ -4,6 +4,6 @@
 // The controllers machines/deployment and machines/set carry out the plans. Package nodegroup uses the same functions to find the
 // unfulfilled Machines and the order of deletion.
 //
-// One word has one meaning everywhere: a Machine is living when it is neither being deleted nor named, by UID, in a list of removals
-// (spec.removals or spec.rolloutRemovals). Only living Machines count towards sizes and availability.
+// A Machine is living when it is neither being deleted nor named, by UID, in a list of removals (spec.removals or spec.rolloutRemovals).
+// Only living Machines count towards sizes and availability.
 package rollout

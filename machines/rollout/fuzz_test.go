@@ -60,8 +60,8 @@ func (e extremes) snapshot() Snapshot {
 	return s
 }
 
-// FuzzPlansContainNoSizeOutOfRange makes plans with any numbers. It checks that no size is negative or above the maximum, and that large
-// numbers do not make the plan larger.
+// FuzzPlansContainNoSizeOutOfRange computes plans for deployments with arbitrary numbers. It checks that no size is negative or above the
+// maximum, and that large numbers do not make the planner use much memory.
 func FuzzPlansContainNoSizeOutOfRange(f *testing.F) {
 	const most = math.MaxInt32
 	add := func(e extremes) {
@@ -105,7 +105,7 @@ func FuzzPlansContainNoSizeOutOfRange(f *testing.F) {
 	})
 }
 
-// sizesOf returns the sizes that a plan writes.
+// sizesOf returns the sizes of sets that a plan writes.
 func sizesOf(p Plan) (sizes []int32) {
 	for _, c := range p.Changes {
 		sizes = append(sizes, c.Replicas)

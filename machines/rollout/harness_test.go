@@ -72,7 +72,7 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// template changes the template. The kubelet version stands for the whole template.
+// template replaces the deployment's template by the template with the given name. The name is stored as the kubelet version.
 func (w *simulation) template(name string) {
 	w.d.Spec.Template.Spec.Versions.Kubelet = name
 	w.d.Spec.Template.Spec.ProviderSpec.Value = &runtime.RawExtension{Raw: []byte(`{"cloudProvider":"openstack"}`)}

@@ -92,7 +92,7 @@ func CheckSize(replicas *int32) error {
 		ErrSizeTooLarge, *replicas, v1alpha1.MaxReplicas)
 }
 
-// check returns an error for an invalid deployment. The error's one message describes what to do (MCM-1, MCM-2).
+// check returns an error for an invalid deployment. The error message describes what to do (MCM-1, MCM-2).
 func check(d *v1alpha1.MachineDeployment) error {
 	selector, err := metav1.LabelSelectorAsSelector(&d.Spec.Selector)
 	if err != nil {

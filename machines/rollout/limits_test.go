@@ -14,21 +14,21 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestAtMostSizePlusSurgeMachinesLive(t *testing.T) {
+func TestTheMaximumOfLivingMachines(t *testing.T) {
 	for name, tt := range map[string]struct {
 		size, last *int32
 		surge      string
 		most       int
 		known      bool
 	}{
-		"adds the surge to the size (MCM-70)":                        {ptr.To[int32](5), nil, "2", 7, true},
-		"rounds a surge in percent up (MCM-70)":                      {ptr.To[int32](5), nil, "25%", 7, true},
-		"adds nothing to the size for a surge of 0 (MCM-70)":         {ptr.To[int32](5), nil, "0", 5, true},
-		"uses the last size of a deployment without a size (MCM-75)": {nil, ptr.To[int32](3), "1", 4, true},
-		"returns no bound when no size is known (MCM-75)":            {nil, nil, "1", 0, false},
-		"returns no bound for a negative size (MCM-75)":              {ptr.To[int32](-1), nil, "1", 0, false},
-		"counts an unreadable surge as the whole size (MCM-75)":      {ptr.To[int32](5), nil, "many", 10, true},
-		"counts an unreadable surge as 1 for a size of 0 (MCM-75)":   {ptr.To[int32](0), nil, "many", 1, true},
+		"the maximum is the size plus the surge (MCM-70)":               {ptr.To[int32](5), nil, "2", 7, true},
+		"a surge in percent is rounded up (MCM-70)":                     {ptr.To[int32](5), nil, "25%", 7, true},
+		"the maximum is the size when the surge is 0 (MCM-70)":          {ptr.To[int32](5), nil, "0", 5, true},
+		"the last size counts when the deployment has no size (MCM-75)": {nil, ptr.To[int32](3), "1", 4, true},
+		"there is no maximum when no size is known (MCM-75)":            {nil, nil, "1", 0, false},
+		"there is no maximum for a negative size (MCM-75)":              {ptr.To[int32](-1), nil, "1", 0, false},
+		"an unreadable surge counts as the whole size (MCM-75)":         {ptr.To[int32](5), nil, "many", 10, true},
+		"an unreadable surge counts as 1 when the size is 0 (MCM-75)":   {ptr.To[int32](0), nil, "many", 1, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newSimulation(shape{1, "0", "1"})
@@ -46,13 +46,13 @@ func TestAtMostSizePlusSurgeMachinesLive(t *testing.T) {
 type busy struct {
 	*simulation
 	t *rapid.T
-	// former is the largest bound of the last minute.
+	// former is the largest maximum of living Machines in the last minute. It counts up to the time until.
 	former int
 	until  time.Time
 }
 
-func TestLivingMachinesStayWithinTheBound(t *testing.T) {
-	t.Run("no more Machines live than the sizes and surges of the last minute allow, in any rollout with slow drains (MCM-73, MCM-74)", func(t *testing.T) {
+func TestLivingMachinesStayWithinTheMaximum(t *testing.T) {
+	t.Run("the sizes and surges of the last minute limit the living Machines, in any rollout with slow drains (MCM-73, MCM-74)", func(t *testing.T) {
 		rapid.Check(t, func(t *rapid.T) {
 			s := shape{
 				replicas:    rapid.Int32Range(0, 12).Draw(t, "replicas"),
@@ -133,7 +133,7 @@ func (b *busy) change() {
 	}
 }
 
-// check fails the test when there are more living Machines than the largest bound of the last minute.
+// check fails the test when there are more living Machines than the largest maximum of the last minute.
 func (b *busy) check() {
 	most, _ := MostLiving(b.d)
 	if !b.now.After(b.until) {
@@ -193,7 +193,7 @@ func TestExtremeLimitsStayInRange(t *testing.T) {
 		{"2147483647", 3, v1alpha1.MaxReplicas, 3},
 		{"150%", 3, 5, 3},
 	} {
-		t.Run(fmt.Sprintf("a maxSurge of %s with %d Machines is a surge of %d (F-29)", tt.surge, tt.size, tt.want), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a maxSurge of %s becomes a surge of %[3]d when the size is %[2]d (F-29)", tt.surge, tt.size, tt.want), func(t *testing.T) {
 			d := &v1alpha1.MachineDeployment{}
 			d.Spec.Strategy = &v1alpha1.MachineDeploymentStrategy{RollingUpdate: &v1alpha1.MachineRollingUpdate{MaxSurge: limit(tt.surge), MaxUnavailable: limit("0")}}
 			got, err := limitsOf(d, tt.size)
@@ -226,15 +226,15 @@ func TestATooLargeSizeIsRefusedOrCorrected(t *testing.T) {
 
 func TestAnInvalidSpecIsRefused(t *testing.T) {
 	tests := map[string]func(*v1alpha1.MachineDeployment){
-		"a selector that does not match (MCM-1)": func(d *v1alpha1.MachineDeployment) { d.Spec.Selector.MatchLabels["x"] = "y" },
-		"an empty selector (MCM-1)":              func(d *v1alpha1.MachineDeployment) { d.Spec.Selector = metav1.LabelSelector{} },
-		"an unknown strategy (MCM-2)":            func(d *v1alpha1.MachineDeployment) { d.Spec.Strategy.Type = "Sideways" },
-		"a negative size (MC-2)":                 func(d *v1alpha1.MachineDeployment) { n := int32(-1); d.Spec.Replicas = &n },
-		"more than all Machines unavailable (MC-2)": func(d *v1alpha1.MachineDeployment) {
+		"a selector that does not match the template's labels (MCM-1)": func(d *v1alpha1.MachineDeployment) { d.Spec.Selector.MatchLabels["x"] = "y" },
+		"an empty selector (MCM-1)":                                    func(d *v1alpha1.MachineDeployment) { d.Spec.Selector = metav1.LabelSelector{} },
+		"an unknown strategy (MCM-2)":                                  func(d *v1alpha1.MachineDeployment) { d.Spec.Strategy.Type = "Sideways" },
+		"a negative size (MC-2)":                                       func(d *v1alpha1.MachineDeployment) { n := int32(-1); d.Spec.Replicas = &n },
+		"a maxUnavailable of more than 100 % (MC-2)": func(d *v1alpha1.MachineDeployment) {
 			v := intstr.Parse("101%")
 			d.Spec.Strategy.RollingUpdate.MaxUnavailable = &v
 		},
-		"text as surge (MC-2)": func(d *v1alpha1.MachineDeployment) {
+		"a maxSurge that is not a number (MC-2)": func(d *v1alpha1.MachineDeployment) {
 			v := intstr.Parse("some")
 			d.Spec.Strategy.RollingUpdate.MaxSurge = &v
 		},

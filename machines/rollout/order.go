@@ -56,9 +56,9 @@ func rank(machines []MachineFacts, policy v1alpha1.DeletePolicy, removals []v1al
 type ranking struct {
 	index    int
 	name     string
-	keep     [2]bool // not named for removal; not annotated with delete-machine
+	keep     [2]bool // whether the Machine is not named for removal; whether it lacks the annotation delete-machine
 	priority int
-	healthy  [3]bool // neither failed nor without a Node; Ready; available
+	healthy  [3]bool // whether the Machine has a Node and has not failed; whether it is Ready; whether it is available
 	age      int64
 }
 

@@ -13,7 +13,7 @@ import (
 
 var birth = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// fact returns a Machine with a Ready Node. age is the Machine's age in hours.
+// fact returns an available Machine with a Ready Node, altered by change. age is the Machine's age in hours.
 func fact(name string, age int, change ...func(*MachineFacts)) MachineFacts {
 	f := MachineFacts{NodeReady: true, NodeRegistered: true, Available: true, Machine: &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{
 		Name: name, UID: types.UID(name), CreationTimestamp: metav1.NewTime(birth.Add(-time.Duration(age) * time.Hour)),
@@ -66,7 +66,7 @@ func TestDeletionOrderOfMachines(t *testing.T) {
 		"puts Ready but not yet available Machines after NotReady Machines, whatever the delete policy (MC-35, MC-36, F-32)": {
 			[]MachineFacts{fact("oldest", 9), fact("young", 1, young), fact("notready", 2, notReady)}, v1alpha1.DeleteOldest, nil,
 			[]string{"notready", "young", "oldest"}},
-		"ranks failed Machines with those without a Node (MC-36)":                                        {[]MachineFacts{fact("a", 1), fact("b", 1, failed), fact("c", 1, noNode)}, "", nil, []string{"c", "b", "a"}},
+		"puts failed Machines among those without a Node (MC-36)":                                        {[]MachineFacts{fact("a", 1), fact("b", 1, failed), fact("c", 1, noNode)}, "", nil, []string{"c", "b", "a"}},
 		"orders equal Machines by name (MC-36)":                                                          {[]MachineFacts{fact("c", 1), fact("a", 9), fact("b", 5)}, v1alpha1.DeleteRandom, nil, []string{"a", "b", "c"}},
 		"puts the newest first with Newest (MC-35)":                                                      {[]MachineFacts{fact("old", 9), fact("new", 1)}, v1alpha1.DeleteNewest, nil, []string{"new", "old"}},
 		"puts the oldest first with Oldest (MC-35)":                                                      {[]MachineFacts{fact("new", 1), fact("old", 9)}, v1alpha1.DeleteOldest, nil, []string{"old", "new"}},

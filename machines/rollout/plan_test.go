@@ -26,7 +26,7 @@ func settled(s shape) *simulation {
 	return w
 }
 
-func TestTheSizeThatIsRestored(t *testing.T) {
+func TestAMissingSizeOfADeploymentIsRestored(t *testing.T) {
 	last := int32(4)
 	tests := map[string]struct {
 		last   *int32
@@ -102,7 +102,7 @@ func crowd() Snapshot {
 	return s
 }
 
-// BenchmarkPlanning5000MachinesIn100Sets measures a plan for a large deployment. The target is at most 5 ms.
+// BenchmarkPlanning5000MachinesIn100Sets measures how long it takes to compute the plan of a large deployment. The target is at most 5 ms.
 func BenchmarkPlanning5000MachinesIn100Sets(b *testing.B) {
 	s := crowd()
 	for b.Loop() {
@@ -113,7 +113,7 @@ func BenchmarkPlanning5000MachinesIn100Sets(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Microseconds())/1000/float64(b.N), "ms/plan")
 }
 
-// BenchmarkRecordingAPlan measures how long it takes to record the plan of a large deployment for the page of plans.
+// BenchmarkRecordingAPlan measures how long it takes to record the plan of a large deployment for the page /plans.
 func BenchmarkRecordingAPlan(b *testing.B) {
 	s := crowd()
 	for b.Loop() {

@@ -67,11 +67,11 @@ func whileOneDrains(replacement string) (w *simulation, dying *v1alpha1.Machine)
 func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 	for _, tt := range []struct {
 		name, replacement string
-		// lowered is true when the request lowers the size and also names the replacement.
+		// lowered is true when a further removal, which lowers the size, names the replacement of the draining Machine.
 		lowered bool
 		sizes   string
 	}{
-		{"keeps the sizes of both sets when the replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
+		{"keeps the sizes of both sets when the draining Machine's replacement has a Node (CA-C68, CA-C88)", "there", false, "[A=2 B=1]"},
 		{"deletes the draining Machine's replacement only when a removal names the replacement as well (CA-C68, CA-C88)", "on its way", true, "[A=2 B=0]"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 			}
 		})
 	}
-	t.Run("deletes no other Machine for a surplus Machine that its set has not deleted yet (CA-C88)", func(t *testing.T) {
+	t.Run("deletes only the named Machine when its set has to delete one Machine anyway (CA-C88)", func(t *testing.T) {
 		w, _ := whileOneDrains("there")
 		w.scale(2)
 		w.plan()
@@ -100,7 +100,7 @@ func TestRemovingADrainingMachineRemovesNoSecondOne(t *testing.T) {
 			t.Errorf("sizes %s; sets have deleted %v, and %s should remain", w.sizes(), w.deleted, stays.Name)
 		}
 	})
-	t.Run("creates no replacement when the set has not created one yet (CA-C68)", func(t *testing.T) {
+	t.Run("creates no replacement for a draining Machine that a removal names (CA-C68)", func(t *testing.T) {
 		w := settled(shape{3, "1", "0"})
 		w.delete(w.machines[0])
 		w.remove(w.machines[0])

@@ -97,7 +97,7 @@ func TestTheReplacementOfADrainingMachine(t *testing.T) {
 	}
 }
 
-func TestAReplacementThatIsAlsoRolledCountsOnlyAsRolled(t *testing.T) {
+func TestAReplacementWithAnOldTemplateIsOnlyPartOfTheRollout(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
 	w.aged(100, 50, 9)
 	w.deletedAgo(w.machines[0].Name, 10)
@@ -108,16 +108,16 @@ func TestAReplacementThatIsAlsoRolledCountsOnlyAsRolled(t *testing.T) {
 	}
 }
 
-func TestAReplacementIsNamedOnlyWhenTheDrainLasts(t *testing.T) {
+func TestAPlanNamesReplacementNodesOnlyForLongDrains(t *testing.T) {
 	w := settled(shape{3, "1", "0"})
 	w.aged(100, 50, 0)
 	w.deletedAgo(w.machines[0].Name, 0)
-	t.Run("names no replacement Node for a drain that has just begun (F-57)", func(t *testing.T) {
+	t.Run("the plan names no replacement Node for a drain that has just begun (F-57)", func(t *testing.T) {
 		if p := must(Compute(w.snapshot())); len(p.Replacements) != 0 || p.RequeueAfter <= 0 || p.RequeueAfter > shortDrain {
 			t.Errorf("%v replace, next check after %v", p.Replacements, p.RequeueAfter)
 		}
 	})
-	t.Run("names the replacement Node when the drain lasts (F-57)", func(t *testing.T) {
+	t.Run("the plan names the replacement Node when the drain has lasted for a while (F-57)", func(t *testing.T) {
 		w.now = w.now.Add(shortDrain)
 		if p := must(Compute(w.snapshot())); len(p.Replacements) != 1 {
 			t.Errorf("%v replace", p.Replacements)

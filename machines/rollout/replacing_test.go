@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-func TestRolledNodes(t *testing.T) {
-	t.Run("rolled Nodes are those of an old template while the rollout continues (MCM-20)", nodesBeingRolled)
+func TestNodesThatARolloutReplaces(t *testing.T) {
+	t.Run("the plan lists the Nodes of an old template while the rollout continues (MCM-20)", nodesBeingRolled)
 }
 
 func nodesBeingRolled(t *testing.T) {

@@ -6,7 +6,8 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// roll takes one step of a RollingUpdate: the current set grows within the surge, and the old sets shrink down to the floor.
+// roll takes one step of a RollingUpdate: the current set grows within the surge, and the old sets shrink as long as enough Machines stay
+// available.
 func (w *work) roll() {
 	if !w.rolling() {
 		w.resize(w.current, w.replicas, fmt.Sprintf("the deployment wants %d", w.replicas))
@@ -22,7 +23,7 @@ func (w *work) roll() {
 	w.breakDeadlock()
 }
 
-// shrank reports whether the size is lower than the last size that the active sets were given.
+// shrank reports whether the deployment's size is lower than the last size that the active sets were given.
 func (w *work) shrank() bool {
 	for _, s := range w.sets {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && s.size > 0 && told > w.replicas {
@@ -88,7 +89,8 @@ func (w *work) grow() {
 }
 
 // shrinkOld lowers the old sets, the oldest first. It removes Machines that are not available first, then available Machines beyond the
-// floor. It keeps as many Machines as the current set still lacks, so that a template that never works stops the rollout (MCM-10).
+// number that must stay available. It keeps as many Machines as the current set still lacks, so that a template that never works stops the
+// rollout (MCM-10).
 func (w *work) shrinkOld() {
 	owed := w.current.size - w.current.available()
 	surplus := w.sizes() - w.floor() - owed

@@ -93,13 +93,13 @@ func TestALargerSizeInARollout(t *testing.T) {
 
 func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 	for name, change := range map[string]func(*simulation){
-		"a pause":               func(w *simulation) { w.d.Spec.Paused = true },
-		"the former template":   func(w *simulation) { w.template("A") },
-		"a third template":      func(w *simulation) { w.template("C") },
-		"the strategy OnDelete": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
-		"the strategy Recreate": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
+		"a pause of the deployment":         func(w *simulation) { w.d.Spec.Paused = true },
+		"a change to the former template":   func(w *simulation) { w.template("A") },
+		"a change to a third template":      func(w *simulation) { w.template("C") },
+		"a change to the strategy OnDelete": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.OnDelete },
+		"a change to the strategy Recreate": func(w *simulation) { w.d.Spec.Strategy.Type = v1alpha1.Recreate },
 	} {
-		t.Run("the record keeps the servers within replicas plus surge after "+name+" (MC-17, F-33)", func(t *testing.T) {
+		t.Run("no server beyond replicas plus surge is created after "+name+" (MC-17, F-33)", func(t *testing.T) {
 			w := midRoll(shape{4, "0", "2"})
 			change(w)
 			w.settle(nothing())
@@ -124,7 +124,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 			t.Errorf("the old set was written with %v entries, want two writes with one each", written)
 		}
 	})
-	t.Run("without a record, as after an older version, leaving Machines count as removed by the rollout (MC-17, F-33)", func(t *testing.T) {
+	t.Run("leaving Machines count as removed by the rollout when an older version wrote no record (MC-17, F-33)", func(t *testing.T) {
 		w := midRoll(shape{4, "0", "2"})
 		for _, set := range w.sets {
 			delete(set.Annotations, v1alpha1.AnnotationRolloutRecord)
@@ -141,7 +141,7 @@ func TestTheRecordOfWhatARolloutRemoves(t *testing.T) {
 	})
 }
 
-func TestARolloutRemovesOnlyMachinesThatStay(t *testing.T) {
+func TestARolloutKeepsEnoughAvailableMachines(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// Each field lists some of the four Machines of an old set whose size is 3: notReady, young (Ready, not yet available) and marked

@@ -8,7 +8,7 @@ import (
 )
 
 func TestDroppedRemovalsAreRestored(t *testing.T) {
-	t.Run("passes a removal that the deployment once contained to the set, and restores it (F-5)", func(t *testing.T) {
+	t.Run("restores a removal that a client dropped from the deployment, and passes the removal to the set (F-5)", func(t *testing.T) {
 		w := settled(shape{4, "1", "0"})
 		w.remove(w.machines[2])
 		s := w.snapshot()

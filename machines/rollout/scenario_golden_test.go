@@ -61,7 +61,7 @@ func wholeRollouts(t *testing.T) {
 	golden(t, "rollouts", log.String())
 }
 
-// scenario is a rollout with events.
+// scenario is a simulated rollout. run changes the deployment, lets the simulation act, and writes its steps to log.
 type scenario struct {
 	name  string
 	shape shape

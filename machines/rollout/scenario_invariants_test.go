@@ -38,7 +38,7 @@ func (r *run) leaving() (n int32) {
 	return n
 }
 
-// mayMake checks each created Machine against the last plan. The method decide checks the plan itself against replicas and surge.
+// mayMake checks after each creation that there are no more Machines than the last plan allowed. The plan itself is checked in decide.
 func (r *run) mayMake(set *v1alpha1.MachineSet) {
 	there := r.leaving()
 	for _, s := range newWork(r.snapshot()).sets {
@@ -50,8 +50,8 @@ func (r *run) mayMake(set *v1alpha1.MachineSet) {
 }
 
 // decide makes a plan and checks three rules. The number of living Machines and of Machines that the rollout removed grows at most to
-// replicas plus surge. A size that lacks Machines waits for nothing else. When the sets have followed the plan, the number of available
-// Machines is not below the floor.
+// replicas plus surge. Up to that number, Machines that the size lacks are added at once. When the sets have followed the plan, the number
+// of available Machines is not below replicas minus maxUnavailable.
 func (r *run) decide() {
 	r.recordUnknown()
 	before, availableBefore, sizesBefore := r.total(), r.availableInTheEnd(), r.view().sizes()
@@ -105,8 +105,8 @@ func (r *run) lacking(room int32) int32 {
 	return min(w.replicas-w.sizes(), room)
 }
 
-// byNumber counts the Machines that sets choose and delete because they have too many. all is the number in all sets, old the number in
-// the old sets.
+// byNumber counts the Machines that sets have beyond their sizes. The sets themselves choose which Machines they delete. all is the number
+// in all sets, and old is the number in the old sets.
 func (r *run) byNumber() (all, old int32) {
 	w := r.view()
 	must(w.findCurrent())
@@ -145,7 +145,7 @@ func (r *run) mostReplacing() int32 {
 	return max(w.replacing(), *r.limit) + named + max(0, w.replicas-w.sizes()) + max(0, w.sizes()-w.allowed())
 }
 
-// view returns what the planner sees now, with the removals that it will share among the sets.
+// view returns the planner's view of the present state, after the planner has passed the removals to the sets.
 func (r *run) view() *work {
 	w := newWork(r.snapshot())
 	w.shareRemovals()

@@ -17,8 +17,8 @@ import (
 type run struct {
 	*simulation
 	t *rapid.T
-	// named and sent hold Machines by their UID: named those that removals named, sent those that plans removed for the rollout. sent
-	// keeps its entries even when the objects no longer contain them.
+	// named holds the names of the Machines that removals named. sent holds the UIDs of the Machines that plans removed for the rollout,
+	// even when the objects no longer contain them.
 	named map[string]bool
 	sent  map[types.UID]bool
 	// room is how many Machines may exist after the last plan: living Machines, those that sets still create, and those that the rollout
@@ -68,7 +68,7 @@ func (r *run) anyMachine() *v1alpha1.Machine {
 	return r.machines[rapid.IntRange(0, len(r.machines)-1).Draw(r.t, "machine")]
 }
 
-// event makes one event happen.
+// event makes one random event happen.
 func (r *run) event() {
 	m := r.anyMachine()
 	switch what := rapid.IntRange(0, 11).Draw(r.t, "event"); {
@@ -112,7 +112,7 @@ func (r *run) operator(m *v1alpha1.Machine) {
 	}
 }
 
-// finish makes everything work again, and checks the final state.
+// finish ends the pause, makes all Nodes Ready, lets the rollout end, and checks the final state.
 func (r *run) finish() {
 	r.d.Spec.Paused = false
 	for _, m := range r.machines {

@@ -13,7 +13,8 @@ type Snapshot struct {
 	// ReplacementLimit is how many Machines of this deployment may be in replacement at the same time: new Machines that are not available
 	// yet, and old Machines that are leaving. Nil means that only the strategy limits replacements.
 	ReplacementLimit *int32 `json:"Brake"`
-	// Bounds limits a size that is restored. It is the zero value when the deployment is not a node group.
+	// Bounds limits a size that drover restores after a client has dropped it. It is the zero value when the deployment is not a node
+	// group.
 	Bounds v1alpha1.Bounds
 	// Named holds the entries of earlier versions of spec.removals that are still remembered. When spec.removals lacks some of these
 	// entries now, a client that does not know the field has dropped them.

@@ -90,13 +90,14 @@ func (w *work) numbers() (v1alpha1.MachineDeploymentStatus, time.Duration) {
 	return st, wait
 }
 
-// complete reports whether nothing is left to do.
+// complete reports whether the deployment has exactly the wanted number of Machines, and all of them have the current template and are
+// available.
 func complete(st v1alpha1.MachineDeploymentStatus, replicas int32) bool {
 	return st.UpdatedReplicas == replicas && st.Replicas == replicas && st.AvailableReplicas == replicas
 }
 
-// progress returns the condition Progressing. Its transition time is the time of the last progress. It is progress when the numbers
-// rise, when the number of old Machines falls, or when the spec changes.
+// progress returns the condition Progressing. Its transition time is the time of the last progress. The rollout makes progress when
+// the numbers in the status rise, when the number of old Machines falls, or when the spec changes.
 func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionTrue, Reason: ReasonUpdating,
 		Message: fmt.Sprintf("%d of %d Machines have the current template, and %d are available", st.UpdatedReplicas, w.replicas, st.AvailableReplicas)}
@@ -126,8 +127,7 @@ func (w *work) progress(st v1alpha1.MachineDeploymentStatus) metav1.Condition {
 	return c
 }
 
-// degraded returns the condition Degraded. The condition is True when an operator has to act, although the available Machines remain.
-// The message names the first fault.
+// degraded returns the condition Degraded. The condition is True when an operator has to act. The message names the first fault.
 func (w *work) degraded(progress metav1.Condition) metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue}
 	failed, example := w.failed()

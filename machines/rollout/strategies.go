@@ -60,7 +60,7 @@ func (w *work) scalePaused() {
 	case 1:
 		w.raise(active[0], w.replicas, "paused: the only active set gets the deployment's size")
 	default:
-		// Growth may use the surge. When the size did not change, no set changes.
+		// The sets may grow into the surge only when the deployment's size has risen. Otherwise they grow at most to that size.
 		change := w.allowed() - w.sizes()
 		if change > 0 && !w.grew(active) {
 			change = max(0, w.replicas-w.sizes())
@@ -97,7 +97,8 @@ func (w *work) scaleInProportion(active []*setWork, change int32, reason string)
 	}
 }
 
-// holdFloor raises the sizes of sets that would lose available Machines below the floor, and lowers other sets instead.
+// holdFloor changes the planned sizes so that enough Machines stay available: it raises the sizes of sets that would lose available
+// Machines, and lowers sets with Machines that are not available.
 func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	var left int32
 	for i, s := range active {
@@ -113,8 +114,8 @@ func (w *work) holdFloor(active []*setWork, sizes []int32) {
 	}
 }
 
-// takeFree lowers one set by a Machine that is not available, if there is such a Machine. kept is the index of the set that
-// must not be lowered.
+// takeFree lowers the planned size of one set by a Machine that is not available, if there is such a Machine. kept is the index of the set
+// that must not be lowered.
 func takeFree(active []*setWork, sizes []int32, kept int) {
 	for i, s := range active {
 		if i != kept && sizes[i] > 0 && s.availableAt(sizes[i]-1) == s.availableAt(sizes[i]) {
@@ -124,8 +125,8 @@ func takeFree(active []*setWork, sizes []int32, kept int) {
 	}
 }
 
-// proportion returns how much a set's size changes when the maximum becomes the number allowed. The new size is at most that
-// number, whatever value the set's annotation has.
+// proportion returns how much a set's size changes when the deployment's maximum changes from the value in the set's annotation to allowed.
+// The new size is at most allowed, whatever value the annotation has.
 func proportion(s *setWork, allowed int32) int32 {
 	former, ok := number(s.set, v1alpha1.AnnotationMaxReplicas)
 	if !ok || former <= 0 {
@@ -135,7 +136,7 @@ func proportion(s *setWork, allowed int32) int32 {
 	return int32(min(share, float64(allowed))) - s.size
 }
 
-// grew reports whether the size is higher than the last size that the active sets were given.
+// grew reports whether the deployment's size is higher than the last size that the active sets were given.
 func (w *work) grew(active []*setWork) bool {
 	for _, s := range active {
 		if told, ok := number(s.set, v1alpha1.AnnotationDesiredReplicas); ok && told < w.replicas {

@@ -29,10 +29,10 @@ func TestASmallerSizeUnderOnDelete(t *testing.T) {
 
 func TestASetGrowsAfterAnotherHasShrunk(t *testing.T) {
 	for name, set := range map[string]func(*simulation){
-		"under OnDelete, the current set grows only when the old set has deleted its excess (MCM-70)": func(w *simulation) {
+		"under OnDelete, the current set grows only when the old set has deleted its surplus Machines (MCM-70)": func(w *simulation) {
 			w.d.Spec.Strategy.Type = v1alpha1.OnDelete
 		},
-		"while paused, the active set grows only when another set has deleted its excess (MCM-70)": func(w *simulation) {
+		"while paused, the active set grows only when another set has deleted its surplus Machines (MCM-70)": func(w *simulation) {
 			w.d.Spec.Paused = true
 		},
 	} {

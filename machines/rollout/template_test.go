@@ -30,7 +30,7 @@ func raw(doc string) func(*v1alpha1.MachineTemplateSpec) {
 	return func(t *v1alpha1.MachineTemplateSpec) { t.Spec.ProviderSpec.Value.Raw = []byte(doc) }
 }
 
-func TestOnlyATemplateWithAnotherMeaningRolls(t *testing.T) {
+func TestOnlyATemplateThatDiffersInMeaningCausesARollout(t *testing.T) {
 	type change = func(*v1alpha1.MachineTemplateSpec)
 	same := map[string]change{
 		"the order of keys":     raw(`{"cloudProviderSpec":{"image":"Ubuntu","tags":{"team":"a"},"flavor":"m1.small"},"cloudProvider":"openstack"}`),

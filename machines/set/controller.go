@@ -34,7 +34,7 @@ const retryReach = 5 * time.Second
 // enqueue the set.
 const runawayRetry = time.Minute
 
-// Options configure the controller.
+// Options configure the MachineSet controller.
 type Options struct {
 	// Control is the cluster that holds the MachineSets and Machines.
 	Control cluster.Cluster
@@ -46,8 +46,8 @@ type Options struct {
 	// Reach reports whether the API servers answer. While they do not answer, the controller creates no Machine. nil means that they
 	// always answer.
 	Reach *reach.Watch
-	// PlaceRecord returns what the status of a new Machine of this template records from its creation on: where the Machine's cloud
-	// resources will be created. When the function is nil or returns nil, nothing is recorded.
+	// PlaceRecord returns the status.providerStatus for a new Machine of a template: the place where its cloud resources will be
+	// created. When the function is nil or returns nil, the Machine is created without it.
 	PlaceRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 	// Concurrent is how many sets are reconciled at the same time. Default: 10.
 	Concurrent int
@@ -187,7 +187,7 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	}
 	acted := r.act(ctx, set, next)
 	if errors.Is(acted, errLeaseOld) {
-		// The new leader writes the status.
+		// This process may have lost the lease. The new leader writes the status.
 		return ctrl.Result{RequeueAfter: retryLease}, nil
 	}
 	status := seen.status(selector)
@@ -199,7 +199,8 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 		}
 		status.ErrorReason, status.ErrorMessage = &reason, bounded(failed.Error())
 	} else if next.create > 0 || len(next.remove) > 0 {
-		// The numbers are about to change. The status is written once, when the cache shows the new Machines and deletions.
+		// The counts in the status are about to change. The status is written once, when the cache shows the new Machines and
+		// deletions.
 		return ctrl.Result{RequeueAfter: gather}, nil
 	}
 	status.Conditions = conditions(set, status, next.wanted, metav1.NewTime(r.clock.Now()))
@@ -207,8 +208,9 @@ func (r *Reconciler) reconcile(ctx context.Context, set *v1alpha1.MachineSet) (c
 	return ctrl.Result{RequeueAfter: ownership.Soonest(ownership.Soonest(wait, seen.availableIn), later)}, errors.Join(acted, err)
 }
 
-// plan decides what to do with a set. It creates Machines, or chooses Machines for deletion, only while the informer cache shows the
-// current spec of the set. plan repeats the first such decision of this process when the API server shows other Machines than the cache.
+// plan decides what to do with a set. When the decision creates Machines or chooses Machines for deletion, plan first checks that
+// the informer cache shows the current spec of the set. If the first such check of this process finds Machines in the API server
+// that differ from the cache, plan decides again.
 func (r *Reconciler) plan(ctx context.Context, set *v1alpha1.MachineSet, machines []*v1alpha1.Machine) (observed, decision, error) {
 	wait, err := r.expected.verify(ctx, set, machines)
 	if err != nil {

@@ -53,7 +53,7 @@ func TestCreatedMachinesCountUntilTheCacheShowsThem(t *testing.T) {
 			t.Errorf("%d Machines are expected after the lookup, want 0", n)
 		}
 	})
-	t.Run("finds the Machines of an earlier leader before it creates the first one (CAPI-20)", func(t *testing.T) {
+	t.Run("counts the Machines that an earlier leader created before it creates the first one (CAPI-20)", func(t *testing.T) {
 		r, _ := withClient(t, func(int) error { return nil })
 		wanted := testSet(2)
 		for _, o := range []client.Object{wanted, newMachine(wanted, "early")} {

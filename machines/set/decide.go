@@ -22,9 +22,10 @@ type observed struct {
 	machines []rollout.MachineFacts
 	deleted  map[types.UID]bool
 	unseen   int
-	// availableIn is the time until the next Ready Machine becomes available; 0 means never.
+	// availableIn is the time until the next Ready Machine becomes available; 0 means that no Ready Machine will become available.
 	availableIn time.Duration
-	// verifyIn is the time until creates and deletes that the cache does not show yet are looked up live; 0 means never.
+	// verifyIn is the time until creates and deletes that the cache does not show yet are looked up live; 0 means that there are
+	// none.
 	verifyIn time.Duration
 }
 

@@ -97,14 +97,14 @@ func TestADroppedSizeIsRestoredAsTheNumberOfMachines(t *testing.T) {
 
 func TestTheRunawayLimitBoundsCreates(t *testing.T) {
 	for name, tt := range map[string]struct{ create, wanted, released, want int }{
-		"creates all Machines of a new set (MCM-35)":                         {100, 100, 0, 100},
-		"creates all Machines again after each was released once (MCM-35)":   {100, 100, 100, 100},
-		"counts the released Machines for the limit (MCM-35)":                {1, 1, 11, 1},
-		"creates no Machine at the limit (MCM-35)":                           {1, 1, 12, 0},
-		"creates no Machine beyond the limit (MCM-35)":                       {1, 1, 50, 0},
-		"creates only as many Machines as the limit allows (MCM-35)":         {20, 20, 45, 5},
-		"lets a small set replace a few released Machines (MCM-35)":          {1, 1, 3, 1},
-		"counts the living and the released Machines for the limit (MCM-35)": {2, 10, 20, 2},
+		"creates all Machines of a new set (MCM-35)":                                                      {100, 100, 0, 100},
+		"creates all Machines again after each was released once (MCM-35)":                                {100, 100, 100, 100},
+		"creates a Machine when the released Machines are just below the limit (MCM-35)":                  {1, 1, 11, 1},
+		"creates no Machine at the limit (MCM-35)":                                                        {1, 1, 12, 0},
+		"creates no Machine beyond the limit (MCM-35)":                                                    {1, 1, 50, 0},
+		"creates only as many Machines as the limit allows (MCM-35)":                                      {20, 20, 45, 5},
+		"lets a small set replace a few released Machines (MCM-35)":                                       {1, 1, 3, 1},
+		"creates as many Machines as the living and the released Machines leave up to the limit (MCM-35)": {2, 10, 20, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := withinRunawayLimit(tt.create, tt.wanted, tt.released)

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestExpectationsBridgeAStaleCache(t *testing.T) {
+func TestExpectationsCountWhatTheCacheDoesNotShowYet(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(start)
 	set := testSet(2)
 	a, b := machine("a", 1), machine("b", 1)

@@ -52,12 +52,13 @@ func deleting(m *v1alpha1.Machine) *v1alpha1.Machine {
 	return m
 }
 
-// observedAtStart returns what is observed of a set at the time start.
+// observedAtStart returns what the controller observes of a set and its Machines at the time start.
 func observedAtStart(set *v1alpha1.MachineSet, machines []*v1alpha1.Machine, x *expectations) observed {
 	return observe(set, machines, set.Spec.Removals, x.unconfirmed(set), start)
 }
 
-// withClient returns a controller whose create calls return the result of fails. The argument of fails is the number of earlier calls.
+// withClient returns a controller, and the number of its create calls. A create call returns the error of fails, whose argument
+// is the number of earlier calls.
 func withClient(t *testing.T, fails func(n int) error) (r *Reconciler, calls *int) {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -89,12 +90,12 @@ func withClient(t *testing.T, fails func(n int) error) (r *Reconciler, calls *in
 	return assemble(o, c, c, events.NewFakeRecorder(10)), calls
 }
 
-// with returns the controller with changed options.
+// with returns a copy of the controller with changed options.
 func with(r *Reconciler, change func(*Options)) *Reconciler {
 	o := r.options
 	change(&o)
 	return assemble(o, r.client, r.client, r.events)
 }
 
-// through returns the controller with another client.
+// through returns a copy of the controller with another client.
 func through(r *Reconciler, c client.Client) *Reconciler { return assemble(r.options, c, c, r.events) }

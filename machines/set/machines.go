@@ -34,7 +34,7 @@ type machines struct {
 	clock    clock.PassiveClock
 	lease    leaseCheck
 	expected *expectations
-	// suffix and placeRecord are those of [Options].
+	// suffix and placeRecord are the functions Suffix and PlaceRecord of [Options].
 	suffix      func() string
 	placeRecord func(ctx context.Context, namespace string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension
 	refs        ownership.RefManager[*v1alpha1.Machine]

@@ -26,7 +26,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// openCRDs holds CRDs that accept a negative size.
+// openCRDs is the path of a file with CRDs that accept a negative size.
 const openCRDs = "../../deploy/testdata/open-crds.yaml"
 
 func TestASetFollowsItsSpecOnARealControlPlane(t *testing.T) {
@@ -116,7 +116,7 @@ func TestASetFollowsItsSpec(t *testing.T) {
 	}
 }
 
-// droppedRemoval drops a removal while the set is paused and has not carried it out yet.
+// droppedRemoval removes an entry from spec.removals while the set is paused, so that the set has not deleted the Machine yet.
 func droppedRemoval(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), newSet("dropping", 3)); err != nil {
 		t.Fatal(err)
@@ -140,7 +140,7 @@ func droppedRemoval(t *testing.T, c client.Client) {
 	})
 }
 
-// released removes the labels of every Machine of a set again and again.
+// released removes the labels of every Machine of a set, so that the set releases them, until the set creates no more Machines.
 func released(t *testing.T, c client.Client) {
 	if err := c.Create(t.Context(), newSet("shedding", 1)); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func released(t *testing.T, c client.Client) {
 		reason := get(t, c, "shedding").Status.ErrorReason
 		return fmt.Sprint(stripped, " stripped"), reason != nil && *reason == "TooManyMachines"
 	})
-	// The cache may show the last Machines one reconcile later.
+	// A few more than 12 are possible, because the cache may show the last Machines one reconcile later.
 	if stripped < 11 || stripped > 14 {
 		t.Errorf("%d Machines were created, want about 12, the limit of a set of 1", stripped)
 	}
@@ -223,7 +223,7 @@ func newSet(name string, replicas int32) *v1alpha1.MachineSet {
 	}
 }
 
-// await waits until a set counts n living Machines, and fails the test when more exist.
+// await waits until a set has exactly n living Machines and its status counts them.
 func await(t testing.TB, c client.Client, name string, n int32) {
 	t.Helper()
 	eventually(t, fmt.Sprintf("%d Machines", n), func() (string, bool) {

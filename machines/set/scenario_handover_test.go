@@ -28,7 +28,7 @@ import (
 // lateBy is the delay of the new leader's watch.
 const lateBy = 5 * time.Second
 
-// lead is a lease that becomes fresh when the process begins to lead.
+// lead is a lease that is fresh once a test sets it to true.
 type lead struct{ atomic.Bool }
 
 func (l *lead) Fresh(time.Time) bool { return l.Load() }
@@ -120,7 +120,7 @@ func (h *handover) start(kube *memory.Server, scheme *runtime.Scheme) (stop func
 	}
 }
 
-// write sets the size of the set, as the deployment does.
+// write sets the size of the set, as the deployment controller does.
 func (h *handover) write(replicas int) {
 	h.Helper()
 	patch(h, h.admin, "handed", fmt.Sprintf(`{"spec":{"replicas":%d}}`, replicas))

@@ -26,9 +26,10 @@ type specs struct {
 	named ownership.Removals
 }
 
-// replaceNegativeSize replaces a negative size of a set by the number of living Machines that spec.removals does not name. For a set of a deployment, the deployment does
-// this instead. Where the scale subresource is served, the API server refuses every other write to a set with a negative size, including a
-// write of its status. Only CRDs of older versions accept such a size.
+// replaceNegativeSize replaces a negative size of a set by the number of living Machines that spec.removals does not name. For a
+// set of a deployment, the deployment controller does this instead. Where the scale subresource is served, the API server refuses
+// every other write to a set with a negative size, including a write of its status. Only CRDs of older versions accept such a
+// size.
 func (s *specs) replaceNegativeSize(ctx context.Context, set *v1alpha1.MachineSet) error {
 	if metav1.GetControllerOfNoCopy(set) != nil {
 		return nil

@@ -16,9 +16,9 @@ func TestANegativeSizeBecomesTheNumberOfMachinesThatStay(t *testing.T) {
 		remove []string
 		want   int32
 	}{
-		"counts the living Machines":                       {nil, 2},
-		"does not count a Machine that a removal names":    {[]string{"a"}, 1},
-		"counts a Machine that no removal names by its ID": {[]string{"another"}, 2},
+		"counts the living Machines":                                   {nil, 2},
+		"does not count a Machine that a removal names":                {[]string{"a"}, 1},
+		"counts a Machine when a removal has its name but another UID": {[]string{"another"}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, creates := withClient(t, func(int) error { return nil })

@@ -28,7 +28,7 @@ const (
 	reasonRunaway = "TooManyMachines"
 )
 
-// status counts the living Machines.
+// status returns the status of a set, with the counts of its living Machines.
 func (s observed) status(selector labels.Selector) v1alpha1.MachineSetStatus {
 	st := v1alpha1.MachineSetStatus{ObservedGeneration: s.set.Generation, Selector: selector.String()}
 	template := labels.SelectorFromSet(s.set.Spec.Template.Metadata.Labels)
@@ -140,15 +140,17 @@ func conditions(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus, wanted i
 }
 
 const (
-	// statusInterval is the least time between two writes of a set's numbers. The first change after that time is written immediately.
-	// Errors are always written immediately.
+	// statusInterval is the least time between two writes of the counts of Machines in a set's status. The first change after that
+	// time is written immediately. Errors are always written immediately.
 	statusInterval = 2 * time.Second
-	// ownedStatusInterval is the interval for a set of a deployment, because the status of the deployment shows the numbers.
+	// ownedStatusInterval replaces statusInterval for a set of a deployment. It is longer, because users read the counts in the
+	// status of the deployment.
 	ownedStatusInterval = 25 * time.Second
 )
 
-// urgent reports whether a set's status must be written immediately: its error has changed, or the set has become empty as wanted, because
-// the planner waits for that. No controller needs the other numbers immediately; node groups count Machines themselves.
+// urgent reports whether a set's status must be written immediately: its error has changed, or the set has become empty as
+// wanted, because the rollout waits for that. No controller needs the other counts immediately; package nodegroup counts Machines
+// itself.
 func urgent(set *v1alpha1.MachineSet, st v1alpha1.MachineSetStatus) bool {
 	empty := st.Replicas == 0 && ptr.Deref(set.Spec.Replicas, 1) == 0
 	return empty || !ptr.Equal(set.Status.ErrorReason, st.ErrorReason)

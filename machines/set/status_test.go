@@ -21,7 +21,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheNumbersOfASetAreWrittenAtIntervals(t *testing.T) {
+func TestTheStatusOfASetIsWrittenAtIntervals(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := v1alpha1.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
@@ -47,8 +47,8 @@ func TestTheNumbersOfASetAreWrittenAtIntervals(t *testing.T) {
 		inAWhile time.Duration
 	}{
 		{"the first change is written at once", 0, replicas(1), 1, 0},
-		{"the second change waits for the rest of the interval", 500 * time.Millisecond, replicas(2), 1, 1500 * time.Millisecond},
-		{"the third change waits too", 500 * time.Millisecond, replicas(3), 1, time.Second},
+		{"the second change is written after the rest of the interval", 500 * time.Millisecond, replicas(2), 1, 1500 * time.Millisecond},
+		{"the third change is delayed until then, too", 500 * time.Millisecond, replicas(3), 1, time.Second},
 		{"an error is written at once", 0, failed, 2, 0},
 		{"the last change is written when it is due", time.Second, replicas(3), 3, 0},
 		{"a stored status is not written again", 10 * time.Second, replicas(0), 3, 0},

@@ -7,8 +7,8 @@ import (
 )
 
 // maxAnswer is how many bytes the instances of one answer may have on the wire. The stock externalgrpc client sets no limit of
-// its own, so gRPC's default limit of 4 MiB applies to what it receives, and the protocol has no pages (CA-C55). maxAnswer
-// leaves room for the frame.
+// its own, so gRPC's default limit of 4 MiB applies to what it receives, and the protocol has no pages (CA-C55). maxAnswer leaves
+// room for the rest of the answer.
 const maxAnswer = 4<<20 - 64<<10
 
 // instanceOverhead is how many bytes an instance has on the wire in addition to its strings: tags, lengths, state and error

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Kind is the kind of the refusal of a call, for the caller.
+// Kind classifies the reason why a call was refused.
 type Kind string
 
 // The kinds. Package autoscale turns each into the status code of the same name.

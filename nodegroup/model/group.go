@@ -30,14 +30,14 @@ type Group struct {
 	// Template is the template node, encoded; nil while it is not known.
 	Template []byte
 
-	// Members are the Machines of the group, by name.
+	// Members are the Machines of the group, sorted by name.
 	Members membership.Members
 	// Newest is the MachineSet of the current template; nil when there is none.
 	Newest *v1alpha1.MachineSet
 	// Rolling is true while Machines of an older template are being replaced. The rollout may then leave replicas without a
 	// Machine on purpose.
 	Rolling bool
-	// Hidden holds, by UID of a Machine, the reason why the Machine does not count.
+	// Hidden holds, by UID of a Machine, the reason why the Machine does not count in the size.
 	Hidden map[types.UID]Hiding
 	// Gap is the number of replicas that have no Machine.
 	Gap int32
@@ -135,8 +135,8 @@ func (g *Group) Promises() []*membership.Member {
 }
 
 // Concealed reports whether the member's node is hidden from the autoscaler because it has registered but not started yet. This
-// is so in a group with options of its own: the answer with the options cannot carry a startup time, so an autoscaler from
-// release 1.35 on would regard a starting node as broken and order another.
+// is the case in a group with options of its own: its options have no field for the startup time, so an autoscaler from release
+// 1.35 on would treat a starting node as broken and order another one.
 func (g *Group) Concealed(m *membership.Member) bool {
 	return g.Options.Any() && m.Registered() && m.Starting()
 }

@@ -20,7 +20,7 @@ func build(w *pools.World, d Discovery) *Snapshot {
 	return Empty(Rules{Discovery: d}).Apply(events, pools.Noon)
 }
 
-// snapshotOf returns the snapshot of a cluster, and checks it.
+// snapshotOf returns the snapshot of a cluster. It fails the test when the snapshot breaks an invariant.
 func snapshotOf(t testing.TB, w *pools.World) *Snapshot {
 	t.Helper()
 	s := build(w, Discovery{})

@@ -19,7 +19,7 @@ const (
 	Running State = "Running"
 	// Creating is the state of an instance whose node is awaited.
 	Creating State = "Creating"
-	// Deleting is the state of an instance that is being removed and does not count.
+	// Deleting is the state of an instance that is being removed and does not count in the size.
 	Deleting State = "Deleting"
 )
 

@@ -33,19 +33,19 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		{"placeholders keep the series when a client has dropped it from the spec (F-5)", func(p *pools.Pool) { p.Deployment.Status.LastPlaceholderSeries = ptr.To[int32](4) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.UnitID(p, 4, 0), State: Creating}}
 		}},
-		{"a Machine without a server is creating under a placeholder (CA-C40, CA-C45)", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine without a server is Creating, with the ID of its placeholder (CA-C40, CA-C45)", func(p *pools.Pool) { p.Machine("a-1") }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine whose server has no node is awaited under its placeholder (CA-C41)", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine whose server has no node is Creating, with the ID of its placeholder (CA-C41)", func(p *pools.Pool) { p.Machine("a-1", pools.WithServer) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine whose node has no provider ID is awaited under its placeholder", func(p *pools.Pool) {
+		{"a Machine whose node has no provider ID is Creating, with the ID of its placeholder", func(p *pools.Pool) {
 			_, n := p.Node("a-1")
 			n.Spec.ProviderID = ""
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a node is Running under exactly its provider ID (CA-C43, CA-C44)", func(p *pools.Pool) {
+		{"a Machine with a node is Running, with exactly the node's provider ID (CA-C43, CA-C44)", func(p *pools.Pool) {
 			_, n := p.Node("a-1")
 			n.Spec.ProviderID = "openstack://RegionOne/" + pools.ServerOf("a-1")
 		}, 1, func(*pools.Pool) []Instance {
@@ -56,12 +56,12 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		}, 1, func(*pools.Pool) []Instance {
 			return []Instance{{ID: pools.ProviderID("a-1"), State: Running}}
 		}},
-		{"a quota error is shown at once, as out of resources (CA-C46, CA-C48)", func(p *pools.Pool) {
+		{"a quota error is shown at once, with the error class out of resources (CA-C46, CA-C48)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeQuotaExceeded, "no more cores"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: quota}}
 		}},
-		{"an unknown flavor is shown at once, but not as out of resources (CA-C46)", func(p *pools.Pool) {
+		{"an unknown flavor is shown at once, with an error class other than out of resources (CA-C46)", func(p *pools.Pool) {
 			p.Machine("a-1", pools.Failed(fault.CodeFlavorNotFound, "no flavor x"))
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "FlavorNotFound", Message: "no flavor x"}}}
@@ -80,10 +80,10 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating, Error: &InstanceError{Code: "CloudUnavailable", Message: "503"}}}
 		}},
-		{"the cloud's rate limit is never shown (CA-C47)", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
+		{"an error because of the cloud's rate limit is never shown (CA-C47)", func(p *pools.Pool) { p.Machine("a-1", pools.Failed(fault.CodeRateLimited, "429")) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine that is being deleted is Deleting, and its replacement is awaited (CA-C37, CA-C51)", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
+		{"a Machine that is being deleted is Deleting, and a placeholder represents its replacement (CA-C37, CA-C51)", func(p *pools.Pool) { p.Node("a-1", pools.Deleting) }, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.ProviderID("a-1"), State: Deleting}, {ID: pools.UnitID(p, 0, 0), State: Creating}}
 		}},
 		{"a Machine that is listed for removal is Deleting, and shows no error (CA-C50)", func(p *pools.Pool) {
@@ -97,7 +97,7 @@ func TestHowTheInstancesOfAGroupAreShown(t *testing.T) {
 		}, 1, func(p *pools.Pool) []Instance {
 			return []Instance{{ID: pools.MachineID(p, "a-1"), State: Creating}}
 		}},
-		{"a Machine whose node is gone is awaited under its placeholder (CA-C52)", func(p *pools.Pool) {
+		{"a Machine whose node is gone is Creating, with the ID of its placeholder (CA-C52)", func(p *pools.Pool) {
 			p.Node("a-1")
 			p.World.Nodes = nil
 		}, 1, func(p *pools.Pool) []Instance {
@@ -146,8 +146,8 @@ func TestErrorMessagesAreOneShortLine(t *testing.T) {
 	})
 }
 
-func TestAnAnswerStaysSmall(t *testing.T) {
-	t.Run("an answer with thirty thousand failed Machines fits into 4 MiB (CA-C55, CA-C08)", func(t *testing.T) {
+func TestTheSizeOfALargeAnswerIsBounded(t *testing.T) {
+	t.Run("an answer with 30,000 failed Machines fits into 4 MiB (CA-C55, CA-C08)", func(t *testing.T) {
 		const machines, limit = 30_000, 4 << 20
 		w := pools.NewWorld()
 		p := w.Pool("general-purpose", machines, 0, machines)
@@ -183,11 +183,11 @@ func TestWhatTheTargetSizeOfAGroupIs(t *testing.T) {
 		{"without spec.replicas the target size is the last size", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](4)
 		}, 4},
-		{"without spec.replicas the last size is clamped to the bounds", func(p *pools.Pool) {
+		{"without spec.replicas a last size above the maximum becomes the maximum", func(p *pools.Pool) {
 			p.Deployment.Spec.Replicas, p.Deployment.Status.LastReplicas = nil, ptr.To[int32](40)
 		}, 5},
 		{"the target size of a new group without spec.replicas is its minimum", func(p *pools.Pool) { p.Deployment.Spec.Replicas = nil }, 2},
-		{"a size above the maximum is not changed", func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](9) }, 9},
+		{"the target size is spec.replicas even above the maximum", func(p *pools.Pool) { p.Deployment.Spec.Replicas = ptr.To[int32](9) }, 9},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := pools.NewWorld()

@@ -81,7 +81,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 		build  func(w *pools.World) *pools.Pool
 		hidden string
 	}{
-		{"the old node is hidden once the new one is registered (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"the old Machine is hidden once the new Machine's node has registered (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old-1")
 			p.Node("old-2")
@@ -89,7 +89,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 			p.Node("new-1")
 			return p
 		}, "old-1"},
-		{"a new Machine without a node is hidden rather than a node that works (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"a new Machine without a node is hidden, and every old Machine with a node stays visible (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 2, 1, 5)
 			p.Node("old-1")
 			p.Node("old-2")
@@ -97,7 +97,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 			p.Machine("new-1")
 			return p
 		}, "new-1"},
-		{"after kubectl scale the node that is marked for deletion is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
+		{"after kubectl scale the Machine with the annotation delete-machine is hidden (CA-C32)", func(w *pools.World) *pools.Pool {
 			p := w.Pool("a", 1, 1, 5)
 			p.Node("a-1")
 			p.Node("a-2", func(m *v1alpha1.Machine) { m.Annotations = map[string]string{v1alpha1.AnnotationDeleteMachine: "now"} })
@@ -125,7 +125,7 @@ func TestSurplusMachinesAreHidden(t *testing.T) {
 }
 
 func TestAMachineThatARolloutRemoves(t *testing.T) {
-	t.Run("is hidden as deleting before its set has deleted it (F-33, CA-C32)", func(t *testing.T) {
+	t.Run("is hidden from the autoscaler as deleting before its set has deleted it (F-33, CA-C32)", func(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", 2, 1, 5)
 		p.Node("old-1")

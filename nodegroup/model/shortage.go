@@ -42,5 +42,5 @@ func concerns(b *v1alpha1.GroupBackoff, m *membership.Member) bool {
 	return !known || alike(b.Flavor, p.Flavor) && alike(b.Zone, p.Zone)
 }
 
-// alike reports whether value may equal short; an empty string may equal any value.
+// alike reports whether two values may be equal. An empty value may equal any other.
 func alike(short, value string) bool { return short == "" || value == "" || short == value }

@@ -80,20 +80,20 @@ func TestAShortageIsShownUntilTheNextAttempt(t *testing.T) {
 			}
 		}
 	})
-	t.Run("a Machine that is created after the back-off shows no error", func(t *testing.T) {
+	t.Run("the error is not shown for a Machine that is created after the back-off", func(t *testing.T) {
 		p.Machine("a-5", func(m *v1alpha1.Machine) { m.CreationTimestamp = metav1.NewTime(pools.Noon.Add(time.Minute)) })
 		p.Deployment.Spec.Replicas = ptr.To[int32](5)
 		if got := shown(snapshotOf(t, w).Apply(nil, pools.Noon.Add(time.Minute))); got != pools.MachineID(p, "a-2")+" " {
 			t.Errorf("the error is shown for %q", got)
 		}
 	})
-	t.Run("a created server ends the error (CA-C49)", func(t *testing.T) {
+	t.Run("the error is no longer shown when the status has no back-off any more (CA-C49)", func(t *testing.T) {
 		p.Deployment.Status.Backoffs = nil
 		if got := shown(snapshotOf(t, w)); got != "" {
 			t.Errorf("it is shown still for %q", got)
 		}
 	})
-	t.Run("the shortage that ends last is shown when there are two", func(t *testing.T) {
+	t.Run("the error of the shortage that ends last is shown when there are two", func(t *testing.T) {
 		short(p.Deployment, "m1", time.Minute)
 		p.Deployment.Status.Backoffs = append([]v1alpha1.GroupBackoff{{
 			Class: string(fault.NoCapacity), Code: string(fault.CodeNoValidHost), Message: "over", Flavor: "m1", Until: metav1.NewTime(pools.Noon), Step: 1,

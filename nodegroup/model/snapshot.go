@@ -154,8 +154,8 @@ func (g *Group) check() error {
 	return nil
 }
 
-// groupOf returns the group that the node of a request belongs to. It returns nil for a foreign node, for a node whose Machine
-// is being removed (CA-C31, C32), and for a node that is shown as not registered yet.
+// groupOf returns the group that the node of a request belongs to. It returns nil for a node that belongs to no Machine, for a
+// node whose Machine is being removed (CA-C31, C32), and for a node that is shown as not registered yet.
 func (s *Snapshot) groupOf(n membership.Node) *Group {
 	if p, ok := n.Placeholder(); ok {
 		return s.Groups[p.Group]

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// BenchmarkBuild makes the first snapshot.
+// BenchmarkBuild builds the first snapshot of a cluster from all its objects.
 func BenchmarkBuild(b *testing.B) {
 	each(b, func(b *testing.B, w *pools.World) {
 		for b.Loop() {
@@ -63,8 +63,8 @@ func afterOneEvent(b *testing.B, w *pools.World) {
 	}
 }
 
-// processorTime is the processor time that this process has used so far, on all cores. Unlike the wall clock it does not depend
-// on other load.
+// processorTime returns the processor time that this process has used so far on all cores. Unlike the wall clock, it does not
+// depend on other load.
 func processorTime(b *testing.B) time.Duration {
 	var usage syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
@@ -73,7 +73,7 @@ func processorTime(b *testing.B) time.Duration {
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
-// scales are the numbers of nodes and groups for which the benchmark runs.
+// scales are the numbers of nodes and groups for which the benchmarks run.
 var scales = []struct{ nodes, groups int }{{1000, 20}, {5000, 100}, {15_000, 500}, {15_000, 1}}
 
 func each(b *testing.B, run func(b *testing.B, w *pools.World)) {

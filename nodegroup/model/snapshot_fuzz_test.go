@@ -19,8 +19,8 @@ func allocated(do func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// FuzzASnapshotIsSoundAndSmallWithAnySize puts arbitrary numbers into all fields with sizes and bounds. The snapshot is sound, and the memory allocated for
-// it and for its answers stays below a bound that does not depend on the numbers.
+// FuzzASnapshotIsSoundAndSmallWithAnySize puts arbitrary numbers into all fields with sizes and bounds. The snapshot must break
+// no invariant, and the memory for it and for its answers must stay below a bound that does not depend on the numbers.
 func FuzzASnapshotIsSoundAndSmallWithAnySize(f *testing.F) {
 	const most = math.MaxInt32
 	f.Add(int32(3), int32(0), int32(0), "5", "0", uint8(2))
@@ -66,8 +66,8 @@ func soundAndSmall(t *testing.T, w *pools.World) {
 	}
 }
 
-// answerSize returns the approximate size of a list of instances on the wire. It allows for three tags with a length of up to
-// two bytes each, the state and the class.
+// answerSize returns the approximate size of a list of instances in protobuf. Apart from the texts, an instance needs about 16
+// bytes for tags, lengths, state and error class.
 func answerSize(list []Instance) (size int) {
 	for _, i := range list {
 		size += len(i.ID) + 16
@@ -83,7 +83,7 @@ func TestTheMemoryOfASnapshotDoesNotDependOnTheSize(t *testing.T) {
 		w := pools.NewWorld()
 		p := w.Pool("a", replicas, 0, 5)
 		p.Machine("a-1")
-		// The allocations of Go's maps vary, so the smallest of a few runs is used.
+		// The allocations of Go's maps vary, so the test uses the smallest value of five runs.
 		least := uint64(math.MaxUint64)
 		for range 5 {
 			least = min(least, allocated(func() { build(w, Discovery{}) }))

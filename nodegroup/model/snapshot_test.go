@@ -30,7 +30,7 @@ type churn struct {
 	now     time.Time
 }
 
-// id draws one of a few names, so that objects refer to each other.
+// id draws one of three names, so that random objects often refer to each other.
 func (c *churn) id(what string) string {
 	return what + rapid.SampledFrom([]string{"1", "2", "3"}).Draw(c.T, what)
 }
@@ -139,7 +139,7 @@ func (c *churn) node(name string) client.Object {
 	return n
 }
 
-// picture returns all answers of a snapshot.
+// picture returns everything that a snapshot answers about groups, instances and nodes, as text.
 func (c *churn) picture(s *Snapshot) map[string]string {
 	out := map[string]string{}
 	for id, g := range s.Groups {
@@ -176,14 +176,16 @@ func (c *churn) everything(d Discovery) *Snapshot {
 	return Empty(Rules{Discovery: d}).Apply(events, c.now)
 }
 
-// TestASnapshotDoesNotDependOnTheOrderOfEvents shows that a snapshot may be made from the previous one.
+// TestASnapshotDoesNotDependOnTheOrderOfEvents checks that a snapshot that was updated event by event equals one that is built
+// from all objects.
 func TestASnapshotDoesNotDependOnTheOrderOfEvents(t *testing.T) {
 	t.Run("a snapshot after many events equals a snapshot of the same objects that is built at once, even when events are late or lost (CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			c := &churn{T: r, objects: map[string]client.Object{}, now: pools.Noon}
 			discovery := Discovery{Cloud: pools.OpenStack, BareSets: rapid.Bool().Draw(r, "bare sets")}
 			s := Empty(Rules{Discovery: discovery})
-			// When the clock is set back, the answers for the later time stay until the next event.
+			// When the clock is set back, a snapshot keeps the answers for the later time, so it cannot be compared with one
+			// that is built for the earlier time.
 			earliest := rapid.IntRange(-1, 0).Draw(r, "the clock may go back by")
 			for range rapid.IntRange(1, 30).Draw(r, "rounds") {
 				var events []membership.Event
@@ -238,12 +240,12 @@ func TestBrokenInvariantsOfASnapshotAreFound(t *testing.T) {
 		name   string
 		groups map[string]*Group
 	}{
-		{"a group with fewer units than its target is not sound (CA-C38)", map[string]*Group{"a": {ID: "a", Target: 1}}},
-		{"a snapshot with the same id twice is not sound (CA-C40)", map[string]*Group{
+		{"a group with fewer instances than its target size is found (CA-C38)", map[string]*Group{"a": {ID: "a", Target: 1}}},
+		{"an instance ID in two groups is found (CA-C40)", map[string]*Group{
 			"a": {ID: "a", Target: 1, instances: []Instance{instance("i", Running, nil)}},
 			"b": {ID: "b", Target: 1, instances: []Instance{instance("i", Running, nil)}},
 		}},
-		{"a running instance with an error is not sound (CA-C50)", map[string]*Group{
+		{"a Running instance with an error is found (CA-C50)", map[string]*Group{
 			"a": {ID: "a", Target: 1, instances: []Instance{instance("i", Running, &InstanceError{Code: "x"})}},
 		}},
 	} {
@@ -255,10 +257,10 @@ func TestBrokenInvariantsOfASnapshotAreFound(t *testing.T) {
 	}
 }
 
-// TestEverySnapshotIsSound makes random clusters: sets, Machines and Nodes may be missing, duplicated, being deleted or
-// listed for removal, and the events are out of order.
-func TestEverySnapshotIsSound(t *testing.T) {
-	t.Run("a snapshot is sound when objects are missing, duplicated or late (CA-C30, CA-C38, CA-C115)", func(t *testing.T) {
+// TestEverySnapshotKeepsTheInvariants builds snapshots of random clusters: sets, Machines and Nodes may be missing, duplicated,
+// being deleted or listed for removal, and the events are out of order.
+func TestEverySnapshotKeepsTheInvariants(t *testing.T) {
+	t.Run("a snapshot breaks no invariant when objects are missing, duplicated or late (CA-C30, CA-C38, CA-C115)", func(t *testing.T) {
 		rapid.Check(t, func(r *rapid.T) {
 			w := pools.NewWorld()
 			var all []*pools.Pool

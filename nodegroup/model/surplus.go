@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/nodegroup/model/membership"
 )
 
-// Hiding is the reason why a Machine does not count and is shown as Deleting.
+// Hiding is the reason why a Machine does not count in the size and is shown as Deleting.
 type Hiding string
 
 // The reasons.
@@ -58,7 +58,8 @@ func (g *Group) hideNamed(ix *membership.Index, removals []v1alpha1.Removal, why
 func (g *Group) hideSurplus() {
 	living := int32(len(g.Members) - len(g.Hidden))
 	if rollout.CheckSize(g.Owner.Replicas) != nil {
-		// The controllers neither create nor delete Machines for such a size, so all existing Machines count as wanted.
+		// The controllers neither create nor delete Machines for a size above v1alpha1.MaxReplicas, so all existing Machines count as
+		// wanted.
 		g.Target = living
 	}
 	g.Gap = max(0, g.Target-living)

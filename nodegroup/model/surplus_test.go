@@ -19,7 +19,7 @@ import (
 	"github.com/drover-project/drover/test/pools"
 )
 
-// crowd is a group that has many Machines of two templates, more than its size.
+// crowd is a group of Machines of two templates, with more Machines than its size.
 type crowd struct {
 	*rapid.T
 	world *pools.World

@@ -80,8 +80,8 @@ func (v *View) List() []Listing {
 	return list
 }
 
-// ForNode returns the group that a node belongs to. It returns false for a foreign node, for a node whose Machine is being
-// removed, and for a node of a group that is not listed (CA-C25 … C35).
+// ForNode returns the group that a node belongs to. It returns false for a node that belongs to no Machine, for a node whose
+// Machine is being removed, and for a node of a group that is not listed (CA-C25 … C35).
 func (v *View) ForNode(n membership.Node) (Listing, bool) {
 	id := ""
 	if owner := v.Snapshot.groupOf(n); owner != nil {

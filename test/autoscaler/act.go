@@ -21,14 +21,14 @@ func (a *Autoscaler) revertLate(ctx context.Context, v *View) {
 	}
 }
 
-// backOff makes a group back off. The original does not record the back-off of a group without a template.
+// backOff makes a group back off. Like cluster-autoscaler, it does not record the back-off of a group without a template.
 func (a *Autoscaler) backOff(v *View, g *GroupView) {
 	if g.Template != nil {
 		a.memory.stumbled(g.ID, v.Now, a.o)
 	}
 }
 
-// backOffFailed makes the groups back off whose scale-up has new failed instances.
+// backOffFailed makes each group back off whose scale-up has instances that have newly failed.
 func (a *Autoscaler) backOffFailed(v *View) {
 	fresh := a.memory.newlyFailed(v)
 	for i := range v.Groups {
@@ -43,8 +43,7 @@ func (a *Autoscaler) backOffFailed(v *View) {
 	}
 }
 
-// fixSizes lowers target sizes by the nodes that never registered. As in the original, an error ends the loop for all
-// groups.
+// fixSizes lowers target sizes by the nodes that never registered. As in cluster-autoscaler, an error ends the loop for all groups.
 func (a *Autoscaler) fixSizes(ctx context.Context, v *View) (bool, error) {
 	fixed := false
 	for _, c := range corrections(v, a.memory) {
@@ -57,7 +56,7 @@ func (a *Autoscaler) fixSizes(ctx context.Context, v *View) (bool, error) {
 	return fixed, nil
 }
 
-// grow increases one group for pods that fit nowhere, and with EnforceMinSize all groups to their minimum.
+// grow increases one group for pods that fit on no node. With EnforceMinSize it also increases all groups to their minimum.
 func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
 	wanted, err := a.wanted(ctx, v)
 	if err != nil {
@@ -72,7 +71,7 @@ func (a *Autoscaler) grow(ctx context.Context, v *View) (bool, error) {
 		a.o.Log.Info("Scaled up", "group", w.Group, "by", w.Delta, "reason", w.Reason)
 		grown = true
 		a.instances.invalidate(w.Group)
-		// The original reads the provisioning time here. When that fails, it does not record the scale-up.
+		// cluster-autoscaler reads the provisioning time here. When that fails, it does not record the scale-up.
 		if _, err := a.settings(ctx, w.Group); err != nil {
 			a.o.Log.Error(err, "Failed to read the options of a group: its scale-up is not recorded", "group", w.Group)
 			continue
@@ -104,7 +103,7 @@ func (a *Autoscaler) wanted(ctx context.Context, v *View) ([]Increase, error) {
 	return nil, nil
 }
 
-// sizesOf reads the sizes of the groups of a way again. An error ends the scale-up.
+// sizesOf reads the target sizes of the groups that take part in a possible scale-up again. An error ends the scale-up.
 func (a *Autoscaler) sizesOf(ctx context.Context, w way) (map[string]int, error) {
 	sizes := map[string]int{}
 	for _, g := range append([]*GroupView{w.group}, w.peers...) {

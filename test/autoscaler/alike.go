@@ -6,7 +6,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Groups whose nodes differ by more than this are not similar: in memory, and in what is allocatable and free.
+// The largest relative differences between the nodes of similar groups: in memory capacity, and in each allocatable
+// resource.
 const (
 	memoryTolerance      = 0.015
 	allocatableTolerance = 0.05

@@ -1,11 +1,11 @@
-// Package autoscaler is a stand-in for cluster-autoscaler: a client that speaks to drover only through the gRPC protocol,
-// with the order of calls of cluster-autoscaler's main loop (release 1.36), and with the same identity rules, caches, timers
-// and known bugs. It is not meant for real use.
+// Package autoscaler simulates cluster-autoscaler. It is a client that speaks to drover only through the gRPC protocol, with
+// the order of calls of cluster-autoscaler's main loop (release 1.36), and with the same identity rules, caches, timers and
+// known bugs. It is not meant for real use.
 //
 // [Autoscaler.RunOnce] is one loop. It observes (observe.go, cluster.go, provider.go, instances.go), decides (plan.go,
 // expand.go, fit.go and memory.go, which have no client) and acts (act.go, remove.go).
 //
-// It also has the bugs of the original that a provider must cope with:
+// It also has those bugs of cluster-autoscaler that a provider must cope with:
 //
 //   - It forgets a scale-up when it cannot read the group's options afterwards.
 //   - It forgets everything about the groups that one failed call did not list.

@@ -15,7 +15,7 @@ type growth struct {
 	memory *memory
 	// atOnce holds the groups that scale only between zero and their maximum.
 	atOnce map[string]bool
-	// balance makes similar groups grow evenly. ignored are labels, besides placeLabels, in which they may differ.
+	// balance makes similar groups grow evenly. ignored holds further labels in which similar groups may differ.
 	balance bool
 	ignored []string
 }
@@ -82,8 +82,8 @@ func helpSame(a, b *GroupView, pods []*corev1.Pod) bool {
 	})
 }
 
-// mostHelpful returns the way that takes the most pods; among several such ways, the one with the fewest nodes, then the one
-// with the least waste, then the first one; nil if there are no ways.
+// mostHelpful returns the possible scale-up that takes the most pods. Among equals it returns the one with the fewest nodes, then the one
+// with the least waste, then the first one. It returns nil if no scale-up is possible.
 func mostHelpful(ways []way) *way {
 	if len(ways) == 0 {
 		return nil
@@ -112,13 +112,14 @@ func (w way) waste() float64 {
 	return sum
 }
 
-// cost is the price of a way per hour: that of one of its nodes, and that of all its pods on nodes that fit them perfectly.
+// cost is the price per hour of a possible scale-up: the price of one of its nodes, and the price of all its pods on nodes that fit them
+// perfectly.
 type cost struct{ node, pods float64 }
 
-// cheapest returns the way with the lowest ratio of the price of its nodes to the price of its pods on perfectly
-// fitting nodes. small, the price of a small pod, is added to both prices so that small amounts do not distort the
-// ratio. Nodes whose size does not suit a cluster of this many nodes count as more expensive. A way without a cost is
-// left out: without prices no group ever grows (CA-C106).
+// cheapest returns the possible scale-up with the lowest ratio of the price of its nodes to the price of its pods on perfectly fitting
+// nodes. small, the price of a small pod, is added to both prices so that small amounts do not distort the ratio. Nodes whose size does not
+// suit a cluster of this many nodes count as more expensive. A scale-up whose cost is unknown is left out: without prices no group ever
+// grows (CA-C106).
 func cheapest(ways []way, costs map[string]cost, small float64, nodes int) *way {
 	var best *way
 	least := math.Inf(1)
@@ -149,8 +150,8 @@ func suitable(nodes int) float64 {
 	return cores
 }
 
-// increases distributes the nodes of a way: each node is added to the smallest group, and no group exceeds its maximum.
-// sizes are the sizes that were just read.
+// increases distributes the new nodes of a scale-up among its groups: each node is added to the smallest group, and no group exceeds its
+// maximum. sizes are the sizes that were just read.
 func (w way) increases(sizes map[string]int) []Increase {
 	groups := append([]*GroupView{w.group}, w.peers...)
 	now := map[string]int{}

@@ -20,7 +20,7 @@ type bin struct {
 	free corev1.ResourceList
 }
 
-// newBin returns the bin of a node with these pods on it.
+// newBin returns the free capacity of a node on which these pods run.
 func newBin(n *corev1.Node, pods []*corev1.Pod) *bin {
 	b := &bin{node: n, free: n.Status.Allocatable.DeepCopy()}
 	for _, p := range pods {

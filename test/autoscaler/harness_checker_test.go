@@ -14,13 +14,13 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// checker checks the invariants of a world.
+// checker checks the invariants of a scenario, above all that drover removes no node that the client did not name.
 type checker struct {
-	// excused is true while Machines may be deleted for other reasons than the client's, for example by a user.
+	// excused is true while Machines may be deleted although the client has not named them, for example because a user deletes them.
 	excused bool
 	// allowed is the number of nodes that may be deleted because a user set a smaller size.
 	allowed int
-	// peak is the largest sum of sizes so far.
+	// peak is the largest sum of the sizes of all node groups so far.
 	peak int
 	// deletedNodes is the number of registered nodes that were deleted.
 	deletedNodes int
@@ -43,7 +43,7 @@ func (j *checker) deleted(w *world, m *v1alpha1.Machine, s *machine, busy int) {
 	switch {
 	case j.excused, m.Spec.Versions.Kubelet != s.pool.version,
 		w.wire.names(m.Name, *m.Spec.ProviderID, "openstack:///"+string(m.UID)),
-		// The client may also name a node that has not started by its placeholder, as it does with a node that never registered.
+		// The client may name a node that has not started by the ID of its placeholder, as it names a node that never registered.
 		!s.done.started && w.wire.names(s.pool.id()+"/machine/"+m.Name):
 	case j.allowed > 0:
 		j.allowed--
@@ -83,7 +83,7 @@ func (w *world) total() (n int) {
 	return n
 }
 
-// counts returns the number of Machines and of nodes of a pool, and of its pods that run.
+// counts returns how many Machines, nodes and running pods a pool has.
 func (w *world) counts(p *pool) (machines, nodes, running int) {
 	ms, ns, ps := &v1alpha1.MachineList{}, &corev1.NodeList{}, &corev1.PodList{}
 	in := client.MatchingLabels{labelPool: p.name}
@@ -98,7 +98,8 @@ func (w *world) counts(p *pool) (machines, nodes, running int) {
 	return len(ms.Items), len(ns.Items), running
 }
 
-// settled reports whether a pool has exactly this size, as many Machines and nodes, and all of its pods run.
+// settled reports whether a pool has the given size, exactly as many Machines and nodes, and all of its pods run.
+// Flexible pods need not run.
 func (w *world) settled(p *pool, size int) bool {
 	machines, nodes, running := w.counts(p)
 	return w.replicas(p) == size && machines == size && nodes == size && (running == p.pods || p.flexible)

@@ -13,20 +13,20 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// machine is the cloud's state of a Machine.
+// machine holds what the simulated cloud knows about one Machine.
 type machine struct {
 	pool *pool
 	nth  int
 	// server is the time at which the Machine's server was created, or zero if there is no server. asked is the time of
 	// the last attempt to create a server. joined is the time at which the node registered.
 	server, asked, joined time.Time
-	// node is true when the node exists. done holds how far the node has started.
+	// node is true when the node exists. done is the progress of the node's start.
 	node    bool
 	done    progress
 	counted bool
 }
 
-// retry is how long the Machine controller waits after the cloud refused a server.
+// retry is how long the Machine controller waits after the cloud has refused to create a server.
 const retry = 30 * time.Second
 
 // stepMachines is the model of the cloud and of the Machine controller: it adds finalizers, servers and nodes to Machines, and
@@ -79,7 +79,7 @@ func (w *world) servers(p *pool) (n int) {
 	return n
 }
 
-// bringUp makes the next step of a Machine's creation: finalizer, server, node.
+// bringUp takes the next step of a Machine's creation: it adds the finalizer, creates the server, or registers the node.
 func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 	now := time.Now()
 	switch {
@@ -109,7 +109,7 @@ func (w *world) bringUp(m *v1alpha1.Machine, s *machine) {
 	}
 }
 
-// takeDown drains a Machine's node for as long as its pool says, and then deletes server, node and Machine.
+// takeDown drains a Machine's node for the drain time of its pool, and then deletes the server, the node and the Machine.
 func (w *world) takeDown(m *v1alpha1.Machine, s *machine, n *corev1.Node, busy int) {
 	if n != nil && !n.Spec.Unschedulable {
 		before := n.DeepCopy()
@@ -127,7 +127,7 @@ func (w *world) takeDown(m *v1alpha1.Machine, s *machine, n *corev1.Node, busy i
 	w.change(m, func() { m.Finalizers = nil })
 }
 
-// change applies how to a Machine and writes it. Machines have no status subresource.
+// change calls how, which changes the Machine m, and writes m with one patch. Machines have no status subresource.
 func (w *world) change(m *v1alpha1.Machine, how func()) {
 	before := m.DeepCopy()
 	how()

@@ -36,15 +36,15 @@ import (
 	"github.com/drover-project/drover/nodegroup/model"
 )
 
-// drover is one replica: it serves node groups, and as the leader it also runs the deployment and set controllers.
+// drover is one running replica of drover: it serves node groups, and as the leader it also runs the deployment and set controllers.
 type drover struct {
 	*process
 	user   string
 	server grpc.ClientConnInterface
 	synced <-chan struct{}
 	failed error
-	// cut is true while the API server cannot be reached. refuses holds the function that reports which requests the API server
-	// forbids.
+	// cut is true while the replica cannot reach the API server. refuses holds the function that reports which of the
+	// replica's requests the API server forbids.
 	cut     atomic.Bool
 	refuses atomic.Value
 }
@@ -57,7 +57,7 @@ type droverOptions struct {
 	zeroOrMax bool
 }
 
-// startDrover starts a replica. The client's calls go to it from now on.
+// startDrover starts a replica of drover, to which all further calls of the client go.
 func (w *world) startDrover(o droverOptions) *drover {
 	d := &drover{user: "drover-" + string(rune('a'+len(w.drovers)))}
 	d.refuses.Store(nobody)
@@ -83,9 +83,8 @@ func (w *world) startDrover(o droverOptions) *drover {
 	return d
 }
 
-// unhurried is a clock whose tickers tick five times less often. With it, drover checks every 25 s what it otherwise
-// checks every 5 s. That is still within the time after which drover considers its caches stale, and takes a fifth of
-// the work.
+// unhurried is a clock whose tickers tick five times less often. With this clock drover's check of its caches runs every 25 s
+// instead of every 5 s. That is often enough, because drover considers caches stale only later, and it saves processor time.
 type unhurried struct{ clock.RealClock }
 
 // NewTicker returns a ticker with five times the period.
@@ -108,7 +107,7 @@ type severed struct {
 	next http.RoundTripper
 }
 
-// nobody refuses no request.
+// nobody is the value of drover.refuses while the API server forbids no request.
 func nobody(*http.Request) bool { return false }
 
 func lastOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }

@@ -22,14 +22,14 @@ type cloudController struct {
 
 // progress is how far a registered Node has started.
 type progress struct {
-	// id is its provider ID.
+	// id is the Node's provider ID.
 	id string
-	// ready is true when the kubelet reports Ready, initialized when the cloud-controller-manager has removed its taint, and
-	// started when the Machine controller has removed the startup taint.
+	// ready is true when the kubelet reports Ready, initialized when the cloud-controller-manager has removed the taint
+	// uninitialized, and started when the Machine controller has removed the startup taint.
 	ready, initialized, started bool
 }
 
-// join registers the node of a Machine. The node is ready immediately unless its pool says otherwise.
+// join registers the node of a Machine. The node is Ready immediately if its pool has no settle time.
 func (w *world) join(m *v1alpha1.Machine, s *machine) {
 	s.node, s.joined = true, time.Now()
 	n := &corev1.Node{
@@ -62,8 +62,8 @@ func readyIs(status corev1.ConditionStatus, reason string) []v1alpha1.MachineCon
 	}}
 }
 
-// settle makes the next step of a Node's start: it sets the provider ID and Ready, initializes the Node, and removes
-// the startup taint.
+// settle takes all steps of a Node's start that are due: it sets the provider ID and Ready, initializes the Node, and
+// removes the startup taint.
 func (w *world) settle(m *v1alpha1.Machine, s *machine) {
 	done, age := s.done, time.Since(s.joined)
 	done.id = s.pool.providerID(string(m.UID), age)
@@ -102,7 +102,7 @@ func (w *world) report(n *corev1.Node, ready corev1.ConditionStatus) {
 	w.must(w.admin.Status().Patch(w.ctx, n, client.MergeFrom(before)))
 }
 
-// loseContact makes a started Node NotReady, and its Machine with it.
+// loseContact sets the Ready conditions of a started Node and of its Machine to False.
 func (w *world) loseContact(m *v1alpha1.Machine) {
 	n := &corev1.Node{}
 	w.must(w.admin.Get(w.ctx, client.ObjectKey{Name: m.Name}, n))

@@ -25,7 +25,7 @@ func (w *world) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 				on = append(on, &pods[j])
 			}
 		}
-		// The scheduler considers taints, not readiness.
+		// All nodes are candidates, because the scheduler considers taints and not the condition Ready.
 		bins[n.Name] = newBin(n, on)
 	}
 	w.count(pods)
@@ -42,7 +42,7 @@ func (w *world) stepPods(nodes []corev1.Node, pods []corev1.Pod) {
 	}
 }
 
-// count creates the missing pods of each pool and deletes excess pods.
+// count keeps the number of pods of each pool as its ReplicaSet would: it creates missing pods and deletes excess pods.
 func (w *world) count(pods []corev1.Pod) {
 	for _, p := range w.pools {
 		var have []*corev1.Pod
@@ -85,7 +85,7 @@ func (w *world) newPod(p *pool) *corev1.Pod {
 	return pod
 }
 
-// place is the model of the scheduler.
+// place does what the scheduler does with a pending pod: it binds the pod to a node with room, or marks the pod as unschedulable.
 func (w *world) place(p *corev1.Pod, bins []*bin) {
 	for _, b := range bins {
 		if b.takes(p) {

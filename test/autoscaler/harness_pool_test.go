@@ -17,28 +17,29 @@ import (
 // pool is a node group and the pods that can run only on its nodes.
 type pool struct {
 	name string
-	// pods is the number of wanted pods. Two of them never fit on one node.
+	// pods is the number of pods that the pool's ReplicaSet wants. No node has room for two of them.
 	pods int
 	// boot is how long a server takes to become a node. settle is how long that node is not ready. drain is how long
 	// the drain of a busy node takes.
 	boot, settle, drain time.Duration
-	// join is the time after which the Machine controller replaces a server that is not a node. Zero means never.
+	// join is the time after which the Machine controller replaces a server whose node has not registered. Zero means never.
 	join time.Duration
 	// quota is the maximum number of servers. A negative quota means no limit.
 	quota int
 	// lost reports whether the nth machine of the pool, counted from 1, never becomes a node.
 	lost func(n int) bool
-	// providerID returns the provider ID of a node of that age. Nil means that the node has its server's provider ID
-	// from the start.
+	// providerID returns the provider ID that a node of the given age has. When it is nil, a node has its server's provider
+	// ID from the start.
 	providerID func(server string, age time.Duration) string
 	made       int
-	// flexible is true when its pods run on the nodes of any pool.
+	// flexible is true when the pool's pods may run on the nodes of any pool.
 	flexible bool
 	// noTemplate is true when the group has no template for its nodes.
 	noTemplate bool
-	// annotations are added to the deployment, besides its bounds. labels are added to its nodes, besides the pool's.
+	// annotations are those of the deployment, besides the bounds. labels are those of the pool's nodes, besides the label
+	// with the pool's name.
 	annotations, labels map[string]string
-	// version is the kubelet version in the template. It distinguishes old machines from new ones.
+	// version is the kubelet version in the template. A Machine with another version has an old template.
 	version string
 	owner   *appsv1.ReplicaSet
 }
@@ -64,7 +65,7 @@ func (p *pool) withDefaults() {
 	p.labels = labels
 }
 
-// pool creates a node group of this size, with one pod for each node.
+// pool creates a node group with the given size and bounds, and a ReplicaSet that wants p.pods pods.
 func (w *world) pool(p pool, low, size, high int) *pool {
 	p.withDefaults()
 	d := &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{
@@ -87,7 +88,7 @@ func (w *world) pool(p pool, low, size, high int) *pool {
 	return &p
 }
 
-// reveal sets the annotations from which drover derives the template of a pool's nodes.
+// reveal writes the template of a pool's nodes into the status of its deployment, as drover's capacity controller does.
 func (w *world) reveal(p *pool) {
 	d := w.deployment(p)
 	before := d.DeepCopy()

@@ -60,7 +60,8 @@ func (w *wire) routed(route func(method string) *drover) {
 	w.route = route
 }
 
-// switches sends calls to one replica until the next call of a method has returned, and then to the other.
+// switches sends the client's calls to the replica from. Once the next call of the method after has returned, it sends
+// all calls to the replica to.
 func (w *wire) switches(after string, from, to *drover) {
 	switched := after == ""
 	w.routed(func(method string) *drover {
@@ -72,7 +73,7 @@ func (w *wire) switches(after string, from, to *drover) {
 	})
 }
 
-// alternates sends calls to the replicas in turn: it changes the replica at each call of the method.
+// alternates sends the client's calls to two replicas in turn: each call of the method at changes the replica.
 func (w *wire) alternates(at string, one, other *drover) {
 	w.routed(func(method string) *drover {
 		if method == at {
@@ -82,14 +83,14 @@ func (w *wire) alternates(at string, one, other *drover) {
 	})
 }
 
-// faulty sets the outcomes of calls from now on. It resets the counts.
+// faulty makes fault decide the outcomes of all further calls, whose counts start at zero.
 func (w *wire) faulty(fault func(method string, n int) outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.fault, w.calls = fault, map[string]int{}
 }
 
-// endFaults ends all faults.
+// endFaults makes all further calls succeed.
 func (w *wire) endFaults() { w.faulty(func(string, int) outcome { return carriedOut }) }
 
 func (w *wire) count(method string) int {
@@ -104,14 +105,14 @@ func (w *wire) counts() map[string]int {
 	return maps.Clone(w.calls)
 }
 
-// lag returns the delay of a user's watches of a resource.
+// lag returns the delay with which the API server sends a user's watches of a resource their events.
 func (w *wire) lag(user, resource string, _ time.Time) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return max(w.lags[user], w.lags[user+" "+resource])
 }
 
-// late delays a replica's watches: all of them, or those of one resource.
+// late delays the events of a replica's watches: of all watches, or of those of one resource.
 func (w *wire) late(d *drover, by time.Duration, resource ...string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -142,8 +143,8 @@ func (w *wire) note(method string, request any) (outcome, *drover, func(string, 
 	return w.fault(method, w.calls[method]), w.route(method), w.before
 }
 
-// answers reports whether the process lives and serves. Both channels of a dead process are closed, so they are read one after
-// the other.
+// answers reports whether the replica runs and its caches are synced. Both channels of a replica that has ended are
+// closed, so they are read one after the other.
 func (d *drover) answers() bool {
 	select {
 	case <-d.done:
@@ -158,7 +159,7 @@ func (d *drover) answers() bool {
 	}
 }
 
-// Invoke makes a call of the client.
+// Invoke carries a call of the client to a replica, with the outcome that the scenario has set for it.
 func (w *wire) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	name := path.Base(method)
 	outcome, d, before := w.note(name, args)

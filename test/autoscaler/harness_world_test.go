@@ -36,7 +36,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	// Worlds create much garbage and keep little.
+	// The scenarios create much garbage and keep little memory, so fewer garbage collections save time.
 	debug.SetGCPercent(1000)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
@@ -68,9 +68,8 @@ const (
 	labelPool = "pool"
 )
 
-// world is a cluster with pods and machines, drover with its real node groups and its real deployment and set controllers, and
-// the client. It runs in virtual time. A model stands for the Machine controller and the cloud: it does what the client could see
-// of them.
+// world is a cluster with pods and machines, drover with its real node groups and its real deployment and set controllers, and the
+// client. It runs in virtual time. The Machine controller and the cloud are replaced with a model of what the client can see of them.
 type world struct {
 	*testing.T
 	ctx   context.Context
@@ -79,7 +78,7 @@ type world struct {
 	kube  *apiserver.Server
 	admin client.Client
 	seen  cache.Cache
-	// tick is the interval at which everything besides drover and its client advances.
+	// tick is the interval of steps. In each step the models of the cloud, of the controllers and of the pods advance.
 	tick time.Duration
 
 	wire          *wire
@@ -115,7 +114,7 @@ func inWorld(t *testing.T, scenario func(w *world)) {
 	})
 }
 
-// setUp creates the cluster.
+// setUp creates the API server, the test's own client and the test's own caches.
 func (w *world) setUp() {
 	var err error
 	w.kube, err = apiserver.New(apiserver.Options{Catalog: catalog, CollectAfter: time.Second, Lag: w.wire.lag})
@@ -159,7 +158,7 @@ func (w *world) close() {
 	w.work.Wait()
 }
 
-// process is a program of the world that runs until it is ended.
+// process is a replica of drover or the client, which runs until end is called.
 type process struct {
 	stop context.CancelFunc
 	done chan struct{}
@@ -180,14 +179,14 @@ func (p *process) end() {
 	<-p.done
 }
 
-// startClient starts the client. Its times are the original's defaults unless the world says otherwise.
+// startClient starts the client, with cluster-autoscaler's defaults for all times that the scenario has not set in clientOptions.
 func (w *world) startClient() {
 	o := w.clientOptions
 	k, err := kubernetes.NewForConfig(w.kube.Config("autoscaler"))
 	w.must(err)
 	o.Provider, o.Client, o.Log, o.StartupTaints = proto.NewCloudProviderClient(w.wire), k, w.log(), []string{startupTaint}
 	w.client = w.process(func(ctx context.Context) {
-		// The loops of the client fall between the ticks of the world.
+		// The client's loops run between the steps of the world, not at the same time.
 		time.Sleep(w.tick / 2)
 		a, err := New(ctx, o)
 		if err != nil {
@@ -210,14 +209,14 @@ func (w *world) restartClient() {
 	w.startClient()
 }
 
-// run makes time pass.
+// run takes steps until the virtual time d has passed.
 func (w *world) run(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		w.step(w.paceFor(d))
 	}
 }
 
-// paceFor returns the tick of a world that runs for this duration.
+// paceFor returns the interval of steps while the scenario waits for d. It is longer for long waits, which saves work.
 func (w *world) paceFor(d time.Duration) time.Duration {
 	if d >= 20*time.Minute {
 		return 5 * w.tick
@@ -225,7 +224,7 @@ func (w *world) paceFor(d time.Duration) time.Duration {
 	return w.tick
 }
 
-// until makes time pass until a condition holds.
+// until takes steps until so returns true. It fails the test when that takes longer than limit.
 func (w *world) until(limit time.Duration, what string, so func() bool) {
 	w.Helper()
 	for end := time.Now().Add(limit); !so(); w.step(w.paceFor(limit)) {
@@ -235,11 +234,11 @@ func (w *world) until(limit time.Duration, what string, so func() bool) {
 	}
 }
 
-// shared makes a list return the cached objects themselves, not copies. The world replaces fields of listed objects, and never
-// changes what a field points to.
+// shared makes a list return the cached objects themselves, not copies. The test replaces fields of listed objects, and
+// never changes what a field points to.
 const shared = client.UnsafeDisableDeepCopy
 
-// step is one tick: it advances everything besides drover and its client.
+// step advances virtual time, and then makes everything besides drover and its client act once.
 func (w *world) step(pace time.Duration) {
 	time.Sleep(pace)
 	synctest.Wait()

@@ -62,7 +62,7 @@ func (c *instanceCache) keep(groups sets.Set[string]) {
 	maps.DeleteFunc(c.lists, func(id string, _ []Instance) bool { return !groups.Has(id) })
 }
 
-// follow reads all lists one after the other, first immediately and then every two minutes.
+// follow reads the instance lists of all groups one after the other, first immediately and then every two minutes.
 func (c *instanceCache) follow(ctx context.Context) {
 	ticker := c.clock.NewTicker(instancesEvery)
 	defer ticker.Stop()
@@ -76,7 +76,8 @@ func (c *instanceCache) follow(ctx context.Context) {
 	}
 }
 
-// readAll reads the lists of all groups. A group whose call fails has an empty list: the original stores the empty response.
+// readAll reads the instance lists of all groups. A group whose call fails has an empty list, because cluster-autoscaler stores the empty
+// response.
 func (c *instanceCache) readAll(ctx context.Context) {
 	groups, err := c.provider.list(ctx)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Autoscaler is the stand-in for cluster-autoscaler. Create it with [New].
+// Autoscaler is a simulated cluster-autoscaler. Create it with [New].
 type Autoscaler struct {
 	o         Options
 	provider  *provider
@@ -21,7 +21,7 @@ type Autoscaler struct {
 	started   bool
 }
 
-// New creates the stand-in and waits until its informer caches are synced.
+// New creates the simulated autoscaler and waits until its informer caches are synced.
 func New(ctx context.Context, o Options) (*Autoscaler, error) {
 	o = o.withDefaults()
 	c, err := newCluster(ctx, o.Client)
@@ -73,7 +73,7 @@ func (a *Autoscaler) pause(ctx context.Context) {
 // errUnhealthy ends a loop while too many nodes are unready.
 var errUnhealthy = errors.New("too many nodes are unready: no group is scaled")
 
-// RunOnce runs one loop, in the original's order. It reports whether the loop changed something.
+// RunOnce runs one loop, in the order of cluster-autoscaler. It reports whether the loop changed something.
 func (a *Autoscaler) RunOnce(ctx context.Context) (bool, error) {
 	nodes, on, pending, err := a.cluster.read()
 	if err != nil {
@@ -129,8 +129,8 @@ func (a *Autoscaler) beforeRefresh(ctx context.Context, nodes []*corev1.Node) {
 	}
 }
 
-// cleanUp removes the deletion taints of an earlier process that died between tainting and deleting. It runs once: a node whose
-// group cannot be read keeps its taint until the next start.
+// cleanUp removes the deletion taints of an earlier process that ended between tainting and deleting. It runs once: a node whose group
+// cannot be read keeps its taint until the next start.
 func (a *Autoscaler) cleanUp(ctx context.Context, nodes []*corev1.Node) {
 	for _, n := range nodes {
 		g, err := a.provider.forNode(ctx, n)

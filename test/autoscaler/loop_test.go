@@ -238,13 +238,13 @@ func TestAnUnneededNodeIsTaintedAndLaterDeleted(t *testing.T) {
 	}
 }
 
-func TestTheCloudConfigIsRead(t *testing.T) {
+func TestReadingTheCloudConfig(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"reads every setting of a full file":       {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
-		"refuses an address without a port":        {"address: localhost\n", "address"},
-		"refuses an unknown key":                   {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
-		"refuses a timeout that is not a duration": {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
-		"refuses an empty file":                    {"\n", "address"},
+		"a file with every setting is read":           {"address: 127.0.0.1:1\nkey: k\ncert: c\ncacert: ca\ngrpc_timeout: 10s\n", ""},
+		"an address without a port is refused":        {"address: localhost\n", "address"},
+		"an unknown key is refused":                   {"address: 127.0.0.1:1\nca: x\n", `"ca"`},
+		"a timeout that is not a duration is refused": {"address: 127.0.0.1:1\ngrpc_timeout: soon\n", "grpc_timeout"},
+		"an empty file is refused":                    {"\n", "address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "cloud.yaml")

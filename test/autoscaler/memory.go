@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// memory holds what the stand-in remembers between loops. All of it is lost at a restart, as in the original.
+// memory holds what the simulated autoscaler remembers between loops. A restart loses all of it, as in cluster-autoscaler.
 type memory struct {
-	// unregistered and unneeded hold the time since which an instance or a node has been unregistered or unneeded
-	// without interruption.
+	// unregistered holds the time since which each instance has been without a node. unneeded holds the time since which each node has been
+	// unneeded.
 	unregistered map[string]time.Time
 	unneeded     map[string]time.Time
 	incorrect    map[string]sizeGap
@@ -43,7 +43,7 @@ func newMemory() *memory {
 	}
 }
 
-// observe updates the timers with a view.
+// observe updates the timers from the data of one loop.
 func (m *memory) observe(v *View) {
 	seen := map[string]bool{}
 	for i := range v.Groups {
@@ -56,7 +56,7 @@ func (m *memory) observe(v *View) {
 	keep(m.unregistered, seen, v.Now)
 	for i := range v.Groups {
 		g := &v.Groups[i]
-		// The back-off stays: the original does not end it early.
+		// The back-off stays: cluster-autoscaler does not end it early.
 		if _, ok := m.requests[g.ID]; ok && m.missing(v, g) <= 0 {
 			delete(m.requests, g.ID)
 		}
@@ -73,8 +73,8 @@ func keep(timers map[string]time.Time, seen map[string]bool, now time.Time) {
 	}
 }
 
-// observeSize records a group whose nodes and unregistered instances are fewer than its target size. It ignores a group
-// with neither nodes nor unregistered instances, because the original has no counts for it.
+// observeSize records a group whose nodes and unregistered instances are fewer than its target size. It ignores a group with neither nodes
+// nor unregistered instances, because cluster-autoscaler has no counts for such a group.
 func (m *memory) observeSize(v *View, g *GroupView) {
 	registered, unregistered := v.readiness(g).registered, len(v.unregistered(g))
 	if registered+unregistered == 0 || registered+unregistered >= g.Target {
@@ -105,8 +105,8 @@ func (m *memory) missing(v *View, g *GroupView) int {
 	return g.Target - r.ready - r.unready - len(m.longUnregistered(v, g))
 }
 
-// upcoming returns how many nodes of a group are upcoming. It returns 0 while the group backs off, or when this process has not
-// scaled the group up: since 1.36 the original counts only its own scale-ups.
+// upcoming returns how many nodes of a group are upcoming. It returns 0 while the group backs off, or when this process has not scaled the
+// group up: since 1.36 cluster-autoscaler counts only its own scale-ups.
 func (m *memory) upcoming(v *View, g *GroupView) int {
 	if _, asked := m.requests[g.ID]; !asked || m.backedOff(g.ID, v.Now) {
 		return 0
@@ -134,7 +134,7 @@ func (m *memory) grew(group string, delta int, now time.Time) {
 	m.lastAdd = now
 }
 
-// fell reduces a scale-up by the instances that could not be created.
+// fell subtracts the instances that could not be created from a group's scale-up.
 func (m *memory) fell(group string, delta int) {
 	r := m.requests[group]
 	r.increase -= delta

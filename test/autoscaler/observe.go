@@ -16,7 +16,7 @@ func (a *Autoscaler) observe(ctx context.Context, nodes []*corev1.Node, on map[s
 	v := &View{Now: a.o.Clock.Now(), Pending: pending}
 	groups, err := a.provider.list(ctx)
 	if err != nil {
-		// The original goes on without groups, and forgets their state.
+		// cluster-autoscaler goes on without groups, and forgets their state.
 		a.o.Log.Error(err, "Failed to list groups: the loop goes on without groups")
 	}
 	a.forget(groups)
@@ -42,7 +42,7 @@ func (a *Autoscaler) forget(groups []Group) {
 	a.instances.keep(listed)
 }
 
-// observeNodes asks for the group of each node, and twice for the options.
+// observeNodes asks for the group of each node, and then twice for the group's options.
 func (a *Autoscaler) observeNodes(ctx context.Context, v *View, nodes []*corev1.Node, on map[string][]*corev1.Pod) {
 	startup := a.o.MaxNodeStartupTime
 	for _, n := range nodes {
@@ -52,7 +52,7 @@ func (a *Autoscaler) observeNodes(ctx context.Context, v *View, nodes []*corev1.
 		}
 		if g.ID != "" {
 			for range 2 {
-				// The original uses one variable for all nodes, so a node without options inherits those of the previous one.
+				// cluster-autoscaler uses one variable for all nodes, so a node without options inherits those of the previous one.
 				if s, err := a.settings(ctx, g.ID); err == nil {
 					startup = s.StartupTime
 				}
@@ -132,7 +132,7 @@ func (a *Autoscaler) template(ctx context.Context, v *View, group string) (*core
 	return asTemplate(n, a.o.StartupTaints), nil
 }
 
-// upcomingNode returns the node that stands for the group's nth upcoming node.
+// upcomingNode returns the node that represents the group's nth upcoming node.
 func upcomingNode(g *GroupView, n int) *corev1.Node {
 	node := g.Template.DeepCopy()
 	node.Name = fmt.Sprintf("template-node-for-%s-%d-upcoming-%d", g.ID, len(g.ID), n)

@@ -10,7 +10,8 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// Options configures the stand-in. The times have the names of cluster-autoscaler's flags; zero means that program's default.
+// Options configures the simulated autoscaler. The times have the names of cluster-autoscaler's flags; zero means cluster-autoscaler's
+// default.
 type Options struct {
 	// Provider is the gRPC client. Timeout is the deadline of each call to it.
 	Provider proto.CloudProviderClient

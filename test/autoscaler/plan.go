@@ -45,7 +45,7 @@ func healthy(v *View) bool {
 	return unready <= tolerated || unready*100 <= percent*len(v.Nodes)
 }
 
-// corrections returns the groups that have had fewer nodes than their target size for longer than a node may take.
+// corrections returns the groups that have had fewer nodes than their target size for longer than an instance may take to become a node.
 func corrections(v *View, m *memory) []Correction {
 	var out []Correction
 	for i := range v.Groups {
@@ -108,8 +108,8 @@ func belowMin(v *View) []Increase {
 	return out
 }
 
-// spareOf returns how many nodes of each group may be removed: the size, minus removals that the size does not show yet, minus
-// the minimum in the response that named the node's group.
+// spareOf returns how many nodes of each group may be removed: the size, minus the group's minimum, minus removals that the size does not
+// show yet.
 func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	spare := map[string]int{}
 	for _, n := range v.Nodes {
@@ -120,10 +120,10 @@ func spareOf(v *View, sizes, inFlight map[string]int) map[string]int {
 	return spare
 }
 
-// unneeded returns nodes that the cluster could do without at the same time: their utilization is low, and each of
-// their movable pods fits on another node. Unready nodes are kept longer. No group falls below its minimum. Nodes on
-// which pending pods fit are needed. A group that scales only between zero and its maximum never shrinks over this
-// protocol, because the original compares node groups by object identity and each response creates new objects.
+// unneeded returns nodes that the cluster could do without at the same time: their utilization is low, and each of their movable pods fits
+// on another node. Unready nodes are kept longer. No group falls below its minimum. Nodes on which pending pods fit are needed. A group
+// that scales only between zero and its maximum never shrinks over this protocol, because cluster-autoscaler compares node groups by object
+// identity and each response creates new objects.
 func unneeded(v *View, m *memory, settings map[string]Settings, spare map[string]int) []Removal {
 	bins := map[string]*bin{}
 	for _, n := range simulated(v, m) {
@@ -153,7 +153,7 @@ func unneeded(v *View, m *memory, settings map[string]Settings, spare map[string
 	return out
 }
 
-// awaitedBy places pending pods where they fit, and returns the names of the nodes that took some.
+// awaitedBy places pending pods where they fit, and returns the names of the nodes that took at least one pod.
 func awaitedBy(pending []*corev1.Pod, bins []*bin) map[string]bool {
 	out := map[string]bool{}
 	for _, p := range pending {
@@ -233,7 +233,8 @@ func staysWithNode(p *corev1.Pod) bool {
 	return mirror || owner != nil && owner.Kind == "DaemonSet"
 }
 
-// blocks reports whether a pod keeps its node: no controller would create it again, or an annotation forbids its eviction.
+// blocks reports whether a pod prevents the removal of its node: no controller would create the pod again, or an annotation forbids its
+// eviction.
 func blocks(p *corev1.Pod) bool {
 	if staysWithNode(p) || finished(p) {
 		return false

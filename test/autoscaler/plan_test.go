@@ -59,7 +59,8 @@ func groupNamed(id string, low, target, high int) GroupView {
 	}
 }
 
-// scaleUp returns the decision without prices or balancing, for groups whose sizes are those of the view.
+// scaleUp returns the increase that the model of the autoscaler decides on without prices and without balancing. The
+// sizes of the groups are those of the view.
 func scaleUp(v *View, m *memory) *Increase {
 	best := mostHelpful(growth{view: v, memory: m}.ways())
 	if best == nil {
@@ -144,16 +145,16 @@ func TestWhichNodesAreUnneeded(t *testing.T) {
 		pending  []*corev1.Pod
 		want     []string
 	}{
-		"an empty node is unneeded":                                                 {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
-		"nodes are unneeded down to the minimum":                                    {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
-		"no node is unneeded when the removals under way already reach the minimum": {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
-		"a busy node is needed":                                                     {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
-		"a node is unneeded when its pods fit on another node":                      {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
-		"a node is needed when its pods fit nowhere else":                           {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
-		"a node is needed for a pod without a controller":                           {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
-		"a node with the scale-down annotation is needed":                           {[]NodeView{disabled}, 0, 0, nil, nil},
-		"a node on which a pending pod fits is needed":                              {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
-		"a node without a group is never unneeded":                                  {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
+		"an empty node is unneeded":                                                            {[]NodeView{readyOf("n1", "a")}, 0, 0, nil, []string{"n1"}},
+		"nodes are unneeded only down to the minimum of their group":                           {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 1, 0, nil, []string{"n1"}},
+		"no node is unneeded when removals in progress already bring its group to the minimum": {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 2, nil, nil},
+		"a busy node is needed":                                                                {[]NodeView{readyOf("n1", "a", podOf("p", "1500m"))}, 0, 0, nil, nil},
+		"a node is unneeded when its pods fit on another node":                                 {[]NodeView{readyOf("n1", "a", podOf("p", "100m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, []string{"n1"}},
+		"a node is needed when its pods fit nowhere else":                                      {[]NodeView{readyOf("n1", "a", podOf("p", "900m")), readyOf("n2", "a", podOf("q", "1500m"))}, 0, 0, nil, nil},
+		"a node is needed when it runs a pod without a controller":                             {[]NodeView{readyOf("n1", "a", bare), readyOf("n2", "x")}, 0, 0, nil, nil},
+		"a node with the scale-down annotation is needed":                                      {[]NodeView{disabled}, 0, 0, nil, nil},
+		"a node on which a pending pod fits is needed":                                         {[]NodeView{readyOf("n1", "a"), readyOf("n2", "a")}, 0, 0, podsOf(1, "1"), []string{"n2"}},
+		"a node without a group is never unneeded":                                             {[]NodeView{readyOf("n1", "")}, 0, 0, nil, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start, Nodes: c.nodes, Pending: c.pending}

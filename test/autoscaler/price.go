@@ -15,8 +15,7 @@ import (
 // priced is the period for which prices are asked.
 const priced = time.Hour
 
-// nodePrice asks for the price of a node for the period that begins at now. A template stands for
-// the node.
+// nodePrice asks for the price of a node for the period that begins at now. n is the template of a group.
 func (p *provider) nodePrice(ctx context.Context, n *corev1.Node, now time.Time) (float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()

@@ -16,14 +16,13 @@ import (
 // outOfResources is the error class for a lack of capacity or quota in the cloud.
 const outOfResources = 1
 
-// provider is the gRPC client with the original's caches. The list of groups and the group of each node are cached until the next
-// Refresh, which drops them even when it fails. The answer "no group" is never cached. The GPU label is cached after the first
-// success.
+// provider is the gRPC client with cluster-autoscaler's caches. The list of groups and the group of each node are cached until the next
+// Refresh, which drops them even when it fails. The answer "no group" is never cached. The GPU label is cached after the first success.
 type provider struct {
 	rpc     proto.CloudProviderClient
 	timeout time.Duration
 
-	// mu is held during calls, as in the original.
+	// mu is held during calls, as in cluster-autoscaler.
 	mu     gate
 	groups []Group
 	listed bool
@@ -52,7 +51,7 @@ func (p *provider) refresh(ctx context.Context) error {
 	return named("Refresh", err)
 }
 
-// list returns the node groups. When the call fails it returns none, as the original does.
+// list returns the node groups. When the call fails it returns none, as cluster-autoscaler does.
 func (p *provider) list(ctx context.Context) ([]Group, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -195,8 +194,8 @@ func (p *provider) delete(ctx context.Context, group string, nodes ...*corev1.No
 	return named("NodeGroupDeleteNodes "+group, err)
 }
 
-// options returns the options of a group. Unimplemented or an empty response means the values of the flags. Any other response
-// replaces all of them: what it lacks is zero.
+// options returns the options of a group. Unimplemented or an empty response means the values of the flags. Any other response replaces all
+// of them: a field that the response lacks is zero.
 func (p *provider) options(ctx context.Context, group string, flags Settings) (Settings, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()

@@ -127,7 +127,7 @@ func (r *remover) remove(ctx context.Context, c Removal) error {
 		return err
 	}
 	r.changed(owner.ID)
-	// The original reads the template of the node for its metrics.
+	// cluster-autoscaler reads the template of the node for its metrics.
 	_, _ = r.provider.template(ctx, owner.ID)
 	return nil
 }

@@ -20,7 +20,8 @@ var (
 	variants = flag.Int("variants", math.MaxInt, "how many variants of a scenario to test, at most")
 )
 
-// some returns the variants of a scenario that are tested: the last ones by key.
+// some returns the variants of a scenario that run: at most as many as the flag -variants says, the last ones in the
+// order of their keys.
 func some[K cmp.Ordered, V any](all map[K]V) map[K]V {
 	chosen := map[K]V{}
 	for i, key := range slices.Backward(slices.Sorted(maps.Keys(all))) {
@@ -31,8 +32,8 @@ func some[K cmp.Ordered, V any](all map[K]V) map[K]V {
 	return chosen
 }
 
-// Calls fail, are late, or are carried out although the response is lost. drover and the client restart, demand and
-// size change, and the cloud-controller-manager is slow or stops. Then all faults end.
+// In TestDroverRecoversFromRandomFaults, calls fail, arrive late, or lose their responses. drover and the client
+// restart, demand and size change, and the cloud-controller-manager is slow or stops. Then all faults end.
 func TestDroverRecoversFromRandomFaults(t *testing.T) {
 	t.Parallel()
 	for seed := range *worlds {
@@ -52,7 +53,7 @@ func (w *world) faults(random *rand.Rand) {
 	p := withThreeBusyNodes(w, pool{
 		annotations: []map[string]string{nil, withOption}[random.IntN(2)],
 		boot:        time.Duration(1+random.IntN(4)) * time.Minute, drain: time.Duration(random.IntN(3)) * 5 * time.Minute,
-		// The server may be replaced before or after the client gives it up.
+		// The Machine controller replaces a server without a node before or after the client gives the server up.
 		join: time.Duration(10+20*random.IntN(2)) * time.Minute,
 		lost: func(n int) bool { return n > 3 && n < 15 && n%9 == missing },
 	})
@@ -85,15 +86,15 @@ func (w *world) faults(random *rand.Rand) {
 	}
 }
 
-// Nodes become ready late for various reasons, in groups with and without their own options, while demand changes. No
-// call fails and no other client changes anything, so exactly one node must be requested for each pod.
-func TestSlowStartsOrderOneNodeForEachPod(t *testing.T) {
+// Nodes become ready late for various reasons, in groups with and without options of their own, while demand changes. No
+// call fails and only the client changes sizes, so exactly one node must be requested for each pod.
+func TestOneNodeIsRequestedForEachPodDuringSlowStarts(t *testing.T) {
 	t.Parallel()
 	for seed := range *worlds {
 		if *oneWorld >= 0 {
 			seed = uint64(*oneWorld)
 		}
-		t.Run(fmt.Sprintf("random world %d: the size never exceeds what the pods needed (F-47, F-48)", seed), func(t *testing.T) {
+		t.Run(fmt.Sprintf("random world %d: the size never exceeds the largest number of pods (F-47, F-48)", seed), func(t *testing.T) {
 			inWorld(t, func(w *world) { w.slowStarts(rand.New(rand.NewPCG(seed, 13))) })
 		})
 	}
@@ -110,7 +111,7 @@ func (w *world) slowStarts(random *rand.Rand) {
 	for range 12 {
 		p.pods = 1 + random.IntN(9)
 		most = max(most, p.pods)
-		// This is shorter than the time after which the autoscaler gives up a node.
+		// The outage of the cloud-controller-manager is shorter than the time after which the autoscaler gives up a node.
 		w.controller.dead = random.IntN(3) == 0
 		w.run(time.Duration(10+random.IntN(300)) * time.Second)
 		w.controller.dead = false
@@ -120,7 +121,7 @@ func (w *world) slowStarts(random *rand.Rand) {
 	w.neverAbove(most)
 }
 
-// strategies are the update strategies of templates that change while faults go on.
+// strategies are the update strategies of the rollouts that run during the faults.
 var strategies = []*v1alpha1.MachineDeploymentStrategy{updateBy(1, 0), updateBy(0, 1), updateBy(2, 2), {Type: v1alpha1.Recreate}}
 
 // delays are the times that a cloud-controller-manager may need for a node.

@@ -19,7 +19,7 @@ func TestNodesThatAreInitializedLate(t *testing.T) {
 			})
 		})
 	}
-	t.Run("the autoscaler orders twice when the startup taint is removed before the node is initialized (F-47)", func(t *testing.T) {
+	t.Run("the autoscaler requests nodes twice when the startup taint is removed before the node is initialized (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.startsEarly = true
 			p := withThreeBusyNodes(w, pool{})
@@ -35,7 +35,7 @@ func TestNodesThatAreInitializedLate(t *testing.T) {
 
 func TestNodesThatAreNeverInitialized(t *testing.T) {
 	t.Parallel()
-	t.Run("uninitialized nodes cause no endless orders and no deletion of working nodes (F-47)", func(t *testing.T) {
+	t.Run("uninitialized nodes cause no endless requests for nodes and no deletion of working nodes (F-47)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.controller.dead = true

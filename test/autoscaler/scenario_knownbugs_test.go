@@ -11,8 +11,8 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// calm is long enough for all consequences of a fault to end: provisioning time, back-off, and the removal of unneeded
-// nodes.
+// calm is long enough for all consequences of a fault to end: the autoscaler's provisioning time, its back-off, and the
+// removal of unneeded nodes.
 const calm = 90 * time.Minute
 
 // withThreeBusyNodes starts drover and the client with one group of three busy nodes and a maximum of ten.
@@ -27,7 +27,7 @@ func withThreeBusyNodes(w *world, p pool) *pool {
 	return made
 }
 
-// endsAt fails the test unless the pool reaches this size, which meets the demand, and keeps it.
+// endsAt fails the test unless the pool reaches the given size with all of its pods running, and keeps the size for 20 minutes.
 func (w *world) endsAt(p *pool, size int) {
 	w.Helper()
 	w.until(2*calm, "the size meets the demand", func() bool { return w.settled(p, size) })
@@ -37,7 +37,7 @@ func (w *world) endsAt(p *pool, size int) {
 	}
 }
 
-// neverAbove fails the test when the sum of all sizes was ever larger than size.
+// neverAbove fails the test when the sum of all sizes has ever been larger than size since the last reset of the checker's peak.
 func (w *world) neverAbove(size int) {
 	w.Helper()
 	if w.checker.peak > size {
@@ -73,13 +73,14 @@ func TestTheSizeFollowsTheDemand_CA_C58(t *testing.T) {
 	})
 }
 
-// The numbers of calls of a steady loop were counted with the original: 2 + 3G + 5N + 7U.
+// The numbers of calls in a steady loop are those of cluster-autoscaler itself: 2 + 3G + 5N + 7U calls for G groups, N
+// nodes in groups and U nodes without a group.
 func TestASteadyLoopMakesAsManyCallsAsTheRealAutoscaler(t *testing.T) {
 	inWorld(t, func(w *world) {
 		withThreeBusyNodes(w, pool{})
 		foreign := readyOf("foreign", "").Node
 		w.must(w.admin.Create(w.ctx, foreign))
-		// The API server has set the taint not-ready on it, which the node lifecycle controller would remove.
+		// The API server has put the taint not-ready on the Node. No node lifecycle controller runs that would remove it.
 		before := foreign.DeepCopy()
 		foreign.Spec.Taints = nil
 		w.must(w.admin.Patch(w.ctx, foreign, client.MergeFrom(before)))
@@ -97,9 +98,9 @@ func TestASteadyLoopMakesAsManyCallsAsTheRealAutoscaler(t *testing.T) {
 	})
 }
 
-func TestAFailedRefreshKeepsTheClientFromOrderingTwice(t *testing.T) {
+func TestScaleUpsDuringFailedCalls(t *testing.T) {
 	t.Parallel()
-	t.Run("the client orders no node twice while drover cannot reach the API server (CA-C13, CA-C113)", func(t *testing.T) {
+	t.Run("the autoscaler requests no node twice while drover cannot reach the API server (CA-C13, CA-C113)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 5 * time.Minute})
 			p.pods = 5
@@ -120,8 +121,8 @@ func TestAFailedRefreshKeepsTheClientFromOrderingTwice(t *testing.T) {
 		})
 	})
 	for name, method := range map[string]string{
-		"a failed NodeGroups instead makes the client order twice, and the client removes the excess":      "NodeGroups",
-		"failed options of a group instead make the client order twice, and the client removes the excess": "NodeGroupGetOptions",
+		"the autoscaler requests nodes twice after NodeGroups has failed once, and removes the excess":          "NodeGroups",
+		"the autoscaler requests nodes twice after NodeGroupGetOptions has failed once, and removes the excess": "NodeGroupGetOptions",
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -146,9 +147,9 @@ func TestAFailedRefreshKeepsTheClientFromOrderingTwice(t *testing.T) {
 	}
 }
 
-func TestLostResponses(t *testing.T) {
+func TestScalingWhenResponsesAreLostOrCallsFail(t *testing.T) {
 	t.Parallel()
-	t.Run("the client repeats a scale-up in another group when the response is lost, and removes the excess (CA-C62)", func(t *testing.T) {
+	t.Run("the autoscaler repeats a scale-up in another group when the response is lost, and removes the excess (CA-C62)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.pool(pool{name: "b"}, 0, 0, 10)
@@ -188,7 +189,7 @@ func TestLostResponses(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a node stays when its removal is refused", func(t *testing.T) {
+	t.Run("a node stays while DeleteNodes fails, and is removed afterwards", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.wire.faulty(func(m string, _ int) outcome {
@@ -206,7 +207,7 @@ func TestLostResponses(t *testing.T) {
 			w.endsAt(p, 1)
 		})
 	})
-	t.Run("the size meets the demand although the response to a correction is lost (CA-C89)", func(t *testing.T) {
+	t.Run("the size meets the demand although responses to DecreaseTargetSize are lost (CA-C89)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: func(n int) bool { return n > 3 && n < 6 }})
 			w.wire.faulty(func(m string, n int) outcome {

@@ -40,7 +40,7 @@ func TestHealthyNodesStayWhateverTheirProviderID(t *testing.T) {
 			}
 			return "openstack:///" + server
 		},
-		"a node whose provider ID is set after an hour stays although the client has given it up (CA-C42, CA-C70)": func(server string, age time.Duration) string {
+		"a node whose provider ID is set after an hour stays although the autoscaler has given the node up (CA-C42, CA-C70)": func(server string, age time.Duration) string {
 			if age < time.Hour {
 				return ""
 			}
@@ -65,9 +65,9 @@ func TestHealthyNodesStayWhateverTheirProviderID(t *testing.T) {
 
 func TestCallsThatReachAnotherService(t *testing.T) {
 	t.Parallel()
-	// The wrong service speaks HTTP/2 and answers 404, because it does not have the path. gRPC reports such an answer as
-	// Unimplemented.
-	t.Run("the client's loop ends at Refresh while another service answers at drover's address, and the client remembers its scale-up", func(t *testing.T) {
+	// The other service at drover's address speaks HTTP/2 and answers 404, because it does not have the path. gRPC reports
+	// such an answer as Unimplemented.
+	t.Run("the autoscaler ends each loop after Refresh, and requests no node twice once drover answers again", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 5 * time.Minute})
 			p.pods = 5

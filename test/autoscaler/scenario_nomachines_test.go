@@ -8,14 +8,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// noMachines refuses to create Machines, as an exhausted object quota does.
+// noMachines reports whether a request creates a Machine. The API server forbids such requests, as it does when an
+// object quota is exhausted.
 func noMachines(r *http.Request) bool {
 	return r.Method == http.MethodPost && lastOf(r.URL.Path) == "machines"
 }
 
-func TestReplicasWithoutMachinesAreTakenBack(t *testing.T) {
+func TestReplicasWithoutMachinesAreRemoved(t *testing.T) {
 	t.Parallel()
-	t.Run("the client takes back a scale-up once when no Machine can be created, and repeats the scale-up later (CA-C39, CA-C84)", func(t *testing.T) {
+	t.Run("the autoscaler reverts a scale-up once when no Machine can be created, and repeats it later (CA-C39, CA-C84)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{})
 			w.drovers[0].refuses.Store(noMachines)
@@ -37,8 +38,8 @@ func TestReplicasWithoutMachinesAreTakenBack(t *testing.T) {
 		})
 	})
 	for name, fault := range map[string]func(string, int) outcome{
-		"the client takes each replica without a Machine back once (CA-C72)": func(string, int) outcome { return carriedOut },
-		"the client takes back each replica without a Machine once although the first responses are lost (CA-C72)": func(m string, n int) outcome {
+		"the autoscaler removes each replica without a Machine once (CA-C72)": func(string, int) outcome { return carriedOut },
+		"the autoscaler removes each replica without a Machine once although the first responses are lost (CA-C72)": func(m string, n int) outcome {
 			if m == "NodeGroupDeleteNodes" && n <= 3 {
 				return lost
 			}
@@ -73,9 +74,9 @@ func TestReplicasWithoutMachinesAreTakenBack(t *testing.T) {
 	}
 }
 
-func TestATakenBackScaleUpStopsAtTheMinimum(t *testing.T) {
+func TestARevertedScaleUpStopsAtTheMinimum(t *testing.T) {
 	t.Parallel()
-	t.Run("the size stops at the minimum, and the remaining replica is created (CA-C87)", func(t *testing.T) {
+	t.Run("the size does not fall below the minimum, and meets the demand once servers become nodes (CA-C87)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Two nodes exist while the minimum is three; the server of the third Machine never
 			// becomes a node.
@@ -86,7 +87,7 @@ func TestATakenBackScaleUpStopsAtTheMinimum(t *testing.T) {
 			w.run(5 * time.Minute)
 			p.pods = 5
 			w.until(time.Hour, "the client orders nodes", func() bool { return w.replicas(p) == 6 })
-			// A user reverts a part of the increase; the client will revert all of it.
+			// A user reverts a part of the scale-up, and then the autoscaler reverts the whole scale-up.
 			w.resize(p, 4)
 			smallest := 4
 			w.until(40*time.Minute, "the client takes the scale-up back", func() bool {
@@ -129,7 +130,7 @@ func TestAGroupThatIsNotListedForAWhile(t *testing.T) {
 				p.pods = 4
 				w.edit(p, c.come)
 				w.endsAt(p, 4)
-				// The client may request again what it has forgotten meanwhile.
+				// The autoscaler forgets its scale-up while the group is not listed, and may request the two nodes again.
 				w.neverAbove(7)
 			})
 		})

@@ -10,12 +10,13 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// lostFrom returns a function that reports whether the nth machine is at least first; such machines do not become nodes.
+// lostFrom returns a function that reports whether the number of a machine is at least first. The servers of these
+// machines do not become nodes.
 func lostFrom(first int) func(n int) bool { return func(n int) bool { return n >= first } }
 
 func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	t.Parallel()
-	t.Run("taking back a whole scale-up deletes no registered node, and lowers the size once (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
+	t.Run("reverting a whole scale-up deletes no registered node, and lowers the size once (CA-C71, CA-C84, CA-C85, CA-C88)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			// Of four requested machines the last one never becomes a node. The client reverts the whole increase.
 			p := withThreeBusyNodes(w, pool{lost: func(n int) bool { return n == 7 }})
@@ -47,12 +48,11 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("an instance stays when its node registers while the client removes the instance (CA-C70)", func(t *testing.T) {
+	t.Run("a server stays when its node registers while the autoscaler removes the instance (CA-C70)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			p.pods = 4
-			// The client waits for the node as long as it can. At the moment at which the client gives up, the node
-			// registers.
+			// The node registers at the moment at which the client gives up waiting for it.
 			w.wire.before = func(method string, request any) {
 				r, ok := request.(*proto.NodeGroupDeleteNodesRequest)
 				if method != "NodeGroupDeleteNodes" || !ok || r.GetNodes()[0].GetAnnotations()[fakeReason] != reasonUnregistered {
@@ -77,7 +77,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the client stops correcting a size that a user raised beyond the capacity (CA-C86)", func(t *testing.T) {
+	t.Run("the autoscaler stops correcting a size that a user has raised beyond the capacity (CA-C86)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{lost: lostFrom(4)})
 			w.resize(p, 6)
@@ -92,7 +92,7 @@ func TestServersThatNeverBecomeNodesAreGivenUp(t *testing.T) {
 	})
 }
 
-// lateJoin immediately registers a node for each of a pool's servers without one.
+// lateJoin immediately registers a node for each of a pool's servers that has no node yet.
 func (w *world) lateJoin(p *pool) {
 	list := &v1alpha1.MachineList{}
 	w.must(w.admin.List(w.ctx, list, client.MatchingLabels{labelPool: p.name}))
@@ -108,7 +108,7 @@ func (w *world) lateJoin(p *pool) {
 
 func TestACloudWithoutCapacity(t *testing.T) {
 	t.Parallel()
-	t.Run("another group grows at once, and the group without capacity returns to its size (CA-C69)", func(t *testing.T) {
+	t.Run("another group grows at once, and the group without capacity returns to its previous size (CA-C69)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{quota: 3})
 			other := w.pool(pool{name: "b"}, 0, 0, 10)
@@ -122,7 +122,7 @@ func TestACloudWithoutCapacity(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a single group retries, never shrinks below its nodes, and grows when there is capacity (CA-C69)", func(t *testing.T) {
+	t.Run("a single group retries, never shrinks below the number of its nodes, and grows when there is capacity (CA-C69)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{quota: 3})
 			p.pods = 5
@@ -150,7 +150,7 @@ func TestACloudWithoutCapacity(t *testing.T) {
 	})
 }
 
-func TestAWatchThatStandsStill(t *testing.T) {
+func TestAStalledWatch(t *testing.T) {
 	t.Parallel()
 	for resource := range some(map[string]bool{"nodes": true, "machines": true, "machinesets": true, "machinedeployments": true}) {
 		t.Run("no busy node is deleted while the watch of "+resource+" delivers nothing (CA-C13, CA-C115)", func(t *testing.T) {

@@ -13,8 +13,8 @@ var withOption = map[string]string{"cluster.k8s.io/autoscaling-options-scaledown
 func TestGroupsWithOptionsOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	for name, annotations := range map[string]map[string]string{
-		"a group without options orders once while its nodes start (CA-C90)":      nil,
-		"a group with an option orders once while its nodes start (CA-C94, F-48)": withOption,
+		"no node is requested twice while the nodes of a group without options start (CA-C90)":      nil,
+		"no node is requested twice while the nodes of a group with an option start (CA-C94, F-48)": withOption,
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -37,7 +37,7 @@ func TestGroupsWithOptionsOfTheirOwn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a node that starts while the autoscaler removes it as never started stays (CA-C70, F-48)", func(t *testing.T) {
+	t.Run("a node stays when its start completes while the autoscaler removes it as never started (CA-C70, F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption})
 			w.controller.dead = true
@@ -60,7 +60,7 @@ func TestGroupsWithOptionsOfTheirOwn(t *testing.T) {
 
 func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 	t.Parallel()
-	t.Run("the client gives up nodes that never start, and deletes no working node (F-48)", func(t *testing.T) {
+	t.Run("the autoscaler gives up nodes that never start, and deletes no working node (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption})
 			w.controller.dead = true
@@ -76,7 +76,7 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 			w.endsAt(p, 5)
 		})
 	})
-	t.Run("the client gives up a node that never starts and a server that never joins at the same time (F-48)", func(t *testing.T) {
+	t.Run("the autoscaler gives up a node that never starts together with a server that never joins (F-48)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{annotations: withOption, lost: func(n int) bool { return n == 4 }})
 			w.controller.dead = true
@@ -128,7 +128,7 @@ func TestNodesThatNeverStartInAGroupWithOptions(t *testing.T) {
 	})
 }
 
-// groupOf asks drover for the group of a node.
+// groupOf returns the ID of the group to which a node belongs according to drover.
 func (w *world) groupOf(name, providerID string) string {
 	answer, err := proto.NewCloudProviderClient(w.wire).NodeGroupForNode(w.ctx, &proto.NodeGroupForNodeRequest{
 		Node: &proto.ExternalGrpcNode{Name: name, ProviderID: providerID},

@@ -9,7 +9,7 @@ import (
 
 func TestRestartsDuringScaling(t *testing.T) {
 	t.Parallel()
-	t.Run("no node is ordered twice when drover restarts during a scale-up (CA-C04, CA-C05)", func(t *testing.T) {
+	t.Run("no node is requested twice when drover restarts during a scale-up (CA-C04, CA-C05)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{boot: 5 * time.Minute})
 			p.pods = 5
@@ -21,7 +21,7 @@ func TestRestartsDuringScaling(t *testing.T) {
 			w.neverAbove(5)
 		})
 	})
-	t.Run("only the named nodes are deleted when drover dies during removals (CA-C05)", func(t *testing.T) {
+	t.Run("only the named nodes are deleted when drover restarts while nodes are being removed (CA-C05)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{drain: 10 * time.Minute})
 			p.pods = 1
@@ -39,8 +39,8 @@ func TestRestartsDuringScaling(t *testing.T) {
 		guard time.Duration
 		peak  int
 	}{
-		"without the restart guard a restarted client orders upcoming nodes again, and removes the excess later (CA-C05)": {0, 7},
-		"with the restart guard a restarted client orders no node twice (CA-C05)":                                         {15 * time.Minute, 5},
+		"a restarted autoscaler requests upcoming nodes again without the restart guard, and removes the excess (CA-C05)": {0, 7},
+		"a restarted autoscaler requests no node twice with the restart guard (CA-C05)":                                   {15 * time.Minute, 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inWorld(t, func(w *world) {
@@ -59,7 +59,7 @@ func TestRestartsDuringScaling(t *testing.T) {
 			})
 		})
 	}
-	t.Run("a restarted client removes the taint ToBeDeleted from nodes that stay, and not from nodes that are being deleted (CA-C02, CA-C34)", func(t *testing.T) {
+	t.Run("a restarted autoscaler removes the taint ToBeDeleted only from nodes that are not being deleted (CA-C02, CA-C34)", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			p := withThreeBusyNodes(w, pool{drain: 20 * time.Minute})
 			w.endClient()
@@ -88,8 +88,8 @@ func TestRestartsDuringScaling(t *testing.T) {
 
 func TestAFailoverLosesNoRequest(t *testing.T) {
 	t.Parallel()
-	// There are two replicas. The watches of the second one, which is not the leader, are late. From one call on, all
-	// calls go to the second replica.
+	// Two replicas of drover run. The watches of the second one, which is not the leader, are late. After the call named in
+	// after, all calls go to the second replica.
 	for name, c := range some(map[string]struct {
 		after string
 		late  time.Duration
@@ -126,7 +126,7 @@ func TestAFailoverLosesNoRequest(t *testing.T) {
 			})
 		})
 	}
-	t.Run("the client orders at most twice behind a load balancer that alternates between replicas, and removes the excess", func(t *testing.T) {
+	t.Run("the autoscaler requests nodes at most twice behind a load balancer that alternates between replicas", func(t *testing.T) {
 		inWorld(t, func(w *world) {
 			w.clientOptions.NoFrequentLoops = false
 			p := withThreeBusyNodes(w, pool{})

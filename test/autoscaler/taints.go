@@ -54,13 +54,13 @@ func hasAnyTaint(n *corev1.Node, keys []string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return hasTaint(n, key) })
 }
 
-// isStartupTaint reports whether a flag or its prefix makes key the key of a startup taint.
+// isStartupTaint reports whether a key is one of the startup taints that a flag names, or has the prefix of a startup taint.
 func isStartupTaint(key string, startup []string) bool {
 	return slices.Contains(startup, key) ||
 		slices.ContainsFunc(startupPrefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// asTemplate returns a copy of the Node without transient taints, to stand for the next Node of its group.
+// asTemplate returns a copy of the Node without transient taints, as a template for the next Node of its group.
 func asTemplate(n *corev1.Node, startup []string) *corev1.Node {
 	t := n.DeepCopy()
 	t.Spec.Unschedulable = false

@@ -87,8 +87,8 @@ func TestUnneededNodesThatHaveNotStarted(t *testing.T) {
 		ordered bool
 		want    int
 	}{
-		"a starting node that this process ordered is not a candidate for removal":   {true, 0},
-		"a starting node that this process did not order is a candidate for removal": {false, 1},
+		"a starting node that this process requested is not a candidate for removal":   {true, 0},
+		"a starting node that this process did not request is a candidate for removal": {false, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := &View{Now: start.Add(time.Minute), Groups: []GroupView{groupNamed("a", 0, 1, 5)}, Nodes: []NodeView{withTaints("n", startupTaint)}}

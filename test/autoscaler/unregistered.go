@@ -10,7 +10,7 @@ import (
 // fakeReason is the annotation with the reason why an instance without a node is deleted.
 const fakeReason = "k8s.io/cluster-autoscaler/fake-node-reason"
 
-// The values of fakeReason.
+// The reasons for a deletion, which are the values of the annotation fakeReason.
 const (
 	reasonUnregistered = "unregistered"
 	reasonFailed       = "create-error"
@@ -81,8 +81,8 @@ func (a *Autoscaler) oldUnregistered(ctx context.Context, v *View) (map[string][
 	return out, nil
 }
 
-// orAll returns the nodes. If the group scales only between zero and its maximum, it returns all instances of the
-// group: then one failed instance costs all.
+// orAll returns the nodes. If the group scales only between zero and its maximum, it returns all instances of the group instead, because
+// cluster-autoscaler then deletes all of them when one has failed.
 func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.Node) ([]*corev1.Node, error) {
 	s, err := a.settings(ctx, group)
 	if err != nil || !s.ZeroOrMax {
@@ -99,8 +99,7 @@ func (a *Autoscaler) orAll(ctx context.Context, group string, nodes []*corev1.No
 	return nodes, nil
 }
 
-// unlistedError is returned where the original crashes: the group of an instance is not among the listed groups
-// (CA-C30).
+// unlistedError is returned where cluster-autoscaler crashes: the group of an instance is not among the listed groups (CA-C30).
 type unlistedError struct{ instance, group string }
 
 func (e unlistedError) Error() string {
@@ -116,7 +115,7 @@ func (v *View) lists(group string) bool {
 	return false
 }
 
-// fakeNode returns a node that stands for an instance without a node. Its name and its provider ID are the instance's ID.
+// fakeNode returns a node that represents an instance without a node. Its name and its provider ID are the instance's ID.
 func fakeNode(i Instance, reason string) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: i.ID, Annotations: map[string]string{fakeReason: reason}},

@@ -31,7 +31,7 @@ type GroupView struct {
 // NodeView is one node of the cluster with its pods.
 type NodeView struct {
 	*corev1.Node
-	// Group is empty for nodes without a group. Min is the minimum in the response that named the group.
+	// Group is empty for nodes without a group. Min is the group's minimum size in the response that named the group.
 	Group string
 	Min   int
 	// Startup is how long the node may be unready after its registration. Taints are the startup taints.
@@ -129,7 +129,7 @@ type Group struct {
 type Instance struct {
 	ID    string
 	State proto.InstanceStatus_InstanceState
-	// Code and Message are empty when the instance has no error. An error without a code is ignored, as in the original.
+	// Code and Message are empty when the instance has no error. An error without a code is ignored, as in cluster-autoscaler.
 	Code, Message string
 	OutOfResource bool
 }

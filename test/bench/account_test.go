@@ -19,8 +19,8 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// costs are processor times. here is that of the test process: the simulated cloud, the nodes that register, and the
-// bare client.
+// costs holds the processor time that was used: by drover, by the control plane, and in this test process (here), which
+// runs the simulated cloud, registers nodes, and runs the bare client.
 type costs struct{ drover, control, here time.Duration }
 
 func (c costs) minus(o costs) costs {
@@ -31,7 +31,7 @@ func (c costs) String() string {
 	return fmt.Sprintf("drover %.1f s, API server and etcd %.1f s, simulated cloud and clients %.1f s", c.drover.Seconds(), c.control.Seconds(), c.here.Seconds())
 }
 
-// spent is the processor time used so far.
+// spent returns the processor time that has been used so far.
 func (p *plant) spent(drover *exec.Cmd) costs {
 	c := costs{here: p.cpu(os.Getpid())}
 	if drover != nil {
@@ -43,7 +43,7 @@ func (p *plant) spent(drover *exec.Cmd) costs {
 	return c
 }
 
-// cpu is the time that a process has used: fields 14 and 15 of its stat, in hundredths of a second.
+// cpu returns the processor time that a process has used: fields 14 and 15 of /proc/PID/stat, in hundredths of a second.
 func (p *plant) cpu(pid int) time.Duration {
 	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	p.must(err)
@@ -57,13 +57,13 @@ func (p *plant) cpu(pid int) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// settles waits until drover has written what it had delayed.
+// settles waits until drover has made the writes that it delays because they are not urgent.
 func (p *plant) settles() {
 	began := time.Now()
 	p.await("drover writes nothing any more", func() bool { return time.Since(p.lastWrite(began)) > quiet })
 }
 
-// atRest measures memory, and the CPU time in a minute in which nothing happens.
+// atRest reports drover's memory, and its use of the processor in a minute in which nothing happens.
 func (p *plant) atRest(drover *exec.Cmd, n int) {
 	before := p.cpu(drover.Process.Pid)
 	time.Sleep(restTime)
@@ -86,7 +86,7 @@ func (p *plant) atRest(drover *exec.Cmd, n int) {
 	p.Logf("memory at rest:\n%s", p.memory())
 }
 
-// memory are the Go runtime's own figures.
+// memory returns the memory and goroutine metrics of drover's Go runtime.
 func (p *plant) memory() string {
 	request, err := http.NewRequestWithContext(p.Context(), http.MethodGet, "http://"+p.metrics+"/metrics", nil)
 	p.must(err)
@@ -104,17 +104,17 @@ func (p *plant) memory() string {
 	return out.String()
 }
 
-// requests are the requests of one program.
+// requests is a list of requests to the API server.
 type requests []kube.Request
 
-// requests returns drover's requests, without those for Events, leases and approvals.
+// requests returns all of drover's requests to the API server.
 func (p *plant) requests() requests {
 	all, err := p.control.Requests()
 	p.must(err)
 	return slices.DeleteFunc(all, func(r kube.Request) bool { return r.User != droverID })
 }
 
-// apart are the resources that the targets do not count.
+// apart lists the resources whose writes do not count towards the benchmark's targets.
 var apart = []string{"events", "leases", "certificatesigningrequests", "subjectaccessreviews"}
 
 // lastWrite returns the time of drover's last write after the given time. When drover has written nothing since, it returns
@@ -129,7 +129,7 @@ func (p *plant) lastWrite(since time.Time) time.Time {
 	return last
 }
 
-// since returns drover's requests after the given time.
+// since returns the requests of drover that the API server received after the given time.
 func (p *plant) since(began time.Time) requests {
 	return slices.DeleteFunc(p.requests(), func(q kube.Request) bool { return q.At.Before(began) })
 }

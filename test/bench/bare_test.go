@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// sample is the final state of a Machine and its Node.
+// sample holds a Machine and its Node as drover left them. The bare client writes the same content.
 type sample struct {
 	machine v1alpha1.Machine
 	node    corev1.Node
@@ -31,9 +31,8 @@ func (p *plant) sample() sample {
 	return s
 }
 
-// bare measures a client that has nothing to decide and makes as many writes of the same content. It creates and
-// patches Machines, creates and deletes join tokens, and registers and patches Nodes. It watches nothing and calls no
-// cloud.
+// bare returns how long a client without decisions needs for as many writes of the same content as drover made. It creates and
+// patches Machines, creates and deletes join tokens, and registers and patches Nodes. It watches nothing and calls no cloud.
 func (p *plant) bare(counts tally, like sample) time.Duration {
 	n := *scale
 	patches := max(0, (counts["machines"]+n/2)/n-1)
@@ -81,7 +80,7 @@ func (p *plant) bareMachine(name string, patches int, like sample) error {
 		return err
 	}
 	for i := range patches {
-		// Something must differ each time, or the API server writes nothing.
+		// Each patch must change a field, because the API server does not store an unchanged object.
 		var fields map[string]any
 		if err := json.Unmarshal(body, &fields); err != nil {
 			return err

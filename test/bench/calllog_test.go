@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// cloudCall is one call to the cloud's API, as a callLog saw it.
+// cloudCall is one call to the cloud's API, as recorded by a callLog.
 type cloudCall struct {
 	// name is method and path without version and IDs, such as `POST /servers`.
 	name         string
@@ -31,7 +31,7 @@ type cloudCall struct {
 type callLog struct {
 	*testing.B
 	mu sync.Mutex
-	// doors maps each address of the cloud to the proxy's own, each as scheme://host.
+	// doors maps each address of the cloud to the address at which the proxy listens for it, each as scheme://host.
 	doors map[string]string
 	done  []cloudCall
 }
@@ -67,7 +67,7 @@ func (l *callLog) open(cloud *url.URL) string {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		seen := &statusWriter{ResponseWriter: w, status: http.StatusOK}
 		c := cloudCall{name: r.Method + " " + template(r.URL.Path), began: time.Now()}
-		// A real cloud completes a call even if its client has died meanwhile.
+		// A real cloud completes a call even if the client's process has ended meanwhile.
 		proxy.ServeHTTP(seen, r.WithContext(context.WithoutCancel(r.Context())))
 		c.ended, c.status = time.Now(), seen.status
 		l.mu.Lock()
@@ -99,8 +99,7 @@ func template(path string) string {
 	return identifier.ReplaceAllString("/"+strings.TrimPrefix(version.ReplaceAllString(path, ""), "/"), "{id}")
 }
 
-// rewrite replaces the cloud's addresses with the proxy's. For a catalog it opens doors for all endpoints in the
-// catalog.
+// rewrite replaces the cloud's addresses with the proxy's. For a service catalog it starts a listener for each endpoint in the catalog.
 func (l *callLog) rewrite(r *http.Response) error {
 	raw, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -150,7 +149,7 @@ func (c cloudCalls) of(names ...string) cloudCalls {
 	return slices.DeleteFunc(slices.Clone(c), func(one cloudCall) bool { return !slices.Contains(names, one.name) })
 }
 
-// last returns the end of the last call that the cloud completed, or the zero time when there is none.
+// last returns the end of the last call that succeeded, or the zero time when no call did.
 func (c cloudCalls) last() (end time.Time) {
 	for _, one := range c {
 		if one.status < http.StatusBadRequest && one.ended.After(end) {
@@ -193,11 +192,11 @@ func TestTheIdleTimeBetweenCalls(t *testing.T) {
 		calls        cloudCalls
 		sum, longest time.Duration
 	}{
-		"there is no idle time without calls":                   {},
-		"there is no idle time with one call":                   {calls: cloudCalls{at(3, 5)}},
-		"there is no idle time between calls that touch":        {calls: cloudCalls{at(0, 2), at(2, 4)}},
-		"two gaps are added up, and the longer gap is reported": {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
-		"there is no idle time during a long call":              {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
+		"there is no idle time without calls":                                                          {},
+		"there is no idle time with one call":                                                          {calls: cloudCalls{at(3, 5)}},
+		"there is no idle time when a call begins as the previous one ends":                            {calls: cloudCalls{at(0, 2), at(2, 4)}},
+		"two gaps are added up, and the longer gap is reported":                                        {calls: cloudCalls{at(0, 1), at(2, 3), at(6, 7)}, sum: 4 * time.Second, longest: 3 * time.Second},
+		"only the gap after a long call counts, and no gap between shorter calls during the long call": {calls: cloudCalls{at(0, 10), at(1, 2), at(5, 6), at(11, 12)}, sum: time.Second, longest: time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if sum, longest := tc.calls.idle(); sum != tc.sum || longest != tc.longest {

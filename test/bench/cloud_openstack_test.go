@@ -21,7 +21,7 @@ func BenchmarkScaleOnOpenStack(b *testing.B) {
 	scaleStages(b, drover, named)
 }
 
-// named returns the cloud that the environment names.
+// named returns the cloud that OS_CLOUD and OS_CLIENT_CONFIG_FILE name.
 func named(b *testing.B) cloudUnderTest {
 	b.Helper()
 	file, name := os.Getenv("OS_CLIENT_CONFIG_FILE"), os.Getenv("OS_CLOUD")

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// enough is the ratio below which a higher concurrency must bring the time for the floor to try an even higher one.
+// enough is the ratio of a new time to the best time below which measureFloor accepts the new time as better and tries a
+// higher concurrency.
 const enough = 0.97
 
-// floor is the time that a client with nothing to decide needs for the same calls.
+// floor holds how long a bare client, which has nothing to decide, needs for the same calls as drover.
 type floor struct {
 	// created is the time from the first call to the end of the last POST /servers. deleted is the time from the first
 	// DELETE to the end of the last one. createdAt and deletedAt are the concurrencies at which these times were the

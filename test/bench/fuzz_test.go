@@ -16,9 +16,9 @@ import (
 	"github.com/drover-project/drover/proto"
 )
 
-// FuzzNoRequestPanicsOrWrites sends arbitrary bytes as the request of each method of the service, over real groups. Nothing may
-// panic or be written. The groups are at both of their bounds, so that even a valid request writes nothing, and there
-// is no client for writes.
+// FuzzNoRequestPanicsOrWrites sends arbitrary bytes as the request of each method of the service, on a server with real
+// node groups. Nothing may panic or be written. The groups are at both of their bounds, so that even a valid request
+// writes nothing, and there is no client for writes.
 func FuzzNoRequestPanicsOrWrites(f *testing.F) {
 	for n := range proto.CloudProvider_ServiceDesc.Methods {
 		f.Add(n, []byte("\n\x25MachineDeployment/kube-system/pool\x10\x01"))
@@ -54,7 +54,7 @@ func FuzzNoRequestPanicsOrWrites(f *testing.F) {
 	})
 }
 
-// made is an empty message of a type.
+// made returns an empty message of the protobuf type with this name.
 func made(t *testing.T, name protoreflect.FullName) gproto.Message {
 	t.Helper()
 	kind, err := protoregistry.GlobalTypes.FindMessageByName(name)

@@ -18,9 +18,9 @@ import (
 )
 
 const (
-	// nodesID is the user that writes Nodes in place of kubelets and of the cloud-controller-manager.
+	// nodesID is the user name under which the benchmark writes Nodes in place of kubelets and of the cloud-controller-manager.
 	nodesID = "nodes-under-test"
-	// stepTime is the time from a node's registration to its initialization, and also from there to Ready.
+	// stepTime is how long a registered Node takes to be initialized, and an initialized Node to become Ready.
 	stepTime = time.Second
 )
 
@@ -56,7 +56,7 @@ func (r *rig) join(late time.Duration) *joining {
 	return j
 }
 
-// look processes one list of servers.
+// look lists the servers once. It starts a Node for each new ACTIVE server, and ends the start of Nodes whose servers are gone.
 func (j *joining) look(ctx context.Context) {
 	rows, err := j.session.list(ctx, "compute", "/servers/detail?limit=1000", "servers")
 	if err != nil {
@@ -99,8 +99,8 @@ func (j *joining) takePeak() int {
 	return peak
 }
 
-// start makes one Node Ready, unless its server is deleted first. The Node registers not Ready and uninitialized, with
-// the labels that its kubelet takes from the user data.
+// start makes one Node Ready, unless its server is deleted first. The Node registers with the condition Ready False and
+// the taint uninitialized, with the labels that its kubelet takes from the user data.
 func (j *joining) start(ctx context.Context, s row) {
 	n := registered(s.Name, "openstack:///"+s.ID)
 	n.Labels[v1alpha1.LabelOperatingSystem] = "ubuntu"

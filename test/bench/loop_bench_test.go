@@ -54,8 +54,8 @@ func (c *constant) NodeGroupGetOptions(context.Context, *proto.NodeGroupAutoscal
 	return nil, errFlagsHold
 }
 
-// loop describes the calls of a steady loop of the autoscaler, from version 1.36 on: 2 + 3 G + 5 N + 6 U, with three
-// nodes that belong to no group.
+// loop holds the arguments of the calls in a steady loop of cluster-autoscaler from version 1.36 on: 2 + 3G + 5N + 6U
+// calls for G groups, N nodes in groups and U nodes without a group, of which there are three.
 type loop struct {
 	ids     []string
 	nodes   []*proto.ExternalGrpcNode
@@ -169,7 +169,7 @@ func dial(b *testing.B, address string) proto.CloudProviderClient {
 	return proto.NewCloudProviderClient(conn)
 }
 
-// ours runs drover's own server.
+// ours starts drover's own gRPC server, and returns a client that is connected to it.
 func ours(b *testing.B, groups *nodegroup.Groups) (proto.CloudProviderClient, *autoscale.Server) {
 	server, err := autoscale.New(autoscale.Options{Groups: groups, Insecure: true, Address: "127.0.0.1:0"})
 	if err != nil {
@@ -190,10 +190,10 @@ func ours(b *testing.B, groups *nodegroup.Groups) (proto.CloudProviderClient, *a
 	return dial(b, server.Addr().String()), server
 }
 
-// grpcTimeout is the deadline of every call of the autoscaler unless its configuration says otherwise.
+// grpcTimeout is the default deadline of the autoscaler's calls.
 const grpcTimeout = 5 * time.Second
 
-// took makes a call and returns its duration.
+// took makes one call and returns how long it took.
 func took(b *testing.B, f call, c proto.CloudProviderClient) time.Duration {
 	ctx, cancel := context.WithTimeout(b.Context(), grpcTimeout)
 	defer cancel()

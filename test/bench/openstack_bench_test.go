@@ -35,7 +35,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/load"
 )
 
-// The limits of the cloud of these benchmarks: 50 ms per call, and 20 calls per second and endpoint.
+// The simulated cloud of these benchmarks takes 50 ms per call, and accepts 20 calls per second and endpoint.
 const (
 	latency   = 50 * time.Millisecond
 	perSecond = 20
@@ -46,8 +46,8 @@ const (
 	workers = 64
 )
 
-// inVirtualTime runs f in a synctest bubble: time passes only when all goroutines wait, and a minute of it takes
-// milliseconds.
+// inVirtualTime runs f in a synctest bubble, in which time passes only while all goroutines wait. A minute of virtual
+// time takes milliseconds.
 func inVirtualTime(b *testing.B, f func(t *testing.T)) {
 	b.Helper()
 	// The flags -run and -skip select benchmarks, not the tests that run inside of a benchmark.
@@ -69,7 +69,7 @@ func inVirtualTime(b *testing.B, f func(t *testing.T)) {
 
 const wideNetwork = "wide"
 
-// wide adds addresses for more servers than the seed's network has.
+// wide seeds the cloud, and adds a network with addresses for more servers than the seed's own network has.
 func wide(c *sim.Cloud) {
 	sim.SeedMetaKube(c)
 	network := c.AddNetwork(sim.Network{Name: wideNetwork, Project: sim.MetaKubeProject})
@@ -78,7 +78,7 @@ func wide(c *sim.Cloud) {
 	}
 }
 
-// site is a driver with a simulated cloud.
+// site is drover's OpenStack driver with a simulated cloud.
 type site struct {
 	load.Waker
 	cloud  *sim.Cloud
@@ -146,8 +146,8 @@ func machineWith(tb testing.TB, n int, pool string) *v1alpha1.Machine {
 	}
 }
 
-// step does what the Machine controller does in one pass. It returns the wait until the next pass, and whether the step
-// created a server.
+// step does for a Machine without a server what the Machine controller does in one reconcile. It returns the wait until
+// the next reconcile, and whether the server exists.
 func (s *site) step(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bool, error) {
 	i, err := s.driver.Instance(ctx, m)
 	if err != nil {
@@ -172,13 +172,13 @@ func (s *site) step(ctx context.Context, m *v1alpha1.Machine) (time.Duration, bo
 	return 0, err == nil, err
 }
 
-// bringUp creates a server for every Machine, with this number of workers.
+// bringUp creates a server for every Machine, with the given number of workers.
 func (s *site) bringUp(t *testing.T, machines []*v1alpha1.Machine, workers int) {
 	t.Helper()
 	s.reconcile(t, machines, workers, s.step)
 }
 
-// reconcile calls step for every Machine until the Machine is done, with this number of workers.
+// reconcile calls step for every Machine until step reports that the Machine is done, with the given number of workers.
 func (s *site) reconcile(t *testing.T, machines []*v1alpha1.Machine, workers int, step func(context.Context, *v1alpha1.Machine) (time.Duration, bool, error)) {
 	t.Helper()
 	byKey := map[types.NamespacedName]*v1alpha1.Machine{}
@@ -270,9 +270,9 @@ func BenchmarkOpenStackFromNothing(b *testing.B) {
 	}
 }
 
-// BenchmarkOpenStackAtRest follows 10 000 servers at rest for an hour. changes/min is the number of lists of changes
-// per minute (aim: at most 1). Full lists are reported separately: the inventory's, of ten pages every ten minutes, and
-// the collector's, of ports and floating IPs every 15 minutes.
+// BenchmarkOpenStackAtRest measures an hour in which nothing happens to 10 000 servers. changes/min is the number of
+// lists with changes-since per minute (aim: at most 1). Full lists are reported separately: those of the inventory, of
+// ten pages every ten minutes, and those of the orphan collector, of ports and floating IPs every 15 minutes.
 func BenchmarkOpenStackAtRest(b *testing.B) {
 	const n, pages, hour = 10_000, 11, time.Hour
 	for b.Loop() {
@@ -346,7 +346,7 @@ func listedRow(b *testing.B) map[string]any {
 	return list.Servers[0]
 }
 
-// recorder keeps the first answer to a list of servers.
+// recorder is a transport that keeps the first answer to a list of servers.
 type recorder struct {
 	next http.RoundTripper
 	page []byte
@@ -481,7 +481,7 @@ func BenchmarkOpenStackInventoryPass(b *testing.B) {
 	b.ReportMetric(pass.Seconds()/decode.Seconds(), "pass/decode")
 }
 
-// idle waits until the driver has done its work and waits for time to pass.
+// idle waits until the driver has nothing to do but wait for a timer of the fake clock.
 func idle(fake *clocktesting.FakeClock) {
 	for !fake.HasWaiters() {
 		time.Sleep(time.Millisecond)

@@ -25,7 +25,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// plant is a real API server, and the real drover program in front of a cloud.
+// plant is a real API server with the real drover program, whose cloud each benchmark chooses.
 type plant struct {
 	*testing.B
 	control *kube.Cluster
@@ -44,7 +44,7 @@ func newPlant(b *testing.B, drover string) *plant {
 	b.Helper()
 	ctrl.SetLogger(logr.Discard())
 	p := &plant{B: b, drover: drover, dir: b.TempDir(), control: kube.ForTest(b, kube.Options{
-		// No controller runs that would remove the plugin's taint from Ready nodes.
+		// The plugin TaintNodesByCondition puts the taint not-ready on new Nodes. No controller runs that would remove it.
 		APIServerFlags: []string{"--disable-admission-plugins=TaintNodesByCondition"},
 	})}
 	scheme := runtime.NewScheme()
@@ -119,8 +119,7 @@ func freeAddress(b *testing.B) string {
 	return l.Addr().String()
 }
 
-// await checks so() every half second until it is true. After patience it ends the benchmark with drover's last log
-// lines.
+// await checks so() every half second until it is true. After five minutes it ends the benchmark with drover's last log lines.
 func (p *plant) await(what string, so func() bool) {
 	p.Helper()
 	for end := time.Now().Add(patience); !so(); time.Sleep(look) {
@@ -131,7 +130,7 @@ func (p *plant) await(what string, so func() bool) {
 	}
 }
 
-// leads reports whether a drover holds the lease.
+// leads reports whether a drover process holds drover's lease.
 func (p *plant) leads() bool { return p.lease() != nil }
 
 // lease returns drover's lease, or nil while no drover holds it.

@@ -21,8 +21,8 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// quiet is how long drover must have written nothing before a stage is over. It is longer than the time for which
-// drover delays writes that are not urgent.
+// quiet is the time without a write of drover after which a stage is over. It is longer than the time for which drover
+// delays writes that are not urgent.
 const quiet = 35 * time.Second
 
 // rig is a plant with a cloud. drover reaches the cloud through a proxy that records its calls, and Nodes join as real
@@ -38,7 +38,7 @@ type rig struct {
 	session *session
 }
 
-// buildDrover builds the program once for all stages.
+// buildDrover builds the drover program once for all stages, and returns its path.
 func buildDrover(b *testing.B) string {
 	b.Helper()
 	path, err := sandbox.Build(b.Context(), b.TempDir(), b.Output())
@@ -86,7 +86,7 @@ func (r *rig) deployment(n, surge int, floating bool) *v1alpha1.MachineDeploymen
 	return d
 }
 
-// change patches the deployment.
+// change applies how to the benchmark's MachineDeployment with one patch.
 func (r *rig) change(how func(*v1alpha1.MachineDeployment)) {
 	r.Helper()
 	var d v1alpha1.MachineDeployment
@@ -101,15 +101,15 @@ func (r *rig) resize(n int) {
 	r.change(func(d *v1alpha1.MachineDeployment) { d.Spec.Replicas = ptr.To(int32(n)) })
 }
 
-// span is the effect of one change. It holds drover's calls to the cloud and its requests to Kubernetes until the
-// change is complete. The writes are counted until drover was quiet.
+// span holds the effect of one change: drover's calls to the cloud until the change is complete, and its requests to
+// Kubernetes until drover is quiet.
 type span struct {
 	began, done time.Time
 	calls       cloudCalls
 	requests    requests
 }
 
-// during makes a change and waits until it is done and drover is quiet.
+// during calls change, and waits until done returns true and drover is quiet.
 func (r *rig) during(what string, change func(), done func() bool) span {
 	r.Helper()
 	s := span{began: time.Now()}

@@ -23,11 +23,11 @@ var (
 )
 
 const (
-	// patience is the limit for each part.
+	// patience is the time limit of each step that a benchmark waits for.
 	patience = 5 * time.Minute
-	// look is the interval between checks of the outcome.
+	// look is the interval at which a benchmark checks whether a step is complete.
 	look = 500 * time.Millisecond
-	// restTime is how long the benchmark watches drover at rest.
+	// restTime is how long the benchmark measures an idle drover.
 	restTime = time.Minute
 	droverID = "drover-under-test"
 	// writers is the number of the bare client's concurrent writers. More of them are not faster, because the API
@@ -35,10 +35,10 @@ const (
 	writers = 10
 )
 
-// BenchmarkFromNothingToAThousandMachines measures the path from a size to Ready nodes, without certificates and
-// kubelets: time compared with a bare client that makes as many writes of the same kinds, writes per Machine, memory,
-// and CPU at rest (CAPI-57). The second half kills the leader in the middle. s-without-lease is the time without the
-// wait for the end of the dead leader's lease.
+// BenchmarkFromNothingToAThousandMachines measures the path from setting a size to Ready nodes, without certificates and
+// kubelets: the time compared with a bare client that makes as many writes of the same kinds, the writes per Machine,
+// the memory, and the CPU use when idle (CAPI-57). In the second sub-benchmark the leader is killed halfway.
+// s-without-lease is the time without the wait for the end of the dead leader's lease.
 func BenchmarkFromNothingToAThousandMachines(b *testing.B) {
 	for _, killed := range []bool{false, true} {
 		name := "one leader (CAPI-57)"
@@ -53,7 +53,7 @@ func BenchmarkFromNothingToAThousandMachines(b *testing.B) {
 	}
 }
 
-// quickPlant is a plant with a cloud without latency. One plain write registers the node of a server.
+// quickPlant is a plant with a simulated cloud without latency. A server's node is registered as Ready by one write.
 type quickPlant struct {
 	*plant
 	cloud *sim.Cloud
@@ -70,7 +70,7 @@ func newQuickPlant(b *testing.B) *quickPlant {
 	return p
 }
 
-// register creates a server's node.
+// register creates the Node of a server, Ready from the start.
 func (p *quickPlant) register(s sim.Server) {
 	p.nodes.Go(func() {
 		if err := p.client.Create(context.Background(), registered(s.Name, "openstack:///"+s.ID)); err != nil {
@@ -89,8 +89,8 @@ func (p *quickPlant) deployment(n int) *v1alpha1.MachineDeployment {
 	return d
 }
 
-// usable returns the number of nodes that have a Machine's mark and no startup taint. While servers are missing it does
-// not query the API server, so as not to disturb the measurement.
+// usable returns the number of nodes that have the label with a Machine's UID and no startup taint. While servers are
+// missing it does not query the API server, because that would disturb the measurement.
 func (p *quickPlant) usable() (n int) {
 	if p.cloud.ServerCount() < *scale {
 		return 0

@@ -31,7 +31,7 @@ const (
 	deleteTime = 5 * time.Second
 )
 
-// slowClouds runs f for each size of the benchmark.
+// slowClouds runs f for each combination of the number of Machines, the cloud's concurrency, and with and without floating IPs.
 func slowClouds(b *testing.B, f func(b *testing.B, s slowCloud)) {
 	for _, n := range []int{20, 100} {
 		for _, atATime := range []int{1, 2, 8} {
@@ -44,7 +44,7 @@ func slowClouds(b *testing.B, f func(b *testing.B, s slowCloud)) {
 	}
 }
 
-// config returns the configuration of the simulation. seed is called with the cloud and fills it.
+// config returns the configuration of the simulated cloud. The simulation calls seed with the new cloud, to fill it.
 func (s slowCloud) config(seed func(*sim.Cloud)) sim.Config {
 	pace := func(latency time.Duration) sim.Pace { return sim.Pace{Latency: latency, AtATime: s.atATime} }
 	return sim.Config{

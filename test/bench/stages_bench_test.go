@@ -16,11 +16,11 @@ import (
 var few = flag.Int("servers", 20, "how many Machines the benchmark of scaling makes in each stage")
 
 const (
-	// rolledOneByOne is the number of Machines that the stage with a surge of 1 rolls, unless there are fewer.
+	// rolledOneByOne is the maximum number of Machines in the stage whose rollout has a surge of 1.
 	rolledOneByOne = 6
 	// lateJoin is how long after its server is ACTIVE a Node registers, in the stages with slow nodes.
 	lateJoin = time.Minute
-	// blocked is how long the stage counts drover's calls while the quota blocks.
+	// blocked is how long the stage counts drover's calls while the quota allows no further server.
 	blocked = 50 * time.Second
 )
 
@@ -90,7 +90,7 @@ func (r *rig) besideFloor(floating bool) {
 	r.exactly(0, floating)
 }
 
-// lateNodes creates and deletes Machines whose Nodes register late. In between it counts what drover does at rest.
+// lateNodes creates and deletes Machines whose Nodes register late. In between it counts the calls and writes of an idle drover.
 func (r *rig) lateNodes() {
 	r.begin(lateJoin)
 	r.report("create", *few, r.create(*few, 1, false))
@@ -105,7 +105,7 @@ func (r *rig) lateNodes() {
 	r.exactly(0, false)
 }
 
-// roll replaces every Machine; surge is the greatest number of additional Machines at the same time.
+// roll replaces every Machine by a rollout with the given surge.
 func (r *rig) roll(n, surge int) {
 	nodes := r.begin(0)
 	r.create(n, surge, false)
@@ -158,8 +158,7 @@ func (r *rig) quota() {
 	r.remove()
 }
 
-// killed ends drover with SIGKILL in the middle, and checks that its successor creates nothing twice and leaves nothing
-// behind.
+// killed kills drover when half of the servers exist, and checks that its successor creates nothing twice and leaves nothing behind.
 func (r *rig) killed() {
 	n := *few
 	r.join(0)
@@ -188,7 +187,7 @@ func succeeded(calls cloudCalls) (some cloudCalls) {
 	return some
 }
 
-// begin runs drover, and makes nodes join with the delay late after their servers are ACTIVE.
+// begin starts drover, and makes Nodes register when their servers have been ACTIVE for the duration late.
 func (r *rig) begin(late time.Duration) *joining {
 	r.Helper()
 	nodes := r.join(late)

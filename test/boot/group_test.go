@@ -23,7 +23,7 @@ import (
 // group is a node group that a test creates.
 type group struct {
 	name, kubelet, system string
-	// cloud holds the fields of its cloudProviderSpec.
+	// cloud holds the fields of the group's cloudProviderSpec.
 	cloud map[string]any
 }
 

@@ -29,18 +29,18 @@ const (
 	flavor = "boot.small"
 	// bareImage is the name of an image on which the setup has to download everything.
 	bareImage = "Ubuntu Noble 24.04, bare"
-	// patience is how long one step may take: an emulated guest boots for minutes on a busy machine.
+	// patience is the time limit of one step. An emulated guest boots for minutes on a busy machine.
 	patience  = 30 * time.Minute
 	pollEvery = time.Second
 )
 
-// subnet is the subnet of the simulated cloud.
+// subnet is the address range of the simulated cloud's subnet.
 var subnet = netip.MustParsePrefix("192.168.1.0/24")
 
-// pods is the network of the pods of a guest. Only one guest at a time has pods.
+// pods is the address range of the pods on a guest. Only one guest at a time has pods.
 var pods = netip.MustParsePrefix("10.244.1.0/24")
 
-// harness runs a cluster, a cloud, drover, and guests as the cloud's servers.
+// harness runs a cluster, a simulated cloud and drover, and boots each server of the cloud as a QEMU guest.
 type harness struct {
 	*sandbox.Sandbox
 	t       *testing.T
@@ -49,9 +49,9 @@ type harness struct {
 	began time.Time
 }
 
-// settings are the differences between the cells.
+// settings holds what differs between the subtests of TestBoot.
 type settings struct {
-	// downloads holds what the guests can download. The keys are the ends of the URLs' paths.
+	// downloads holds the files that the guests can download, by the end of the URL's path.
 	downloads map[string]guests.Download
 	// configDrive is true when the guests find their user data on a drive, and have no metadata service.
 	configDrive bool
@@ -63,7 +63,7 @@ type settings struct {
 	subnet netip.Prefix
 }
 
-// newHarness starts everything. Each server of the simulated cloud boots as a guest.
+// newHarness starts the cluster, the cloud, drover and the guests' network.
 func newHarness(t *testing.T, o settings) *harness {
 	t.Helper()
 	h := &harness{t: t, began: time.Now()}

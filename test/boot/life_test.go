@@ -33,7 +33,7 @@ type expectation struct {
 	runtime string
 	// providerIDPrefix is the prefix of the node's provider ID before the server's ID.
 	providerIDPrefix string
-	// leftover describes what the cloud still has of the group. Empty means nothing.
+	// leftover returns a description of what the cloud still has of the group. It is empty when nothing is left.
 	leftover func() (string, error)
 }
 

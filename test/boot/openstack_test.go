@@ -58,7 +58,7 @@ func TestBehindOpenStack(t *testing.T) {
 	if left, err := f.left(); err != nil || left != "" {
 		t.Fatalf("delete the servers and ports of an earlier run first, whose names begin with %s-: the test would wait for %s (%v)", groupName, left, err)
 	}
-	h.KillCloudController() // the stand-in initializes Nodes with the servers of the simulated cloud
+	h.KillCloudController() // the sandbox's cloud-controller-manager would use the servers of the simulated cloud
 	ctx, cancel := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	t.Cleanup(func() { cancel(); work.Wait() })
@@ -215,7 +215,7 @@ func (h *hypervisor) boot(ctx context.Context, s server) error {
 	})
 }
 
-// servers returns the listed servers for the stand-in of the cloud-controller-manager.
+// servers returns the listed servers for the test's own cloud-controller-manager.
 func (h *hypervisor) servers() []kubelet.Server {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -225,7 +225,7 @@ func (h *hypervisor) servers() []kubelet.Server {
 		for _, a := range s.Addresses[realNetwork] {
 			entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeInternalIP, Address: a.Addr})
 		}
-		// The real controller keeps the kubelet's Hostname address, for which the kubelet requests a certificate.
+		// A real cloud-controller-manager keeps the kubelet's Hostname address, for which the kubelet requests a certificate.
 		entry.Addresses = append(entry.Addresses, corev1.NodeAddress{Type: corev1.NodeHostName, Address: s.Name})
 		out = append(out, entry)
 	}

@@ -27,7 +27,7 @@ const (
 	// mostCalls is many more calls than a process needs for a scenario. A process that makes more calls is caught in a
 	// loop.
 	mostCalls = 2000
-	// staleLife is how long a stale leader continues after another process took over.
+	// staleLife is how long a stale leader keeps running after another process has taken over.
 	staleLife = time.Minute
 	// mostStarts is how often the harness restarts a process that ended with an error.
 	mostStarts = 10
@@ -100,12 +100,12 @@ func (h *harness) ended(made, spare int) error {
 	return nil
 }
 
-// until waits until a goal is reached, checking once a second of virtual time, and replaces a process that has died.
+// until waits until a goal is reached, checking once a second of virtual time, and replaces a process that has ended.
 func (h *harness) until(goal string, reached func() (bool, error)) error {
 	start := time.Now()
 	seen := uint64(0)
 	for looks := 0; ; looks++ {
-		// The check waits for its turn like every call, so that it sees the same state whenever the run is repeated.
+		// The check waits for the scheduler like every call, so that it sees the same state whenever the run is repeated.
 		if err := h.Scheduler.Await(h.Context, "harness", schedule.Alone); err != nil {
 			return err
 		}
@@ -177,8 +177,8 @@ func (h *harness) replace() {
 		old.Stop()
 		alone := []time.Duration{0, 3 * time.Second, 2 * time.Minute}[h.random.IntN(3)]
 		if h.heldBack {
-			// Start the new process only when the lease of the old one has ended. It then creates its server at about the time at which
-			// the late create call of the old process arrives.
+			// Start the new process only when the lease of the old one has ended. The new process then creates its server at about the time
+			// at which the late create call of the old process arrives.
 			alone = process.LeaseLife
 		}
 		time.Sleep(alone)

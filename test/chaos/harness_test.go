@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/test/chaos/process"
 )
 
-// worlds returns the seeds to test.
+// worlds returns the seeds of the runs: the one of the flag -seed, or as many as the flag -seeds says.
 func worlds() []uint64 {
 	if *seed >= 0 {
 		return []uint64{uint64(*seed)}
@@ -21,7 +21,7 @@ func worlds() []uint64 {
 	return out
 }
 
-// execute executes one run in its own synctest bubble.
+// execute carries out one run in a synctest bubble of its own.
 func execute(t *testing.T, r chaos.Run) (out chaos.Outcome, err error) {
 	t.Helper()
 	r.Catalog = catalog
@@ -29,11 +29,11 @@ func execute(t *testing.T, r chaos.Run) (out chaos.Outcome, err error) {
 	return out, err
 }
 
-// tries is how often a run is repeated until it equals an earlier one. Nearly every run is the same each time. Only the
-// order of two goroutines of the process that become ready in the same instant is random.
+// tries is how often a run is repeated until it reaches its fault point. Nearly every run makes the same calls each
+// time. Only the order of two goroutines of the process that become ready in the same instant is random.
 const tries = 6
 
-// points returns all fault points of a process that makes these calls: before and after each.
+// points returns all fault points of a process that makes the given calls: one before and one after each call.
 func points(calls []process.Point) []process.Point {
 	var out []process.Point
 	for _, c := range calls {

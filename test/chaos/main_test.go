@@ -23,7 +23,7 @@ var (
 	crash    = flag.Int("crash", -1, "try only the crash point of this number (a failed test prints it)")
 )
 
-// catalog is shared by all worlds.
+// catalog holds the kinds that the simulated API server knows. All runs share it.
 var catalog *memory.Catalog
 
 func TestMain(m *testing.M) {
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	// Thousands of small worlds are created and dropped, so collecting garbage less often saves time.
+	// The tests create and drop thousands of small clusters, so collecting garbage less often saves time.
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())
 }

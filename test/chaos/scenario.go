@@ -25,8 +25,7 @@ type Scenario struct {
 	// slack is how much longer than usual a run with a failing call may take, for example because drover waits twice
 	// for a lost response.
 	slack time.Duration
-	// thinning divides the number of tested fault points when not all are tested. 0 means the same number as in other
-	// scenarios.
+	// thinning divides the number of tested fault points of this scenario when not all are tested. 0 means as many as in other scenarios.
 	thinning int
 	// focus selects the create calls that are held back. Nil selects all.
 	focus  func(process.Point) bool

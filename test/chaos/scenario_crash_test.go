@@ -50,7 +50,7 @@ func TestEveryMachineHasOneServerAfterACrashAtAnyCall(t *testing.T) {
 	}
 }
 
-// crashes holds the crash points of one scenario and one seed.
+// crashes tests the crash points of one scenario with one seed.
 type crashes struct {
 	scenario chaos.Scenario
 	number   int
@@ -90,8 +90,8 @@ func (c crashes) one(t *testing.T, i int, p process.Point) {
 	t.Errorf("none of %d runs reached the crash point\nrepeat it with: %s", tries, repeat)
 }
 
-// again returns the number of calls after which the second process dies, too. The second process dies for every third
-// fault point; 0 means that it lives.
+// again returns the number of calls after which the restarted process crashes, too. It returns 0, which means no second
+// crash, for two of three fault points.
 func again(seed uint64, point int) int {
 	if n := point + int(seed); n%3 == 0 {
 		return 1 + (n*7)%40

@@ -34,7 +34,7 @@ func TestDroverReachesItsGoalAfterACallThatFails(t *testing.T) {
 	}
 }
 
-// failures holds the failing calls of one scenario and one seed.
+// failures tests the failing calls of one scenario with one seed.
 type failures struct {
 	scenario chaos.Scenario
 	number   int
@@ -61,8 +61,8 @@ func (f failures) test(t *testing.T) {
 	t.Logf("%d ways to fail, %d calls, %v", n, len(clean.Calls), clean.Took)
 }
 
-// promised reports whether a forced deletion must end in time although the named call fails. It need not end while
-// Kubernetes refuses all writes to the Machine.
+// promised reports whether drover promises that a forced deletion ends in time although the named call fails. It does
+// not promise that while Kubernetes refuses all writes to the Machine.
 func promised(call string, how process.Failure) bool {
 	return !how.Lasting || !strings.HasPrefix(call, "kube ") || strings.HasPrefix(call, "kube POST pods") || call == "kube LIST pods"
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/providerid"
 )
 
-// twoUnhealthy creates a set of three and makes two Machines unhealthy: the kubelet of one stops reporting, and when
-// this shows, the Node of the other reports a kernel deadlock. After both are replaced, one after the other, it deletes
-// the set.
+// twoUnhealthy creates a set of three and makes two Machines unhealthy. It stops the kubelet of one, and when the Ready
+// condition of its Node is Unknown, it sets a kernel deadlock condition on the Node of the other. After both are replaced,
+// one after the other, it deletes the set.
 func (h *harness) twoUnhealthy() error {
 	m, err := h.NewMachine()
 	if err != nil {

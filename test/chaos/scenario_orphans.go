@@ -146,7 +146,7 @@ func (h *harness) collected(node string) error {
 	return h.running(1)
 }
 
-// operate sets the confirmation when the report asks for it.
+// operate confirms the deletion of orphans when the report asks for it.
 func (h *harness) operate() error {
 	if h.confirmed || !strings.Contains(h.report(), mustConfirm) {
 		return nil

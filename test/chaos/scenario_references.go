@@ -33,7 +33,7 @@ func references() []client.Object {
 	}
 }
 
-// createReferences creates the references.
+// createReferences creates the objects that the Machine's spec refers to.
 func (h *harness) createReferences() error {
 	for _, o := range references() {
 		if err := h.Admin.Create(h.Context, o); err != nil {
@@ -43,7 +43,7 @@ func (h *harness) createReferences() error {
 	return nil
 }
 
-// referringMachine creates a Machine whose spec refers to the references.
+// referringMachine creates a Machine whose spec refers to a ConfigMap and a Cluster.
 func (h *harness) referringMachine() (*v1alpha1.Machine, error) {
 	if err := h.createReferences(); err != nil {
 		return nil, err

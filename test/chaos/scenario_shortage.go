@@ -53,7 +53,7 @@ func (h *harness) lateImage() error {
 	if took := time.Since(missed); took > time.Minute {
 		return fmt.Errorf("the first server was created %v after the image was reported missing", took)
 	}
-	// One of the lists is the list of all images, for the suggestions in the error message.
+	// One of the calls lists all images, for the suggestions in the error message.
 	if n := h.Cloud.CallCount("GET /images"); n > 4 {
 		return fmt.Errorf("the image was looked up %d times", n)
 	}
@@ -107,7 +107,7 @@ func (h *harness) serversFail() error {
 	if err := h.until("ten minutes have passed", func() (bool, error) { return time.Since(start) > 10*time.Minute, nil }); err != nil {
 		return err
 	}
-	// Two are created together, then one more after back-offs of 30 s, 1, 2 and 4 min.
+	// Two servers are created together, then one after each back-off of 30 s, 1, 2 and 4 min.
 	made := h.Cloud.CallCount("POST /servers") - before
 	err = h.Admin.Delete(h.Context, set)
 	if made > 6 {
@@ -151,7 +151,7 @@ func (h *harness) nobodyJoins() error {
 	if err := h.until("fifty minutes have passed", func() (bool, error) { return time.Since(start) > 50*time.Minute, nil }); err != nil {
 		return err
 	}
-	// Two are created together, then one each time that a join deadline of 10 min has passed.
+	// Two servers are created together, then one each time that a join deadline of 10 min has passed.
 	made := h.Cloud.CallCount("POST /servers") - before
 	if made < 5 || made > 6 {
 		return fmt.Errorf("%d servers were created in 50 minutes, want 5 or 6", made)

@@ -33,7 +33,7 @@ func TestDroverReachesItsGoalDespiteADisturbedWatch(t *testing.T) {
 	}
 }
 
-// watches holds the disturbed watches of one scenario and one seed.
+// watches tests the disturbed watches of one scenario with one seed.
 type watches struct {
 	scenario chaos.Scenario
 	number   int

@@ -19,8 +19,8 @@ import (
 // checker checks the invariants of the day at every step.
 type checker struct {
 	w *World
-	// there holds the last state of the Machines that are not being deleted. broken holds the names of the Machines
-	// whose servers are broken for good.
+	// there holds the last state of the Machines that are not being deleted. broken holds the names of the Machines whose servers were
+	// broken permanently.
 	there  map[types.UID]*v1alpha1.Machine
 	broken map[string]bool
 	// waiting holds the time since which each pod has been pending.
@@ -54,7 +54,7 @@ func newChecker(w *World) *checker {
 	}
 }
 
-// called is called for each call of the autoscaler.
+// called records a call of the autoscaler.
 func (j *checker) called(method string, request any) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -106,7 +106,7 @@ func (j *checker) machineDeleted(m *v1alpha1.Machine) {
 	j.w.log("Machine %s goes: %s", m.Name, why)
 }
 
-// mayBeDeleted returns why a Machine may be deleted. It is empty when there is no reason.
+// mayBeDeleted returns the reason why a Machine may be deleted. The text is empty when there is no reason.
 func (j *checker) mayBeDeleted(m *v1alpha1.Machine) string {
 	id := ptr.Deref(m.Spec.ProviderID, "none")
 	group := "MachineDeployment/" + m.Namespace + "/" + m.Labels[labelPool]

@@ -42,7 +42,7 @@ func (w *World) tokens() int {
 	return len(list.Items)
 }
 
-// costs is what drover has done so far.
+// costs counts what drover has done so far.
 type costs struct {
 	// writes are calls to the API server. reads and changes are calls to the cloud. machines is the number of Machines
 	// that were created plus the number that were deleted.

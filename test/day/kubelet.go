@@ -30,7 +30,7 @@ const joinEvery = 5 * time.Second
 type guest struct {
 	world  *World
 	server sim.Server
-	// stop ends the guest with its server.
+	// stop ends the guest. It is called when the guest's server is gone.
 	stop context.CancelFunc
 	// silentUntil is the time at which the kubelet reports again. dead means that it never does.
 	silentUntil time.Time

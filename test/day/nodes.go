@@ -34,7 +34,7 @@ func (w *World) guestOf(n *corev1.Node) *guest {
 // serverOf returns the ID of the server of a Node.
 func serverOf(n *corev1.Node) string { return n.Spec.ProviderID[len("openstack:///"):] }
 
-// healthOf returns the health of a Node. If the Node's kubelet works, it reports first.
+// healthOf returns the health of a Node. If the Node's kubelet works, it first records a report of the kubelet.
 func (w *World) healthOf(n *corev1.Node) *nodeHealth {
 	h := w.nodes[n.Name]
 	if h == nil {
@@ -55,7 +55,7 @@ func (w *World) noteSilence() {
 	}
 }
 
-// stepNodes is the node lifecycle controller.
+// stepNodes does what the node lifecycle controller does: it updates the Ready conditions and the unreachable taints of Nodes.
 func (w *World) stepNodes(nodes []corev1.Node) {
 	there := map[string]bool{}
 	for i := range nodes {

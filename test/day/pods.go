@@ -111,7 +111,7 @@ func (w *World) newPod() *corev1.Pod {
 	}
 }
 
-// place is the scheduler: the first Node with room takes the pod.
+// place does what the scheduler does: it binds a pod to the first Node with room.
 func (w *World) place(p *corev1.Pod, nodes []corev1.Node, room map[string]int64) {
 	for i := range nodes {
 		name := nodes[i].Name

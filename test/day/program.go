@@ -13,7 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Connections are what a drover is given instead of the network.
+// Connections holds the connections of one drover process. They replace the network.
 type Connections struct {
 	// Kube is the connection to the API server.
 	Kube *rest.Config
@@ -22,7 +22,7 @@ type Connections struct {
 	Environment []string
 }
 
-// Program is a drover that was started.
+// Program is one drover process that was started.
 type Program struct {
 	// Groups is its gRPC service, which answers once Ready is closed.
 	Groups grpc.ClientConnInterface
@@ -51,7 +51,7 @@ type process struct {
 // restartAfter is the time from the end of a drover to the start of the next one.
 const restartAfter = 10 * time.Second
 
-// keepDrover starts a drover, and another one each time one ends, until the world ends.
+// keepDrover starts drover, and starts it again each time it ends, until the world ends.
 func (w *World) keepDrover(ctx context.Context) {
 	for ctx.Err() == nil {
 		p := w.launch(ctx)
@@ -64,7 +64,7 @@ func (w *World) keepDrover(ctx context.Context) {
 	}
 }
 
-// launch starts a drover.
+// launch starts a drover process.
 func (w *World) launch(ctx context.Context) *process {
 	ctx, stop := context.WithCancel(ctx)
 	p := &process{stop: stop, done: make(chan struct{})}

@@ -14,7 +14,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// Play runs a day with drovers that start creates. It fails the test when an invariant is broken.
+// Play runs a day. It starts drover with the function start, and fails the test when an invariant is broken.
 func Play(t testing.TB, start Starter) {
 	w := newWorld(t, start)
 	defer w.close()
@@ -35,7 +35,7 @@ func Play(t testing.TB, start Starter) {
 	stop()
 }
 
-// hour shortens the times in the script.
+// hour is a short name for the times in the script.
 const hour = time.Hour
 
 // script lists the events of the day. Each function returns when the effects of its event are over.
@@ -95,8 +95,8 @@ func (w *World) serverGone(g *guest) bool {
 	return !there
 }
 
-// kubeletDies breaks a server for good. drover must replace it within the health timeout plus the time that a Machine
-// takes.
+// kubeletDies stops the kubelet of a server permanently. drover must replace the Machine within the health timeout plus the time that a
+// Machine takes.
 func (w *World) kubeletDies() {
 	g := w.guestsIn("")[0]
 	w.patiently(func() {
@@ -106,14 +106,14 @@ func (w *World) kubeletDies() {
 	})
 }
 
-// breaks makes the kubelet of a server die for good.
+// breaks stops the kubelet of a server permanently.
 func (w *World) breaks(g *guest) {
 	g.dead = true
 	w.checker.broken[g.server.Name] = true
 }
 
-// patiently calls happen and waits until all pods run. Until then a pod may be pending for up to an hour, because an
-// unreachable Node keeps its pods for long.
+// patiently calls happen and waits until all pods run. Until then a pod may be pending for up to an hour, because the pods of an
+// unreachable Node stay bound to it for a long time.
 func (w *World) patiently(happen func()) {
 	w.checker.patience = time.Hour
 	happen()
@@ -207,7 +207,7 @@ func (w *World) rollout() {
 	})
 }
 
-// droverKilled kills drover. Another one takes over.
+// droverKilled kills drover. The next drover process takes over.
 func (w *World) droverKilled() {
 	w.patiently(func() {
 		w.kill()

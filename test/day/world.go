@@ -49,7 +49,7 @@ type World struct {
 	guests map[string]*guest
 }
 
-// step is the period at which the world moves.
+// step is the interval at which the simulated controllers, kubelets and pods act.
 const step = 10 * time.Second
 
 // newWorld creates the cluster and the cloud, and starts everything in them but drover.
@@ -137,7 +137,7 @@ func (w *World) within(limit time.Duration, what string, so func() bool) {
 	}
 }
 
-// step moves everything besides drover and the autoscaler.
+// step advances the time by one interval, and then runs everything that the world simulates besides drover and the autoscaler.
 func (w *World) step() {
 	time.Sleep(step)
 	synctest.Wait()

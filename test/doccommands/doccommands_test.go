@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheBlocksOfAPageAreRead(t *testing.T) {
+func TestParseReturnsTheCommandBlocksOfAPage(t *testing.T) {
 	t.Parallel()
 	page := `
 <!-- test: first -->
@@ -55,11 +55,11 @@ true
 func TestInvalidPagesAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ page, want string }{
-		"a misspelt comment above a block":           {"<!-- tests: a -->\n~sh\na\n~\n", "p.md:2: the comment above the block must be"},
-		"a name of a block that contains a blank":    {"<!-- test: a b -->\n~sh\na\n~\n", `the name "a b"`},
-		"a block in the language bash instead of sh": {"~bash\na\n~\n", "p.md:1: the language of commands is sh, not bash"},
-		"a command in a block without a language":    {"~\nkubectl get x\n~\n", `p.md:2: "kubectl get x" stands in a block without a language`},
-		"a block that is not closed":                 {"~sh\nkubectl get x\n", "p.md:1: the block is not closed"},
+		"a misspelt comment above a block":             {"<!-- tests: a -->\n~sh\na\n~\n", "p.md:2: the comment above the block must be"},
+		"a block whose name contains a blank":          {"<!-- test: a b -->\n~sh\na\n~\n", `the name "a b"`},
+		"a block whose language is bash instead of sh": {"~bash\na\n~\n", "p.md:1: the language of commands is sh, not bash"},
+		"a command in a block without a language":      {"~\nkubectl get x\n~\n", `p.md:2: "kubectl get x" stands in a block without a language`},
+		"a block that is not closed":                   {"~sh\nkubectl get x\n", "p.md:1: the block is not closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -70,7 +70,7 @@ func TestInvalidPagesAreRefused(t *testing.T) {
 	}
 }
 
-func TestABlockRunsInTheShell(t *testing.T) {
+func TestTheShellRunsABlockUntilACommandFails(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	page := "<!-- test: write -->\n~sh\necho NAME in NAMESPACE > file\n~\n<!-- test: read -->\n~sh\ncat file $KUBECONFIG\n~\n<!-- test: fail -->\n~sh\necho before\nfalse\necho after\n~\n"

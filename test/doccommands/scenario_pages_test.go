@@ -10,7 +10,8 @@ import (
 	"testing"
 )
 
-// A test runs each block of commands in the documentation, or the page explains why no test does.
+// TestEveryBlockOfCommandsInThePagesIsRunByATest checks that a test runs each block of commands in the documentation, or
+// that the page explains why no test does.
 func TestEveryBlockOfCommandsInThePagesIsRunByATest(t *testing.T) {
 	root, err := Root()
 	if err != nil {

@@ -69,7 +69,7 @@ func Root() (string, error) {
 	}
 }
 
-// link makes a link to each entry of a folder in another one, except hidden ones.
+// link creates, in the folder to, a link to each entry of the folder from, except hidden entries.
 func link(from, to string) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {

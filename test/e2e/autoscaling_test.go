@@ -30,7 +30,7 @@ import (
 
 const (
 	rolling = "rolling"
-	// settles is how long the view of the group and the view of the cloud may differ while its size changes.
+	// settles is how long what Kubernetes shows of the group and what the cloud shows may differ while the group's size changes.
 	settles = 5 * time.Second
 )
 
@@ -154,12 +154,12 @@ func deployment() *v1alpha1.MachineDeployment {
 	return &v1alpha1.MachineDeployment{ObjectMeta: metav1.ObjectMeta{Name: rolling, Namespace: metav1.NamespaceSystem}}
 }
 
-// look is one observation of the group.
+// look is one observation of the group: numbers of Machines by their state, and the number of servers.
 type look struct {
 	at                                                      time.Time
 	replicas, living, available, updated, removed, inFlight int
 	servers                                                 int
-	// going holds the available Machines that are being deleted although nothing named them.
+	// going holds the available Machines that are being deleted although no entry of spec.removals named them.
 	going map[string]bool
 }
 
@@ -169,7 +169,7 @@ type watcher struct {
 
 	mu    sync.Mutex
 	looks []look
-	// named are the Machines that a removal named. there are the Machines that the last observation showed.
+	// named holds the Machines that entries of spec.removals have named. there holds the Machines in the last observation.
 	named, there map[string]bool
 	updated      map[string]bool
 	usable       map[string]bool
@@ -305,7 +305,8 @@ func (w *watcher) until(what string, reached func(look) bool) func(context.Conte
 	}
 }
 
-// judge reports the violations, and which Machines were deleted or stayed although they should not.
+// judge reports all violations: those that were noted, named Machines that still exist, and Machines of the new template
+// that were deleted although they were not named.
 func (w *watcher) judge(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()

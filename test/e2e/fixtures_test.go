@@ -32,7 +32,7 @@ const otherClouds = "other-"
 // bootstrapRole is the ClusterRole that lets a holder of a bootstrap token request a kubelet's certificate.
 const bootstrapRole = "system:node-bootstrapper"
 
-// takenOver is a fixture that is created in the sandbox.
+// takenOver is a fixture, which is an object of another cluster, that the test creates in the sandbox.
 type takenOver struct {
 	file string
 	// variant is a part of the object's name: the writer of the user data, or the operating system.

@@ -22,12 +22,10 @@ const (
 // badGroup is a node group that cannot work, and the conditions that must report it.
 type badGroup struct {
 	name string
-	// The first occurrence of old in the scenario's manifest is replaced with new, which makes it
-	// bad.
+	// old and new make the manifest bad: the first occurrence of old in the scenario's manifest is replaced with new.
 	old, new string
 	replicas string
-	// The deployment's condition of this type must be False with this reason, and its message must
-	// name the error.
+	// The deployment's condition of the type condition must be False with this reason, and its message must name the error.
 	condition, reason string
 	says              []string
 	// onMachine reports whether the group's Machine must have the condition too, with a warning
@@ -37,7 +35,7 @@ type badGroup struct {
 	listed bool
 }
 
-// manifest is the scenario's manifest under another name, with one error.
+// manifest returns the scenario's manifest with the name, size and error of the bad group.
 func (b badGroup) manifest(t *testing.T, d *scenario.Demo) string {
 	t.Helper()
 	raw, err := scenario.Manifest(d.Group)
@@ -56,7 +54,7 @@ func (b badGroup) manifest(t *testing.T, d *scenario.Demo) string {
 
 func apply(t *testing.T, s *sandbox.Sandbox, name, manifest string) {
 	t.Helper()
-	// kubectl splits a path at commas, which the names of tests and so of their folders may have.
+	// kubectl splits a path at commas. The path of t.TempDir() contains the test's name, which may have commas.
 	dir, err := os.MkdirTemp("", "drover-e2e-")
 	if err != nil {
 		t.Fatal(err)

@@ -27,8 +27,8 @@ const (
 	standstill = 5 * time.Second
 )
 
-// TestRolloutsWhileNodesAreInitializedLate rolls two nodes with a surge of 1 and none unavailable: first while the
-// cloud-controller-manager is slow, then while it is stopped.
+// TestRolloutsWhileNodesAreInitializedLate replaces two nodes by rollouts with a surge of 1 and none unavailable: first
+// while the cloud-controller-manager is slow, then while it is stopped.
 func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 	t.Parallel()
 	s := sandbox.ForTest(t, sandbox.Options{Drover: drover, BootTime: time.Second, NoAutoscaler: true, CloudControllerInterval: 4 * time.Second})
@@ -40,12 +40,12 @@ func TestRolloutsWhileNodesAreInitializedLate(t *testing.T) {
 	apply(t, s, slow, group.manifest(t, d))
 	eventually(t, takingPods(s, 2, ""))
 	usable := watchUsable(t, s)
-	t.Run("two nodes take pods throughout a rollout with a slow cloud-controller-manager (F-47)", func(t *testing.T) {
+	t.Run("two nodes accept pods throughout a rollout with a slow cloud-controller-manager (F-47)", func(t *testing.T) {
 		roll(t, s, "second")
 		eventually(t, takingPods(s, 2, "second"))
 		neverFewer(t, usable, 2)
 	})
-	t.Run("a rollout waits while the cloud-controller-manager is dead, shows the cause, and ends when the cloud-controller-manager is back (F-47)", func(t *testing.T) {
+	t.Run("a rollout waits and shows the cause while the cloud-controller-manager is stopped, and ends afterwards (F-47)", func(t *testing.T) {
 		s.KillCloudController()
 		roll(t, s, "third")
 		eventually(t, startingNode(s))
@@ -72,13 +72,14 @@ func patchTemplate(t *testing.T, s *sandbox.Sandbox, fields string) {
 	}
 }
 
-// roll changes the template, so that its nodes get this value of the label roll.
+// roll starts a rollout: it sets the label roll of the group's nodes to value in the template.
 func roll(t *testing.T, s *sandbox.Sandbox, value string) {
 	t.Helper()
 	patchTemplate(t, s, fmt.Sprintf(`"spec":{"metadata":{"labels":{"roll":%q}}}`, value))
 }
 
-// takingPods waits until there are exactly as many nodes as wanted, all from the template with this value and all taking pods.
+// takingPods returns a check that there are exactly as many nodes as wanted, and that all of them accept pods and have
+// this value of the label roll.
 func takingPods(s *sandbox.Sandbox, want int, value string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var nodes corev1.NodeList
@@ -98,8 +99,8 @@ func takingPods(s *sandbox.Sandbox, want int, value string) func(context.Context
 	}
 }
 
-// startingNode waits until one of three Machines says that it waits for the cloud-controller-manager, and is not
-// Running.
+// startingNode returns a check that there are three Machines, and that one of them is not Running and reports that it
+// waits for the cloud-controller-manager.
 func startingNode(s *sandbox.Sandbox) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var machines v1alpha1.MachineList
@@ -119,7 +120,7 @@ func startingNode(s *sandbox.Sandbox) func(context.Context) (string, error) {
 	}
 }
 
-// standsStill fails when a Machine is created or deleted within the time standstill.
+// standsStill fails the test when a Machine is created or deleted within the time standstill.
 func standsStill(t *testing.T, s *sandbox.Sandbox) {
 	t.Helper()
 	before, began := machinesOf(t, s), time.Now()
@@ -134,7 +135,7 @@ func standsStill(t *testing.T, s *sandbox.Sandbox) {
 	})
 }
 
-// machinesOf lists the Machines, and says which of them are being deleted.
+// machinesOf returns the names of all Machines with their deletion timestamps, as one text.
 func machinesOf(t *testing.T, s *sandbox.Sandbox) string {
 	t.Helper()
 	var machines v1alpha1.MachineList
@@ -149,7 +150,7 @@ func machinesOf(t *testing.T, s *sandbox.Sandbox) string {
 	return strings.Join(out, ", ")
 }
 
-// watchUsable counts the nodes that take pods until the test ends.
+// watchUsable counts the nodes that accept pods, again and again until the test ends.
 func watchUsable(t *testing.T, s *sandbox.Sandbox) *sandbox.UsableNodes {
 	t.Helper()
 	usable := s.WatchUsableNodes(t.Context())
@@ -157,7 +158,7 @@ func watchUsable(t *testing.T, s *sandbox.Sandbox) *sandbox.UsableNodes {
 	return usable
 }
 
-// neverFewer fails when fewer nodes than wanted took pods at any count.
+// neverFewer fails the test when one of these counts was smaller than wanted.
 func neverFewer(t *testing.T, usable *sandbox.UsableNodes, want int) {
 	t.Helper()
 	if fewest, looks := usable.Fewest(); fewest < want || looks == 0 {

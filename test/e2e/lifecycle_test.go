@@ -97,11 +97,11 @@ func TestServersJoinAndLostServersAreReplaced(t *testing.T) {
 			return fmt.Sprintf("no bootstrap tokens: there are %d", len(secrets.Items)), nil
 		})
 	})
-	t.Run("a server that is deleted in the cloud is replaced, and its Node and ports go", func(t *testing.T) {
+	t.Run("a server that is deleted in the cloud is replaced, and its Node and ports are deleted", func(t *testing.T) {
 		_, server := onlyMember(t, s, flatcar.name)
 		s.Cloud.DeleteServer(server.ID)
-		// At rest drover lists the cloud's resources once a minute, and far more often while it creates
-		// something.
+		// drover lists the cloud's resources once a minute, and far more often while it creates something. So a third group
+		// makes it notice the deletion soon.
 		third := badGroup{name: "third", replicas: "1"}
 		apply(t, s, third.name, third.manifest(t, d))
 		eventually(t, func(ctx context.Context) (string, error) {
@@ -125,5 +125,5 @@ func TestServersJoinAndLostServersAreReplaced(t *testing.T) {
 			return "", nil
 		})
 	})
-	t.Run("a scale-up that is taken back while its servers boot leaves nothing in the cloud (CAPI-9)", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
+	t.Run("a scale-up that is reverted while its servers boot leaves nothing in the cloud (CAPI-9)", func(t *testing.T) { takenBack(t, s, ubuntu.name) })
 }

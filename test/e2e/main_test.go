@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 }
 
 func built(m *testing.M) int {
-	// The next run removes a folder that an interrupted run left.
+	// OwnFolder also removes the folder of an earlier run that was interrupted.
 	dir, release, err := kube.OwnFolder("", "drover-e2e-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

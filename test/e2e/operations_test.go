@@ -46,8 +46,8 @@ func (h herd) serverIDs() (out []string) {
 // calls returns the number of requests to create a server, and the number of requests to delete anything.
 func (h herd) calls() (made, deleted int) { return h.s.Cloud.CallCount("POST /servers"), h.deletes() }
 
-// uncalled fails the test when a server was created or anything was deleted since an earlier call of calls. made and deleted
-// are the results of that call.
+// uncalled fails the test when a server was created or anything was deleted in the cloud since an earlier call of calls,
+// which returned made and deleted.
 func (h herd) uncalled(made, deleted int) {
 	h.Helper()
 	if m, d := h.calls(); m != made || d != deleted {
@@ -55,7 +55,7 @@ func (h herd) uncalled(made, deleted int) {
 	}
 }
 
-// hold stops everything that watches the cluster, and returns a function that starts it again.
+// hold stops drover and the cloud-controller-manager, and returns a function that starts them and the kubelets again.
 func (h herd) hold() (goOn func()) {
 	h.Helper()
 	h.s.StopDrover(0)
@@ -68,7 +68,7 @@ func (h herd) hold() (goOn func()) {
 	}
 }
 
-// writes creates a file in the folder of the shell.
+// writes creates a file in the working folder of the documentation's commands.
 func (h herd) writes(name, text string) {
 	h.Helper()
 	if err := os.WriteFile(filepath.Join(h.shell.Dir, name), []byte(text), 0o600); err != nil {
@@ -104,8 +104,8 @@ func (h herd) cloudsWith(id, secret string) string {
 	return string(raw)
 }
 
-// rotates rotates drover's cloud credentials with the page's commands, and waits until drover says that it uses the new
-// ones.
+// rotates replaces drover's cloud credentials with the commands of docs/operations.md, and waits until drover logs that
+// it uses the new ones.
 func (h herd) rotates(clouds string) {
 	h.Helper()
 	const said = "Using changed credentials of the configured cloud"
@@ -128,7 +128,7 @@ func (h herd) rotates(clouds string) {
 	})
 }
 
-// owned waits until each Machine has an owner that exists.
+// owned waits until each Machine belongs to an existing set, which belongs to a deployment.
 func (h herd) owned() {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -150,7 +150,8 @@ func (h herd) owned() {
 	})
 }
 
-// comesBack starts drover, and waits until the number of Machines that have their old servers and nodes under new UIDs is want.
+// comesBack restores the objects with the commands of docs/operations.md and calls goOn, which starts drover. It waits
+// until as many Machines as wanted have their old servers and nodes.
 func (h herd) comesBack(want int, goOn func()) {
 	h.Helper()
 	h.shell.Run(h.T, "docs/operations.md#restore-objects")
@@ -163,15 +164,14 @@ func (h herd) comesBack(want int, goOn func()) {
 	h.shell.Run(h.T, "docs/operations.md#restore-check")
 }
 
-// TestOperatingACluster leads one cluster and its cloud through the life that docs/operations.md describes, with the
-// commands of that page.
+// TestOperatingACluster follows docs/operations.md on one cluster and its cloud, with the commands of that page.
 func TestOperatingACluster(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t)
 	h.install()
 	t.Run("the cloud's credentials are rotated without a restart", func(t *testing.T) { h.in(t).credentials() })
 	t.Run("restoring the objects into a new cluster deletes no server and creates no server twice", func(t *testing.T) { h.in(t).newCluster() })
-	t.Run("nodes are kept although a CRD was deleted by mistake (F-42)", func(t *testing.T) { h.in(t).mistake() })
+	t.Run("nodes are kept although the CRD of Machines was deleted by mistake (F-42)", func(t *testing.T) { h.in(t).mistake() })
 	t.Run("the nodes stay when drover and its CRDs are removed (F-42)", func(t *testing.T) { h.in(t).removal() })
 }
 
@@ -266,8 +266,8 @@ func (h herd) removal() {
 	}
 }
 
-// TestASnapshotOfEtcdIsRestored restores a snapshot of etcd. Since the snapshot one Machine was deleted and two were
-// created.
+// TestASnapshotOfEtcdIsRestored restores a snapshot of etcd. After the snapshot was taken, one Machine was deleted and
+// two were created.
 func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t, func(o *sandbox.Options) { o.DroverFlags = []string{"--orphan-age=0", "--orphan-period=1s"} })
@@ -320,7 +320,7 @@ func TestASnapshotOfEtcdIsRestored(t *testing.T) {
 	t.Run("an operator's Machines adopt the servers that were made after the snapshot", func(t *testing.T) { h.in(t).takeBack(servers) })
 }
 
-// takeBack creates a Machine for each server without one, and lets the Machine adopt the server.
+// takeBack creates a Machine for each server that has none, with the annotation that lets the Machine adopt the server.
 func (h herd) takeBack(servers []string) {
 	h.Helper()
 	made, _ := h.calls()

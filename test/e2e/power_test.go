@@ -48,7 +48,7 @@ func TestAServerThatIsShutDownByHand(t *testing.T) {
 			t.Errorf("Machine %s, then %s; Node %+v; %d actions", machine.UID, again.UID, now.Spec, s.Cloud.CallCount(actions)-started)
 		}
 	})
-	t.Run("a server that the cloud refuses to start is put out of service and replaced after its Machine was deleted", func(t *testing.T) {
+	t.Run("a deleted Machine whose server the cloud refuses to start is replaced, and its Node is put out of service", func(t *testing.T) {
 		refused := badGroup{name: "refused", replicas: "1"}
 		apply(t, s, refused.name, refused.manifest(t, d))
 		machine, server := onlyMember(t, s, refused.name)
@@ -58,8 +58,8 @@ func TestAServerThatIsShutDownByHand(t *testing.T) {
 		eventually(t, func(ctx context.Context) (string, error) {
 			return hasReason(ctx, s, machine, v1alpha1.ConditionServerReady, "ServerWontStart")
 		})
-		// A Node that is Ready may run pods whatever the cloud says about its server. Once the Node is not Ready, the
-		// health check may delete the Machine first.
+		// The test waits until the Node is not Ready, because a Ready Node may run pods whatever the cloud reports about its
+		// server. The health check may delete the Machine before the test does.
 		eventually(t, func(ctx context.Context) (string, error) {
 			var n corev1.Node
 			err := s.Client.Get(ctx, types.NamespacedName{Name: machine.ServerName()}, &n)

@@ -37,12 +37,13 @@ func TestFromMachineControllerToDroverAndBack(t *testing.T) {
 		deleted = r.in(t).back()
 	})
 	t.Run("drover takes over every Machine for the second time (F-5)", func(t *testing.T) { r.in(t).forthAgain() })
-	t.Run("nothing is left in the cloud except what drover had created for a server that machine-controller deleted (F-5)", func(t *testing.T) {
+	t.Run("only what drover created for a server that machine-controller deleted is left in the cloud (F-5)", func(t *testing.T) {
 		r.in(t).leaves(deleted)
 	})
 }
 
-// forth switches from machine-controller to drover.
+// forth starts drover after machine-controller has stopped, while other programs keep writing the objects. drover must
+// take over every Machine, remove two Machines and add one.
 func (r *roundTrip) forth() {
 	writers := r.writers()
 	was, all := r.look(), r.living()
@@ -70,8 +71,8 @@ func (r *roundTrip) forth() {
 	}
 }
 
-// back switches to machine-controller in the middle of a scale-up and a removal, and then to drover again. It returns
-// drover's Machine whose server machine-controller has deleted.
+// back kills drover in the middle of a scale-up and a removal, and lets machine-controller finish both. It returns the
+// Machine with a server of drover's, which machine-controller has deleted.
 func (r *roundTrip) back() (deleted v1alpha1.Machine) {
 	rpc := r.dial()
 	first, theirs, ours := r.byMaker()
@@ -92,11 +93,11 @@ func (r *roundTrip) back() (deleted v1alpha1.Machine) {
 	return ours
 }
 
-// forthAgain switches to drover after machine-controller has gone on. One port and floating IP belong to a Machine that
-// is gone. Another port and floating IP were created by drover for a server that machine-controller then created.
+// forthAgain starts drover after machine-controller has ended. Two ports and two floating IPs have no server: one of each
+// belongs to a deleted Machine, the other was created by drover for a server that machine-controller then created itself.
 func (r *roundTrip) forthAgain() {
 	made, deleted := r.calls()
-	// Do not wait until the killed drover's lease expires.
+	// Without the lease of the killed process, the new process need not wait until that lease expires.
 	r.kubectl("-n", sandbox.Namespace, "delete", "lease", "--all")
 	r.restarts()
 	r.takenOver()
@@ -107,8 +108,8 @@ func (r *roundTrip) forthAgain() {
 	}
 }
 
-// leaves deletes the deployment. Afterwards a port and a floating IP remain. They have the tag of a Machine whose
-// server machine-controller has deleted.
+// leaves deletes the deployment. Only a port and a floating IP remain, with the owner tag of a Machine whose server
+// machine-controller has deleted.
 func (r *roundTrip) leaves(of v1alpha1.Machine) {
 	manager := r.login(machinecontroller.ManagerAccount)
 	r.runs(func(ctx context.Context) { machinecontroller.RunManager(ctx, manager, metav1.NamespaceSystem) })
@@ -127,7 +128,7 @@ func (r *roundTrip) leaves(of v1alpha1.Machine) {
 	}
 }
 
-// byMaker returns two Machines whose servers machine-controller created, and one whose server drover created.
+// byMaker returns two Machines whose servers machine-controller created (first and theirs), and one whose server drover created (ours).
 func (r *roundTrip) byMaker() (first, theirs, ours v1alpha1.Machine) {
 	r.Helper()
 	var made []v1alpha1.Machine

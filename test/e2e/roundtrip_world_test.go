@@ -38,14 +38,14 @@ import (
 // roundTrip is a cluster that switches from machine-controller to drover and back.
 type roundTrip struct {
 	herd
-	// manifest is the deployment as it was first applied.
+	// manifest is the manifest with which the deployment was created.
 	manifest *unstructured.Unstructured
-	// predecessor is machine-controller. stopped stops it.
+	// predecessor is machine-controller. The function stopped stops it.
 	predecessor *machinecontroller.Controller
 	stopped     func()
 }
 
-// newRoundTrip starts a sandbox without drover and without its policies. In it runs machine-controller with a
+// newRoundTrip starts a sandbox without drover and without its policies. machine-controller runs in it, with a
 // deployment whose user data operating-system-manager writes.
 func newRoundTrip(t *testing.T) *roundTrip {
 	t.Helper()
@@ -105,7 +105,7 @@ func (r *roundTrip) apply(w *foreign) {
 	r.must(r.s.Client.Create(r.Context(), d))
 }
 
-// login returns the client of a program's ServiceAccount in kube-system.
+// login returns a client with the identity of a program's ServiceAccount in kube-system.
 func (r *roundTrip) login(account string) client.Client {
 	r.Helper()
 	config, err := r.s.Cluster.ConfigForUser("system:serviceaccount:kube-system:"+account, "system:serviceaccounts", "system:authenticated")
@@ -115,7 +115,7 @@ func (r *roundTrip) login(account string) client.Client {
 	return c
 }
 
-// takeOver starts machine-controller, which acts until it is stopped.
+// takeOver starts machine-controller. It runs until stopped is called.
 func (r *roundTrip) takeOver() { r.stopped = r.runs(r.predecessor.Run) }
 
 // handOver stops machine-controller, and checks that none of its requests was refused.
@@ -141,7 +141,7 @@ func (r *roundTrip) runs(program func(context.Context)) (stop func()) {
 }
 
 // rewrites writes the deployment again and again, like a client that knows only the manifest. Each write drops
-// everything that was added to the object since, including its finalizers, other annotations and its size.
+// everything that other clients have added to the object, including finalizers, other annotations and its size.
 func (r *roundTrip) rewrites(ctx context.Context, c client.Client) (writes int) {
 	ticker := time.NewTicker(3 * pollEvery)
 	defer ticker.Stop()
@@ -206,8 +206,8 @@ func (r *roundTrip) balanced(want, spare int) {
 	})
 }
 
-// unmarked names a server that belongs to no Machine, or a Machine without finalizers. It is empty when there is
-// neither.
+// unmarked returns what is missing when a server has no Machine, or its Machine has no finalizers. It returns an empty
+// text when nothing is missing.
 func (r *roundTrip) unmarked(all map[types.UID]v1alpha1.Machine) string {
 	for _, server := range r.s.Cloud.Servers() {
 		m, ok := all[types.UID(server.Metadata["machine-uid"])]
@@ -221,7 +221,7 @@ func (r *roundTrip) unmarked(all map[types.UID]v1alpha1.Machine) string {
 	return ""
 }
 
-// takenOver waits until drover has marked every server and written the server's ID on its Machine.
+// takenOver waits until every server has drover's owner tag, and every Machine its server's ID.
 func (r *roundTrip) takenOver() {
 	r.Helper()
 	eventually(r.T, func(ctx context.Context) (string, error) {
@@ -258,8 +258,8 @@ func (r *roundTrip) dial() proto.CloudProviderClient {
 
 func (r *roundTrip) id() string { return "MachineDeployment/" + metav1.NamespaceSystem + "/" + r.group }
 
-// accepted repeats call until drover no longer answers that it has changed nothing. It answers so when other programs
-// keep writing the object.
+// accepted repeats call until it returns something other than the error "nothing was changed". drover returns this error
+// while other programs keep writing the object.
 func (r *roundTrip) accepted(call func() error) {
 	r.Helper()
 	eventually(r.T, func(context.Context) (string, error) {
@@ -333,7 +333,7 @@ func (r *roundTrip) writers() map[string]func() int {
 	return out
 }
 
-// live fails the test unless these Machines exist and are not being deleted.
+// live fails the test unless the given Machines exist and are not being deleted.
 func (r *roundTrip) live(want ...v1alpha1.Machine) {
 	r.Helper()
 	now, err := r.machines(r.Context())
@@ -353,7 +353,7 @@ func (r *roundTrip) clusterID() string {
 	return string(system.UID)
 }
 
-// descriptions returns the descriptions of the port and of the floating IP that remain.
+// descriptions returns the descriptions of the one port and the one floating IP that are left in the cloud.
 func (r *roundTrip) descriptions() map[string]string {
 	r.Helper()
 	provider, err := gophercloudopenstack.AuthenticatedClient(r.Context(), gophercloud.AuthOptions{

@@ -19,7 +19,7 @@ import (
 
 var versions = regexp.MustCompile(`(?m)^( +)versions:$`)
 
-// marked adds to a manifest what people put on nodes: a label and a permanent taint.
+// marked adds to a manifest the label and the permanent taint that a user may want on the nodes.
 func marked(t *testing.T, manifest string) string {
 	t.Helper()
 	if !versions.MatchString(manifest) {
@@ -29,7 +29,7 @@ func marked(t *testing.T, manifest string) string {
 		"${1}metadata: {labels: {team: blue}}\n${1}taints: [{key: dedicated, value: blue, effect: NoSchedule}]\n${1}versions:")
 }
 
-// told returns the template node that drover describes to the autoscaler for a group without nodes.
+// told returns the template node that drover returns to the autoscaler for a group without nodes.
 func told(t *testing.T, s *sandbox.Sandbox, group string) *corev1.Node {
 	t.Helper()
 	drover := calls(t, s)
@@ -53,12 +53,10 @@ func told(t *testing.T, s *sandbox.Sandbox, group string) *corev1.Node {
 
 const cinderZone = "topology.cinder.csi.openstack.org/zone"
 
-// compare returns the differences between the node that joined and the template node that the autoscaler got (CA-C99,
-// C100, C101).
+// compare returns the differences between the node that joined and the template node that drover returned (CA-C99, C100, C101).
 func compare(told, real *corev1.Node) (differences []string) {
 	says := func(format string, args ...any) { differences = append(differences, fmt.Sprintf(format, args...)) }
-	// Properties of a single node: its name, its owner and its host. Also those that a CSI driver sets; there is none
-	// here.
+	// Labels that describe a single node: its name, its owner and its host. A CSI driver would set the fourth label, but none runs here.
 	own := []string{corev1.LabelHostname, v1alpha1.LabelOwnedBy, v1alpha1.LabelPhysicalHost, cinderZone}
 	for key, value := range told.Labels {
 		if got, ok := real.Labels[key]; (!ok || got != value) && !slices.Contains(own, key) {
@@ -97,7 +95,7 @@ func compare(told, real *corev1.Node) (differences []string) {
 	return differences
 }
 
-// calls returns a client for the calls that the autoscaler can make.
+// calls returns a client of drover's gRPC service, as the autoscaler has it.
 func calls(t *testing.T, s *sandbox.Sandbox) proto.CloudProviderClient {
 	t.Helper()
 	conn, err := s.Dial()
@@ -108,7 +106,7 @@ func calls(t *testing.T, s *sandbox.Sandbox) proto.CloudProviderClient {
 	return proto.NewCloudProviderClient(conn)
 }
 
-// takenBack requests two nodes, and withdraws the request as soon as a resource for them exists in the cloud.
+// takenBack requests two nodes, and reverts the request as soon as the cloud has a resource for them.
 func takenBack(t *testing.T, s *sandbox.Sandbox, group string) {
 	drover, id, before := calls(t, s), "MachineDeployment/kube-system/"+group, s.Cloud.Leftovers()
 	if _, err := drover.NodeGroupIncreaseSize(t.Context(), &proto.NodeGroupIncreaseSizeRequest{Id: id, Delta: 2}); err != nil {

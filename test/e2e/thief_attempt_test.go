@@ -10,31 +10,30 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// attacker is the party that makes an attempt.
+// attacker is the kind of attacker that makes an attempt.
 type attacker string
 
 const (
-	// theAuthor has every right on drover's kinds in one namespace, and no other right.
+	// theAuthor is a user who has every right on drover's kinds in one namespace, and no other right.
 	theAuthor attacker = "author"
-	// aKubelet has the client certificate of the Node of one of the author's Machines.
+	// aKubelet is an attacker with the client certificate of the Node of one of the author's Machines.
 	aKubelet attacker = "kubelet"
-	// aCloud is an author with a cloud of his own, at an endpoint that the operator has allowed unless the attempt says
-	// otherwise.
+	// aCloud is an author who runs a cloud of his own, at an endpoint that the operator has allowed unless the attempt says otherwise.
 	aCloud attacker = "cloud"
 )
 
-// stop is the barrier that stops an attempt.
+// stop is what must stop an attempt.
 type stop string
 
 const (
-	// policies means that drover's admission policies refuse the write. Without the policies the write is stored, and
-	// drover does not obey it.
+	// policies means that drover's admission policies refuse the write. Without the policies the write is stored, and drover
+	// ignores its content.
 	policies stop = "admission policies"
 	// rights means that the API server's authorization or its NodeRestriction plugin refuses the request.
 	rights stop = "RBAC, Node authorizer"
 	// validation means that the schema of a kind or the API server's own validation refuses the request.
 	validation stop = "validation"
-	// product means that the write is stored, and drover does not obey it.
+	// product means that the write is stored, and drover ignores its content.
 	product stop = "drover"
 )
 

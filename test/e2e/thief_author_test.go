@@ -18,22 +18,22 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// bypass is the annotation that allows changes of a Machine's spec.
+// bypass is a patch with the annotation that allows changes of a Machine's spec.
 const bypass = `"metadata":{"annotations":{"` + v1alpha1.AnnotationBypassImmutable + `":"true"}}`
 
-// forge returns an attempt that creates a Machine with a changed spec or metadata.
+// forge returns the function of an attempt that creates a Machine with a changed spec or metadata.
 func forge(change func(*world, *v1alpha1.Machine)) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		return w.machine(a.key(), func(m *v1alpha1.Machine) { change(w, m) })
 	}
 }
 
-// alter returns an attempt that patches the Machine that was created for it.
+// alter returns the function of an attempt that patches the Machine that was created for this attempt.
 func alter(body func(*world) string) func(*world, attempt) error {
 	return func(w *world, a attempt) error { return w.patch(w.target(a), body(w)) }
 }
 
-// names returns a change after which the Machine names a server.
+// names returns a change that sets the Machine's provider ID to that of a server.
 func names(server func(*world) string) func(*world, *v1alpha1.Machine) {
 	return func(w *world, m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///" + server(w)) }
 }
@@ -164,7 +164,7 @@ func groupAttempts() []attempt {
 	}
 }
 
-// template returns an attempt that creates a deployment of one Machine with a changed template.
+// template returns the function of an attempt that creates a deployment of one Machine with a changed template.
 func template(change func(*world, *v1alpha1.MachineTemplateSpec)) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		d := w.base.DeepCopy()

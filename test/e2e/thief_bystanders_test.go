@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/member"
 )
 
-// Nodes of others, named like their servers, and two objects of kube-system that attempts target.
+// Names of Nodes of other users, which are also the names of their servers, and of two objects in kube-system that attempts target.
 const (
 	controlPlane = otherPrefix + "control-plane"
 	byHand       = otherPrefix + "by-hand"
@@ -37,24 +37,24 @@ const (
 	// that label.
 	audit      = "audit"
 	auditLabel = "node-restriction.kubernetes.io/" + audit
-	// audited is the name under which the taint and the label are compared.
+	// audited is the key under which the state of the taint and of the label is recorded and compared.
 	audited = "what an administrator put on the author's Node"
-	// nobody is a UID that no Machine has.
+	// nobody is the UID of no Machine.
 	nobody = "11111111-0000-4000-8000-000000000001"
 )
 
-// bystanders is what belongs to others: the IDs of their resources in the cloud, and the state of everything before the
-// attempts.
+// bystanders holds what belongs to other users: the IDs of their resources in the cloud, and the state of everything
+// before the attempts.
 type bystanders struct {
 	session *member.Session
-	// controlPlane and byHand are the servers of Nodes. cloned is another cluster's server. orphaned is a server whose
-	// Machine is gone.
+	// IDs of servers. controlPlane and byHand have a Node each but no Machine. cloned belongs to another cluster. orphaned
+	// has lost its Machine.
 	controlPlane, byHand, cloned, orphaned string
 	volume, port, floatingIP               string
 	was                                    map[string]string
 }
 
-// place creates what belongs to others.
+// place creates the resources and objects of other users.
 func (w *world) place() {
 	w.Helper()
 	session, err := member.SignIn(w.Context(), w.s.Cloud, nil)
@@ -79,7 +79,7 @@ func (w *world) place() {
 	}
 }
 
-// make creates a resource in the cloud as its user, and returns its ID.
+// make creates a resource in the cloud with the credentials of the cloud's user, and returns its ID.
 func (w *world) make(path, key, body string) string {
 	w.Helper()
 	raw, err := w.others.session.Ask(w.Context(), http.MethodPost, path, `{"`+key+`":`+body+`}`)
@@ -127,7 +127,7 @@ func (w *world) auditOwnNode() {
 	w.kubectl("label", "node", w.node, auditLabel+"=yes")
 }
 
-// remember records the current state of everything that belongs to others.
+// remember records the current state of everything that belongs to other users.
 func (b *bystanders) remember(w *world) {
 	w.Helper()
 	eventually(w.T, func(_ context.Context) (string, error) {
@@ -143,8 +143,8 @@ func (b *bystanders) remember(w *world) {
 	w.must(err)
 }
 
-// changed returns how what belongs to others differs from its remembered state, or an empty text. Objects that were
-// added later are ignored.
+// changed returns how the state of everything that belongs to other users differs from the recorded one, or an empty
+// text. It ignores objects that were added later.
 func (b *bystanders) changed(ctx context.Context, w *world) string {
 	now, err := b.look(ctx, w)
 	if err != nil {
@@ -154,7 +154,7 @@ func (b *bystanders) changed(ctx context.Context, w *world) string {
 	return cmp.Diff(b.was, now)
 }
 
-// look returns the state of everything that belongs to others, as texts by name.
+// look returns the state of everything that belongs to other users, by name.
 func (b *bystanders) look(ctx context.Context, w *world) (map[string]string, error) {
 	out, err := b.session.Inventory(ctx)
 	if err != nil {
@@ -187,7 +187,7 @@ func (b *bystanders) lookAtNodes(ctx context.Context, w *world, out map[string]s
 	}
 	for i := range list.Items {
 		n := &list.Items[i]
-		// The control plane taints Nodes whose kubelet is silent.
+		// Taints of Kubernetes itself are ignored, because the control plane taints Nodes whose kubelet does not report.
 		taints := slices.DeleteFunc(slices.Clone(n.Spec.Taints), func(t corev1.Taint) bool { return strings.HasPrefix(t.Key, "node.kubernetes.io/") })
 		if n.Name == w.node {
 			out[audited] = fmt.Sprint(slices.ContainsFunc(taints, func(t corev1.Taint) bool { return t.Key == audit }), n.Labels[auditLabel])
@@ -196,7 +196,7 @@ func (b *bystanders) lookAtNodes(ctx context.Context, w *world, out map[string]s
 		if slices.ContainsFunc(slices.Collect(maps.Values(w.made)), func(m *v1alpha1.Machine) bool { return m.Name == n.Name }) {
 			continue
 		}
-		// drover adds the host label when it learns the host of a server.
+		// The host label is ignored, because drover adds it when it learns the host of a server.
 		delete(n.Labels, v1alpha1.LabelPhysicalHost)
 		out["Node "+n.Name] = fmt.Sprint(n.UID, n.DeletionTimestamp, n.Spec.ProviderID, n.Spec.Unschedulable, taints, n.Labels)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// hanging is the number of clouds without an answer that the author uses at a time.
+// hanging is the number of clouds of the author that never answer, all used at the same time.
 const hanging = 10
 
 // mallory returns the attacker's own credentials for an endpoint, as fields of a provider spec.
@@ -27,7 +27,7 @@ func mallory(endpoint string) map[string]any {
 	}
 }
 
-// at returns an attempt with a Machine in the attacker's cloud, which misbehaves in this way.
+// at returns the function of an attempt that creates a Machine in the attacker's cloud with the named misbehaviour.
 func at(behaviour string) func(*world, attempt) error {
 	return forge(func(w *world, m *v1alpha1.Machine) { cloudSpec(&m.Spec, mallory(w.enemy.keystone(behaviour))) })
 }
@@ -58,8 +58,8 @@ func cloudAttempts() []attempt {
 	}
 }
 
-// liar returns an attempt with a Machine about whose server the attacker's cloud lies. name returns the name of that
-// server; an empty name means the Machine's own server.
+// liar returns the function of an attempt that creates a Machine, about whose server the attacker's cloud lies. name
+// returns the name of that server. An empty name means the Machine's own server.
 func liar(name func(*world) string, about func(*world) lie) func(*world, attempt) error {
 	return func(w *world, a attempt) error {
 		l, server := about(w), name(w)
@@ -101,8 +101,8 @@ func nodeClaimAttempts() []attempt {
 	}
 }
 
-// addressOfAnother joins as the attacker's own Node, with the token in the user data that his cloud received. It then
-// requests a serving certificate for addresses that his cloud lists.
+// addressOfAnother makes the attacker's own Node join with the bootstrap token from the user data that his cloud
+// received. It then requests a serving certificate for addresses that his cloud lists.
 func addressOfAnother(w *world, a attempt) error {
 	own := func(*world) string { return "" }
 	if err := liar(own, func(w *world) lie { return lie{address: w.victimAddress()} })(w, a); err != nil {

@@ -32,13 +32,13 @@ const (
 	keptRequest = 256 << 10
 )
 
-// lie is what a misbehaviour of the attacker's cloud changes in the answers of the simulation.
+// lie holds what the attacker's cloud changes in the answers of the simulated cloud.
 type lie struct {
 	// server is the name of the server that the lie is about.
 	server string
-	// id and address replace those of the server. Empty means that the value stays.
+	// id and address replace those of the server. Each of them stays as it is when the field is empty.
 	id, address string
-	// project replaces the ID of the project. Empty means that it stays.
+	// project replaces the ID of the project. The ID stays as it is when the field is empty.
 	project string
 	// deleted reports whether the server is listed as DELETED.
 	deleted bool
@@ -48,19 +48,19 @@ type lie struct {
 // has allowed.
 type enemy struct {
 	t *testing.T
-	// cloud makes the answers that the attacker does not falsify. Only the attacker's own user may sign in.
+	// cloud is the simulation that makes the answers before they are falsified. Only the attacker's own user may sign in.
 	cloud *openstack.Cloud
 	// inside is a service that only the operator may reach, such as one inside the cluster. drover must send it no request.
 	inside *recorder
-	// gate is a server; the operator has allowed only its URLs below allowed/. No attempt names such a URL, so
-	// no request may arrive.
+	// gate is a server on which the operator has allowed only the URLs below allowed/. No attempt uses such a URL, so no
+	// request may arrive.
 	gate  *recorder
 	ended chan struct{}
 
 	mu sync.Mutex
 	// urls holds the clouds' URLs by misbehaviour.
 	urls map[string]string
-	// lies holds the lies by the misbehaviour whose path serves them.
+	// lies holds what each of the clouds lies about, by its misbehaviour.
 	lies map[string]lie
 	// tokens are all tokens that the cloud has issued.
 	tokens   map[string]bool
@@ -130,7 +130,7 @@ func newEnemy(t *testing.T) *enemy {
 // allowed returns the value of the operator's flag --allowed-endpoints.
 func (e *enemy) allowed() string { return "127.0.0.2," + e.gate.url + "/allowed" }
 
-// at returns the URL of the cloud with this misbehaviour. It returns the same URL each time.
+// at returns the URL of the cloud with this misbehaviour. It creates the cloud at the first call.
 func (e *enemy) at(behaviour string) string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -143,14 +143,14 @@ func (e *enemy) at(behaviour string) string {
 // keystone returns the identity endpoint of a misbehaviour.
 func (e *enemy) keystone(behaviour string) string { return e.at(behaviour) + "/identity/v3" }
 
-// tell sets the lie of a misbehaviour from now on.
+// tell sets what the cloud of a misbehaviour lies about from now on.
 func (e *enemy) tell(behaviour string, l lie) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.lies[behaviour] = l
 }
 
-// misbehaving returns a handler that records requests and misbehaves.
+// misbehaving returns the handler of a cloud with this misbehaviour. It records all requests.
 func (e *enemy) misbehaving(behaviour string) http.HandlerFunc {
 	kind, _, _ := strings.Cut(behaviour, "-")
 	answer, ok := map[string]http.HandlerFunc{
@@ -181,7 +181,7 @@ func (e *enemy) hang(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// huge answers with a sign-in whose body is far too large. It ends when the client stops reading.
+// huge answers a sign-in with a body that is far too large. It stops when the client stops reading.
 func huge(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("X-Subject-Token", "huge")
 	w.Header().Set("Content-Type", "application/json")
@@ -241,7 +241,7 @@ func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour strin
 	if body, err = io.ReadAll(answer.Body); err != nil {
 		return
 	}
-	// Also lie about a server that this very call has created.
+	// The swaps are computed again, because this call may have created the server to lie about.
 	for truth, lie := range e.swaps(behaviour) {
 		body = bytes.ReplaceAll(body, []byte(truth), []byte(lie))
 	}
@@ -256,7 +256,7 @@ func (e *enemy) lieAbout(w http.ResponseWriter, r *http.Request, behaviour strin
 	_, _ = w.Write(e.misled(behaviour, body))
 }
 
-// misled applies the falsifications that a plain text replacement cannot express.
+// misled makes the changes to an answer that swaps cannot express.
 func (e *enemy) misled(behaviour string, body []byte) []byte {
 	base := e.at(behaviour)
 	switch {
@@ -275,10 +275,9 @@ func (e *enemy) misled(behaviour string, body []byte) []byte {
 	return body
 }
 
-// endless is a page of a list that links to the next one, for 1500 pages of 300 kB.
+// endless returns a page of a list that links to a next page. The list has 1500 pages of 300 kB.
 func (e *enemy) endless(base string) []byte {
-	// A drover that reads to the end holds 1 GB: the test then fails, but the machine that runs the test does not run
-	// out of memory.
+	// If drover reads the list to its end it holds 1 GB. The test then fails, but the machine does not run out of memory.
 	const rows, mostPages = 1000, 1500
 	row := `{"id":"%08x-0000-4000-8000-%012x","name":"endless","status":"ACTIVE","metadata":{"x":"` + strings.Repeat("x", 200) + `"}}`
 	e.mu.Lock()
@@ -300,7 +299,7 @@ func (e *enemy) endless(base string) []byte {
 	return out.Bytes()
 }
 
-// swaps returns the replacements in the answers of a misbehaviour: the truth, and the lie in its place.
+// swaps returns the text replacements in the answers of a misbehaviour: the true text, and the false text in its place.
 func (e *enemy) swaps(behaviour string) map[string]string {
 	e.mu.Lock()
 	l := e.lies[behaviour]

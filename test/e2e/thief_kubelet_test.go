@@ -24,7 +24,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// wanted is a certificate that a client requests.
+// wanted describes a certificate that a client requests.
 type wanted struct {
 	signer string
 	usage  certificatesv1.KeyUsage
@@ -53,7 +53,7 @@ func serving(node string, hosts ...string) wanted {
 	return w
 }
 
-// request creates a certificate request.
+// request creates a CertificateSigningRequest.
 func (w *world) request(as client.Client, name string, what wanted) error {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	w.must(err)
@@ -67,7 +67,7 @@ func (w *world) request(as client.Client, name string, what wanted) error {
 	})
 }
 
-// ask creates a certificate request that nobody may approve.
+// ask creates a CertificateSigningRequest that must not be approved.
 func (w *world) ask(as client.Client, a attempt, what wanted) error {
 	err := w.request(as, a.key(), what)
 	if err == nil {
@@ -76,7 +76,7 @@ func (w *world) ask(as client.Client, a attempt, what wanted) error {
 	return err
 }
 
-// patchNode patches a Node as the kubelet.
+// patchNode patches a Node with the credentials of the author's kubelet.
 func (w *world) patchNode(name, body string, subresource ...string) error {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if len(subresource) > 0 {
@@ -181,8 +181,7 @@ func certificateAttempts() []attempt {
 				if err != nil {
 					return err
 				}
-				// The API server still accepts the token for 10 s after its last use, although drover has deleted
-				// it.
+				// The API server may cache the token for 10 s after its last use, although drover has deleted the token.
 				if err := w.ask(as, a, identity(w.victim.ServerName())); !apierrors.IsUnauthorized(err) {
 					return err
 				}

@@ -14,7 +14,7 @@ import (
 
 var writePage = flag.Bool("write", false, "write the list of attempts into docs/security.md instead of comparing it")
 
-// securityPage is the page that holds the list of attempts, between two marks.
+// The page with the list of attempts, and the comments before and after the list.
 const (
 	securityPage = "../../docs/security.md"
 	listBegins   = "<!-- attempts: begin; written by go test -tags cluster ./test/e2e -run '^TestTheListOfAttempts$' -args -write -->\n"

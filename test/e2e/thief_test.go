@@ -26,9 +26,9 @@ import (
 )
 
 const (
-	// mostMemory is the number of bytes that drover may use while it is attacked.
+	// mostMemory is the number of bytes of memory that drover may use at most while it is attacked.
 	mostMemory = 200 << 20
-	// mostSignIns is how often drover may sign in to a cloud that refuses it, during the test.
+	// mostSignIns is how often drover may sign in during the test to a cloud that refuses every sign-in.
 	mostSignIns = 40
 	// scaleWithin is how long another group may take to get a node while drover is attacked.
 	scaleWithin = time.Minute
@@ -46,7 +46,7 @@ func TestAttacksWithoutPolicies(t *testing.T) {
 	newWorld(t, false).suffers()
 }
 
-// suffers makes all attempts, waits until drover has handled each, and checks the outcome.
+// suffers makes all attempts, waits until drover has processed the resulting objects, and checks that no attempt succeeded.
 func (w *world) suffers() {
 	began := time.Now()
 	peak := w.watchMemory()
@@ -80,7 +80,7 @@ func (w *world) suffers() {
 	})
 }
 
-// judge compares everything that belongs to others with its state before the attempts.
+// judge checks that the state of all objects and resources of other users is the same as before the attempts.
 func (w *world) judge(name string) {
 	w.Run(name+" (F-1, F-2, F-3, F-4, F-6)", func(t *testing.T) {
 		w := w.in(t)
@@ -91,7 +91,7 @@ func (w *world) judge(name string) {
 	})
 }
 
-// slowMachines returns a function that reports whether the test does not wait for a Machine.
+// slowMachines returns a function that reports whether a Machine belongs to a slow attempt, for which the test does not wait.
 func slowMachines() func(v1alpha1.Machine) bool {
 	var keys []string
 	for _, a := range attempts() {
@@ -104,7 +104,7 @@ func slowMachines() func(v1alpha1.Machine) bool {
 	}
 }
 
-// scales scales the other group up, which must not wait for the attackers' clouds.
+// scales checks that another group gets a node in time, without waiting for the attackers' clouds.
 func (w *world) scales() {
 	w.Helper()
 	began := time.Now()
@@ -129,8 +129,7 @@ func (w *world) scales() {
 	}
 }
 
-// shrinks removes one Machine of the other group, which must not wait for the losses that the attackers' cloud
-// reported.
+// shrinks checks that one Machine of another group is deleted in time, although the attackers' cloud has reported many missing servers.
 func (w *world) shrinks() {
 	w.Helper()
 	w.kubectl("-n", metav1.NamespaceSystem, "scale", "machinedeployment", w.herd.group, "--replicas=2")
@@ -144,8 +143,7 @@ func (w *world) shrinks() {
 	})
 }
 
-// seen waits until every Machine that the attackers have created has conditions, and compares the conditions with the
-// attempts' texts.
+// seen waits until every Machine of the attackers has conditions, and checks that these contain the texts that the attempts name.
 func (w *world) seen() {
 	w.Helper()
 	says := map[string]string{}
@@ -171,8 +169,8 @@ func (w *world) seen() {
 	})
 }
 
-// decided waits until drover has decided about a certificate request that was created after all others. It fails for
-// each of the attackers' requests that was approved.
+// decided waits until drover has handled all certificate requests: it creates one more and waits for drover's decision
+// about it. It fails the test for each approved request of the attackers.
 func (w *world) decided() {
 	w.Helper()
 	name := fmt.Sprintf("renewal-%d", time.Now().UnixNano())
@@ -198,7 +196,8 @@ func (w *world) approved(ctx context.Context, name string) bool {
 	})
 }
 
-// clears deletes everything that belongs to the author by force, and waits until all Machines are gone.
+// clears deletes everything of the author's, with the annotation for forced deletion, and waits until all his Machines
+// are gone except those of slow attempts.
 func (w *world) clears() {
 	w.Helper()
 	for _, list := range []client.Object{&v1alpha1.MachineDeployment{}, &v1alpha1.MachineSet{}} {
@@ -232,7 +231,7 @@ func (w *world) clears() {
 	})
 }
 
-// keptSecrets fails for each request that drover sent to a forbidden address, and for each that held a secret other
+// keptSecrets fails the test for each request of drover to a forbidden address, and for each that holds a secret other
 // than the attackers' own.
 func (w *world) keptSecrets() {
 	w.Helper()
@@ -263,7 +262,7 @@ func (w *world) keptSecrets() {
 	w.Logf("the attackers' cloud received %d requests", len(e.requests))
 }
 
-// hidSecrets fails for each text that shows the value of a Secret.
+// hidSecrets fails the test for each object, Event and log line that shows the value of a Secret.
 func (w *world) hidSecrets() {
 	w.Helper()
 	log, err := os.ReadFile(w.s.LogFile("drover"))
@@ -287,7 +286,7 @@ func (w *world) hidSecrets() {
 	}
 }
 
-// watchMemory measures drover's memory until the test ends. The function that it returns gives the peak in bytes.
+// watchMemory measures drover's memory until the test ends. The returned function returns the largest measured number of bytes.
 func (w *world) watchMemory() (peak func() int) {
 	var mu sync.Mutex
 	most := 0

@@ -30,11 +30,11 @@ const (
 	ownGroup = "mine"
 	// otherPrefix is the prefix of the names of servers that no Machine has. No kubelet runs on these servers.
 	otherPrefix = "other-"
-	// classified is a value in a Secret of kube-system.
+	// classified is the secret value of a Secret in kube-system.
 	classified = "classified-77d1"
 )
 
-// world is a cluster with attackers and with the bystanders' objects.
+// world is a cluster with attackers, and with objects of other users.
 type world struct {
 	herd
 	// guarded reports whether the admission policies are in force.
@@ -44,7 +44,7 @@ type world struct {
 	author client.Client
 	// kubelet is a client with the identity of the author's own Node.
 	kubelet client.Client
-	// node is the author's own Node, and own is that Node's Machine.
+	// node is the name of the author's own Node, and own is that Node's Machine.
 	node string
 	own  v1alpha1.Machine
 	// victim is a Machine of the other group. Its Node has the name of its server.
@@ -52,14 +52,14 @@ type world struct {
 	others bystanders
 	base   *v1alpha1.MachineDeployment
 
-	// made are the Machines that the author has created, by the name of the attempt and by their own name.
+	// made holds the Machines that the author has created, by the name of the Machine, which contains that of its attempt.
 	made map[string]*v1alpha1.Machine
-	// forged are the names of the certificate requests that nobody may approve.
+	// forged holds the names of the certificate requests that must not be approved.
 	forged map[string]bool
 }
 
-// newWorld starts a sandbox, and creates everything that belongs to others and to the attackers. Without the policies
-// drover starts after their deletion.
+// newWorld starts a sandbox, and creates all objects of the attackers and of other users. If guarded is false, it
+// deletes the admission policies and restarts drover.
 func newWorld(t *testing.T, guarded bool) *world {
 	t.Helper()
 	e := newEnemy(t)
@@ -106,7 +106,7 @@ func (w *world) membersOf(namespace string) []v1alpha1.Machine {
 	return list.Items
 }
 
-// admitAuthor creates the author's namespace, rights and group.
+// admitAuthor creates the namespace of the author, his rights, and his group.
 func (w *world) admitAuthor() {
 	w.Helper()
 	meta := metav1.ObjectMeta{Namespace: tenant, Name: "author"}
@@ -204,7 +204,7 @@ func (w *world) isUsable(ctx context.Context, m *v1alpha1.Machine) (string, erro
 	return "", nil
 }
 
-// withoutPolicies deletes all admission policies and restarts drover, so that it sees this from its start.
+// withoutPolicies deletes all admission policies and restarts drover, so that drover runs without policies from its start.
 func (w *world) withoutPolicies() {
 	w.Helper()
 	w.s.StopDrover(0)
@@ -213,7 +213,7 @@ func (w *world) withoutPolicies() {
 	for _, o := range policies {
 		w.must(client.IgnoreNotFound(w.s.Client.Delete(w.Context(), o)))
 	}
-	// The API server's cache of policies is updated later.
+	// The API server updates its cache of policies later, so wait until dry runs of forbidden writes succeed.
 	eventually(w.T, func(ctx context.Context) (string, error) {
 		m := w.plain("probe")
 		m.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}}
@@ -241,7 +241,7 @@ func (w *world) plain(name string) *v1alpha1.Machine {
 	return m
 }
 
-// machine creates a Machine with a change, as the author.
+// machine creates a Machine as the author, after change has changed it.
 func (w *world) machine(name string, change func(*v1alpha1.Machine)) error {
 	m := w.plain(name)
 	if change != nil {
@@ -254,7 +254,7 @@ func (w *world) machine(name string, change func(*v1alpha1.Machine)) error {
 	return nil
 }
 
-// patch patches one of the author's objects, as the author.
+// patch patches an object in the author's namespace, with the author's credentials.
 func (w *world) patch(o client.Object, body string, subresource ...string) error {
 	o.SetNamespace(tenant)
 	for range subresource {
@@ -284,7 +284,7 @@ func (w *world) target(a attempt) *v1alpha1.Machine {
 	return &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: a.key() + "-target"}}
 }
 
-// cloudSpec changes the provider spec of a Machine. A value of nil removes the field.
+// cloudSpec sets fields of a Machine's cloudProviderSpec. A value of nil removes the field.
 func cloudSpec(m *v1alpha1.MachineSpec, changes map[string]any) {
 	changed, err := scenario.ChangedSpec(m.ProviderSpec.Value.Raw, func(cloud map[string]any) {
 		for field, value := range changes {

@@ -26,7 +26,7 @@ import (
 
 const (
 	apart = "apart"
-	// outage is how long an API server is away, in addition to the time of its start.
+	// outage is how long an API server is stopped, in addition to the time that its start takes.
 	outage = 4 * time.Second
 	// droverUser is the user as which drover signs in to both clusters.
 	droverUser = "system:serviceaccount:" + v1alpha1.DefaultServiceAccount
@@ -40,7 +40,7 @@ type divided struct {
 	autoscaler proto.CloudProviderClient
 }
 
-// in returns d for use inside a subtest.
+// in returns the two clusters for use inside a subtest.
 func (d divided) in(t *testing.T) divided {
 	d.T = t
 	return d
@@ -67,12 +67,12 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 		d.in(t).scale()
 	})
 	whole := time.Now()
-	t.Run("no Machine is deleted and no server is created or deleted while the target cluster's API server does not answer, and a waiting Machine gets its node afterwards", func(t *testing.T) {
+	t.Run("no server is created or deleted while the target cluster's API server is down, and a new Machine joins afterwards", func(t *testing.T) {
 		d := d.in(t)
 		d.loses(d.Target, func() { d.resize(2) })
 		d.awaitNodes(2)
 	})
-	t.Run("no server is created or deleted while the control cluster's API server does not answer, and the group grows afterwards", func(t *testing.T) {
+	t.Run("no server is created or deleted while the control cluster's API server is down, and the group grows afterwards", func(t *testing.T) {
 		d := d.in(t)
 		d.loses(d.Cluster, func() {})
 		d.increase()
@@ -83,10 +83,10 @@ func TestMachinesInOneClusterAndNodesInAnother(t *testing.T) {
 	t.Run("Events about Machines are only in the control cluster, and Events about Nodes in the target cluster", func(t *testing.T) { d.in(t).judgeEvents() })
 }
 
-// id is the autoscaler's ID of the group.
+// id returns the ID under which the autoscaler knows the group.
 func (d divided) id() string { return "MachineDeployment/" + metav1.NamespaceSystem + "/" + apart }
 
-// nodes returns the Nodes of the target cluster that take pods, and how many Nodes there are.
+// nodes returns the Nodes of the target cluster that accept pods, and the number of all its Nodes.
 func (d divided) nodes(ctx context.Context) (usable []corev1.Node, all int, err error) {
 	var list corev1.NodeList
 	if err := d.TargetClient.List(ctx, &list); err != nil {
@@ -100,7 +100,7 @@ func (d divided) nodes(ctx context.Context) (usable []corev1.Node, all int, err 
 	return usable, len(list.Items), nil
 }
 
-// awaitNodes waits until there are as many Machines, servers and Nodes as wanted, and every Node takes pods.
+// awaitNodes waits until there are as many Machines, servers and Nodes as wanted, and every Node accepts pods.
 func (d divided) awaitNodes(want int) {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
@@ -152,7 +152,7 @@ func (d divided) restart(ctx context.Context) error {
 	return d.ReviveDrover(ctx, 0)
 }
 
-// increase requests a node as the autoscaler does. drover refuses until it has its caches and its lease.
+// increase requests a node as the autoscaler does. drover refuses the call until its caches are synced and it holds its lease.
 func (d divided) increase() {
 	d.Helper()
 	eventually(d.T, func(ctx context.Context) (string, error) {
@@ -208,8 +208,8 @@ func (d divided) resize(replicas int) {
 	}
 }
 
-// loses stops the API server of a cluster for a while. It fails when a server is created or deleted meanwhile, or a
-// Machine deleted.
+// loses stops the API server of a cluster for a while, and calls meanwhile after the stop. It fails the test when a
+// server is created or deleted during the outage, or a Machine is deleted.
 func (d divided) loses(cluster *kube.Cluster, meanwhile func()) {
 	d.Helper()
 	servers, machines := d.servers(), d.machines()
@@ -292,9 +292,9 @@ func ofTarget(r kube.Request) bool {
 		r.Resource == "configmaps" && r.Namespace == metav1.NamespacePublic || r.Resource == "secrets" && r.Verb != "get"
 }
 
-// judgeRequests fails for a request to the wrong cluster, and for a request that the roles of a cluster do not allow.
-// It considers refusals only until the time of the first outage, because an API server that has just started refuses
-// even allowed requests until it has read the roles.
+// judgeRequests fails the test for each request to the wrong cluster, and for each request that the roles of a cluster
+// do not allow. It considers refusals only until the time of the first outage, because an API server that has just
+// started refuses even allowed requests until it has read the roles.
 func (d divided) judgeRequests(until time.Time) {
 	for name, cluster := range map[string]struct {
 		*kube.Cluster
@@ -312,7 +312,7 @@ func (d divided) judgeRequests(until time.Time) {
 	}
 }
 
-// judgeEvents fails for an Event from drover about an object that the Event's cluster does not have.
+// judgeEvents fails the test for each Event from drover about an object that the Event's cluster does not have.
 func (d divided) judgeEvents() {
 	for name, c := range map[string]client.Client{"control": d.Client, "target": d.TargetClient} {
 		var list eventsv1.EventList

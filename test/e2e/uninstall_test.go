@@ -31,17 +31,17 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// watchFor is how long the test watches nodes that must stay: go test -tags cluster ./test/e2e -run Uninstall -watch=5m
+// watchFor is how long the tests watch nodes that must stay. A longer watch: go test -tags cluster ./test/e2e -run Uninstall -watch=5m
 var watchFor = flag.Duration("watch", 5*time.Second, "how long nodes that must stay are watched after drover or its CRDs are removed")
 
 const manifests = "../../deploy"
 
-// herd is a sandbox with one node group, as a user of kubectl sees it.
+// herd is a sandbox with one node group, on which a test works with kubectl.
 type herd struct {
 	*testing.T
 	s     *sandbox.Sandbox
 	group string
-	// shell runs the commands in the documentation.
+	// shell runs the commands that are in the documentation.
 	shell *doccommands.Shell
 }
 
@@ -133,7 +133,7 @@ func (h herd) usable(want int) {
 	})
 }
 
-// kept is what must not change: Machines with their finalizers, their nodes, and their resources in the cloud.
+// kept records what must stay the same: Machines with their finalizers, the UIDs of Nodes, and the number of deletions in the cloud.
 type kept struct {
 	machines map[types.UID]v1alpha1.Machine
 	nodes    map[string]types.UID
@@ -168,7 +168,7 @@ func (h herd) deletes() int {
 	return n
 }
 
-// stays checks for a while that nothing in the list of kept objects is drained or deleted.
+// stays checks for the time watchFor that no recorded Machine, Node or server is drained or deleted.
 func (h herd) stays(was kept) {
 	h.Helper()
 	end := time.Now().Add(*watchFor)
@@ -180,8 +180,8 @@ func (h herd) stays(was kept) {
 	}
 }
 
-// differs returns which part of the herd was drained or deleted. It is empty when nothing was. When no Machines are to be
-// kept, their CRD may be gone.
+// differs returns which recorded Machine, Node or server was drained or deleted, or an empty text. When no Machines are
+// recorded, their CRD may be gone.
 func (h herd) differs(was kept) string {
 	all, err := h.machines(h.Context())
 	if err != nil && len(was.machines) > 0 {
@@ -211,7 +211,7 @@ func (h herd) differs(was kept) string {
 	return ""
 }
 
-// unguarded removes the guard, and waits until the API server no longer applies it.
+// unguarded deletes the admission policy that guards drover's CRDs, and waits until the API server no longer applies it.
 func (h herd) unguarded() {
 	h.Helper()
 	h.kubectl("delete", "validatingadmissionpolicybinding/drover-crds", "validatingadmissionpolicy/drover-crds")
@@ -223,8 +223,8 @@ func (h herd) unguarded() {
 	})
 }
 
-// held waits until each of the Machines is being deleted, says that drover withholds the deletion, and says how to
-// continue.
+// held waits until each recorded Machine is being deleted, and its condition says that drover withholds the deletion and
+// how to continue.
 func (h herd) held(was kept) {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -287,7 +287,7 @@ func (h herd) metric(ctx context.Context, name string) (string, error) {
 	return "", nil
 }
 
-// restarts starts drover again after it was killed or stopped, and waits until the new drover acts.
+// restarts starts drover again after it was killed or stopped, and waits until the new process leads.
 func (h herd) restarts() {
 	h.Helper()
 	if err := h.s.ReviveDrover(h.Context(), 0); err != nil {
@@ -302,7 +302,7 @@ func (h herd) restarts() {
 	})
 }
 
-// marked waits until every server has the mark of an existing Machine.
+// marked waits until every server has the owner tag of an existing Machine.
 func (h herd) marked() {
 	h.Helper()
 	eventually(h.T, func(ctx context.Context) (string, error) {
@@ -319,7 +319,7 @@ func (h herd) marked() {
 	})
 }
 
-// set returns the name of the group's set.
+// set returns the name of the only MachineSet.
 func (h herd) set() string {
 	h.Helper()
 	var sets v1alpha1.MachineSetList
@@ -333,7 +333,7 @@ func TestUninstalling(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t)
 	h.install()
-	t.Run("kubectl delete -k deploy leaves every node (F-42)", func(t *testing.T) {
+	t.Run("no node is removed when drover is uninstalled with kubectl delete -k deploy (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		h.shell.Run(t, "docs/operations.md#uninstall")
@@ -354,7 +354,7 @@ func TestUninstalling(t *testing.T) {
 			t.Errorf("%d servers were made for one more Machine", n)
 		}
 	})
-	t.Run("deleting a CRD while its guard is gone deletes no server (F-42)", func(t *testing.T) {
+	t.Run("deleting a CRD without its guard policy deletes no server (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		was := h.look()
 		h.unguarded()
@@ -385,9 +385,9 @@ func TestUninstalling(t *testing.T) {
 	})
 }
 
-// The deletion of a CRD also deletes its sets. A set waits for its Machines, which the garbage collector deletes.
-// Someone who then removes the set's finalizer completes the deletion of the CRD and can create the CRD again, but the
-// Machines are still being deleted.
+// TestServersStayWhenTheCRDOfMachineSetsIsDeleted deletes the CRD of MachineSets, and with it the sets. A set waits for
+// its Machines, which the garbage collector deletes. A user who then removes the set's finalizer completes the deletion
+// of the CRD and can create the CRD again, but the Machines are still being deleted.
 func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
 	t.Parallel()
 	h := newHerd(t)
@@ -400,7 +400,7 @@ func TestServersStayWhenTheCRDOfMachineSetsIsDeleted(t *testing.T) {
 		h.held(was)
 		h.stays(was)
 	})
-	t.Run("the servers stay when the CRD of sets was created again and drover restarts (F-42)", func(t *testing.T) {
+	t.Run("the servers stay when the CRD of MachineSets is created again and drover restarts (F-42)", func(t *testing.T) {
 		h := h.in(t)
 		h.kubectl("-n", "kube-system", "patch", "machinesets.cluster.k8s.io", h.set(), "--type=merge", "--patch", `{"metadata":{"finalizers":null}}`)
 		h.kubectl("wait", "--for=delete", "crd/machinesets.cluster.k8s.io", "--timeout=90s")

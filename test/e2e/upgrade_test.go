@@ -25,13 +25,13 @@ import (
 )
 
 const (
-	// olderDefinitions are the CRDs of Machines, sets and deployments from an older version.
+	// olderDefinitions is a file with the CRDs of Machines, sets and deployments of an older version.
 	olderDefinitions = "testdata/crds-before.yaml"
 	droverAccount    = "system:serviceaccount:drover:drover"
 )
 
-// older replaces today's CRDs with those of an older version, and removes what guards the CRDs. No objects may
-// exist.
+// older replaces today's CRDs with those of an older version, and removes the admission policies that guard the CRDs. It
+// must run before objects are created.
 func (h herd) older() {
 	h.Helper()
 	h.s.StopDrover(0)
@@ -74,8 +74,8 @@ func (h herd) writesOf() (n int) {
 	return n
 }
 
-// TestUpgrading runs today's drover under the CRDs of an older version, then upgrades the CRDs while drover works, then
-// lets an older drover write.
+// TestUpgrading runs today's drover with the CRDs of an older version, then upgrades the CRDs while drover works, and
+// then lets a program write objects as an older drover does.
 func TestUpgrading(t *testing.T) {
 	t.Parallel()
 	h := newEmptyHerd(t)
@@ -84,7 +84,7 @@ func TestUpgrading(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Run("drover scales with the CRDs of an older version, and comes to rest afterwards", func(t *testing.T) {
+	t.Run("drover scales with the CRDs of an older version, and stops writing afterwards", func(t *testing.T) {
 		h := h.in(t)
 		h.begin()
 		h.scale(3)
@@ -127,7 +127,7 @@ func TestUpgrading(t *testing.T) {
 	})
 }
 
-// rests fails the test when drover keeps writing although nothing happens.
+// rests waits until drover makes at most 10 writes in 2 s, and fails the test when drover keeps writing.
 func (h herd) rests() {
 	h.Helper()
 	const most = 10
@@ -144,8 +144,8 @@ func (h herd) rests() {
 	})
 }
 
-// untouched fails the test when a Machine, its server or its node has changed, or when the number of servers that were
-// ever created is not the number made.
+// untouched fails the test when a Machine, its server or its node has changed, or when the number of servers created so
+// far is not made.
 func (h herd) untouched(was kept, made int) {
 	h.Helper()
 	if wrong := h.differs(was); wrong != "" {

@@ -67,7 +67,8 @@ var mapper = func() meta.RESTMapper {
 	return m
 }()
 
-// world is a cluster and a cloud with a drover between them. It must be created and used in a bubble of testing/synctest.
+// world is a simulated cluster, a simulated cloud, and drover between them. It must be created and used in a bubble of
+// testing/synctest.
 type world struct {
 	*testing.T
 	kube     *memory.Server
@@ -126,7 +127,7 @@ func (w *world) create(o client.Object) {
 	w.must(w.admin.Create(w.Context(), o))
 }
 
-// drover wires what cmd/drover wires, except for the lease, gRPC and the debug pages.
+// drover returns a manager with the same controllers as cmd/drover, but without the lease, gRPC and the debug pages.
 func (w *world) drover() manager.Manager {
 	w.Helper()
 	kube := w.kube.ConfigOver(w.kube.RoundTripper("drover"))
@@ -173,8 +174,8 @@ func (w *world) drover() manager.Manager {
 	return mgr
 }
 
-// tenant creates a project with its own user and the Secret with the user's password. It returns the fields of the
-// provider spec.
+// tenant creates a cloud project with its own user, and a Secret with that user's password. It returns the fields of a
+// provider spec that uses them.
 func (w *world) tenant(name string) map[string]any {
 	w.Helper()
 	w.cloud.AddProject(name, sim.MetaKubeDomain)

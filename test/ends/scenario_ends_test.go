@@ -44,7 +44,7 @@ func TestMain(m *testing.M) {
 }
 
 func TestDroverForgetsDeletedMachines(t *testing.T) {
-	t.Run("two equal rounds of creating and deleting Machines and all they use leave the same heap, goroutines and metric series, and all durations are histograms (F-12, MCM-110)", func(t *testing.T) {
+	t.Run("two equal rounds of creates and deletes leave the same heap, goroutines and series, and durations are histograms (F-12, MCM-110)", func(t *testing.T) {
 		synctest.Test(t, testDroverForgets)
 	})
 }
@@ -53,7 +53,7 @@ func testDroverForgets(t *testing.T) {
 	w := newWorld(t)
 	defer w.close()
 	<-w.groups.Synced()
-	// Go maps keep the memory of their largest size, so the largest wave comes first.
+	// The first wave is the largest possible one, because a Go map keeps the memory of its largest size.
 	w.wave("at-most", deploymentsOfWave*machinesOfDeployments)
 	w.round("first")
 	first := w.usage()
@@ -70,7 +70,7 @@ func testDroverForgets(t *testing.T) {
 	}
 }
 
-// round creates and deletes Machines in waves, and waits until drover has dropped what it does not use any more.
+// round creates and deletes Machines in waves, and waits until drover has freed what it no longer uses.
 func (w *world) round(name string) {
 	w.Helper()
 	left := *machines
@@ -107,7 +107,7 @@ func (w *world) wave(name string, size int) {
 	w.must(w.admin.Delete(w.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}))
 	time.Sleep(time.Minute)
 	w.must(w.admin.DeleteAllOf(w.Context(), &eventsv1.Event{}, client.InNamespace(namespace)))
-	// The simulations drop their history, because recording it would take most of the time.
+	// The simulated API server and cloud drop their call history, because recording it would take most of the time.
 	w.kube.Forget()
 	w.cloud.ForgetCalls()
 	w.cloud.ArchiveDeleted()
@@ -137,21 +137,21 @@ func (w *world) until(what string, reached func() bool) {
 	}
 }
 
-// usage is the memory, goroutines and metric series in use at rest.
+// usage holds the memory, the goroutines and the metric series that are in use while drover is idle.
 type usage struct {
 	goroutines, series int
-	// heap is drover's part of the heap, in bytes.
+	// heap is the number of bytes on the heap that drover has allocated.
 	heap int64
-	// places holds the parts of the heap by the place of their allocation.
+	// places holds the number of bytes on the heap by the code that allocated them.
 	places map[string]int64
 }
 
-// String returns the numbers without the places.
+// String returns all numbers except places.
 func (h usage) String() string {
 	return fmt.Sprintf("%d bytes, %d goroutines, %d series", h.heap, h.goroutines, h.series)
 }
 
-// usage measures what is in use, without the memory of the simulations.
+// usage measures what is in use now, without the memory of the simulated API server and cloud.
 func (w *world) usage() usage {
 	w.Helper()
 	synctest.Wait()
@@ -161,7 +161,7 @@ func (w *world) usage() usage {
 	for _, f := range families {
 		h.series += len(f.GetMetric())
 	}
-	// A heap profile shows the state at the end of the garbage collection before the last one.
+	// Collect garbage several times, because a heap profile shows the state at the end of an earlier garbage collection.
 	for range 3 {
 		runtime.GC()
 	}
@@ -180,10 +180,10 @@ func (w *world) usage() usage {
 	return h
 }
 
-// times are the metrics in seconds that are not durations: the age of something, and the time until something.
+// times lists metrics in seconds that are not durations: the age of something, and the time until something.
 var times = []string{"drover_openstack_inventory_age_seconds", "drover_openstack_rest_seconds"}
 
-// checkDurations fails the test unless every duration is a histogram.
+// checkDurations fails the test unless every metric that measures durations is a histogram.
 func (w *world) checkDurations() {
 	w.Helper()
 	families, err := w.registry.Gather()
@@ -202,7 +202,7 @@ func (w *world) checkDurations() {
 	}
 }
 
-// placeOf returns where memory was allocated, and reports whether drover allocated it.
+// placeOf returns the stack that allocated the memory of a record, and reports whether drover rather than the test allocated it.
 func placeOf(r *runtime.MemProfileRecord) (place string, ours bool) {
 	var b strings.Builder
 	frames := runtime.CallersFrames(r.Stack())
@@ -217,7 +217,7 @@ func placeOf(r *runtime.MemProfileRecord) (place string, ours bool) {
 	return b.String(), true
 }
 
-// grown returns the places that have grown most.
+// grown returns the places whose memory has grown by more than 16 KiB.
 func (h usage) grown(before usage) string {
 	var b strings.Builder
 	for place, bytes := range h.places {

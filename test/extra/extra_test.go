@@ -134,7 +134,7 @@ func TestUserDataIsValid(t *testing.T) {
 			t.Run("shellcheck finds no fault in the scripts", func(t *testing.T) { testScripts(t, root, boot) })
 			t.Run("systemd accepts the units", func(t *testing.T) { testUnits(t, root, boot) })
 			if in.Provider.CAPublicKey != "" {
-				t.Run("the CA of users is a valid key", func(t *testing.T) {
+				t.Run("ssh-keygen accepts the CA key for SSH users", func(t *testing.T) {
 					run(t, "ssh-keygen", "-l", "-f", filepath.Join(root, "/etc/ssh/drover-user-ca.pub"))
 				})
 			}
@@ -161,7 +161,7 @@ func TestTheKubeletAcceptsItsConfiguration(t *testing.T) {
 			run(t, program, file)
 		})
 	}
-	t.Run("the check refuses a wrong value", func(t *testing.T) {
+	t.Run("a configuration with a wrong value is refused", func(t *testing.T) {
 		file := filepath.Join(dir, "wrong.yaml")
 		write(t, file, "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nmaxPods: -1\n", 0o600)
 		if out, err := exec.CommandContext(t.Context(), program, file).CombinedOutput(); err == nil || !strings.Contains(string(out), "maxPods") {

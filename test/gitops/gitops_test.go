@@ -11,10 +11,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// ours are the paths of the fields that drover writes into a group whose manifest a user wrote.
+// ours lists the paths of the fields that drover writes into the spec of a group whose manifest belongs to a user.
 var ours = []string{"/spec/replicas", "/spec/removals", "/spec/placeholderSeries"}
 
-// step applies a manifest again after the autoscaler has changed the size from 4 to 3.
+// step describes applying a manifest again after the autoscaler has changed the size from 4 to 3: the replicas in the
+// manifest, and the size that follows.
 type step struct {
 	replicas int
 	size     int64
@@ -37,14 +38,13 @@ func TestWhatOtherWritersDoToTheAutoscalersSize(t *testing.T) {
 	}{
 		"helm-client": {step{4, 3, false}, []string{"--server-side=false"}},
 		"helm-raised": {step{6, 6, false}, []string{"--server-side=false"}},
-		// The field is then gone. drover's controller, which does not run in this test, restores the
-		// last size.
+		// The size is 0 because Helm removes the field. drover's controller would restore the last size, but does not run in this test.
 		"helm-dropped": {step{-1, 0, false}, []string{"--server-side=false"}},
 		"helm-server":  {step{4, 3, true}, []string{"--server-side=true"}},
 		"helm-forced":  {same, []string{"--server-side=true", "--force-conflicts"}},
 		"helm-without": {without, []string{"--server-side=true"}},
 	} {
-		t.Run(fmt.Sprintf("the size of %s is %d after Helm's upgrade (CA-C60)", name, row.size), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
+		t.Run(fmt.Sprintf("Helm's upgrade of chart %s with %v and replicas %d leads to size %d (CA-C60)", name, row.flags, row.replicas, row.size), func(t *testing.T) { w.in(t).helm(name, row.step, row.flags...) })
 	}
 	t.Run("Terraform's request with computed fields keeps the autoscaler's size (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-without", "Terraform", without) })
 	t.Run("Terraform's request with a size is refused unless it is forced (CA-C60)", func(t *testing.T) { w.in(t).apply("tf-same", "Terraform", step{4, 3, true}) })
@@ -53,7 +53,7 @@ func TestWhatOtherWritersDoToTheAutoscalersSize(t *testing.T) {
 	})
 }
 
-// flux applies with the library of Flux's kustomize-controller.
+// flux applies a manifest with the library that Flux's kustomize-controller uses.
 func (w *world) flux(name string, s step, rules ...jsondiff.IgnoreRule) {
 	m := ssa.NewResourceManager(w.client, nil, ssa.Owner{Field: "kustomize-controller", Group: "kustomize.toolkit.fluxcd.io"})
 	options := ssa.DefaultApplyOptions()
@@ -68,8 +68,7 @@ func (w *world) flux(name string, s step, rules ...jsondiff.IgnoreRule) {
 	w.scales(name, 3)
 	again := w.parse(manifest(name, s.replicas))
 	if s.replicas < 0 {
-		// This imitates a manifest that never had a size. Otherwise leaving the size out would remove
-		// the field.
+		// The manifest must look as if it never had a size. Otherwise the apply would remove the field.
 		w.dropSize(name, "kustomize-controller")
 	}
 	change, _, _, err := m.Diff(w.Context(), again.DeepCopy(), ssa.DiffOptions{DriftIgnoreRules: rules})
@@ -85,7 +84,7 @@ func (w *world) flux(name string, s step, rules ...jsondiff.IgnoreRule) {
 	w.expect(name, s.size)
 }
 
-// dropSize removes the size from the fields that a program owns.
+// dropSize makes a field manager give up the ownership of the field replicas.
 func (w *world) dropSize(name, manager string) {
 	w.Helper()
 	o := w.parse(manifest(name, -1))
@@ -94,7 +93,7 @@ func (w *world) dropSize(name, manager string) {
 	}
 }
 
-// fluxIfNotPresent applies an object that Flux must create and then leave unchanged.
+// fluxIfNotPresent applies an object with the annotation ssa: IfNotPresent, which Flux must create and then leave unchanged.
 func (w *world) fluxIfNotPresent(name string) {
 	const key, value = "kustomize.toolkit.fluxcd.io/ssa", "IfNotPresent"
 	m := ssa.NewResourceManager(w.client, nil, ssa.Owner{Field: "kustomize-controller", Group: "kustomize.toolkit.fluxcd.io"})

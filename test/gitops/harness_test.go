@@ -23,7 +23,7 @@ import (
 // autoscaler is the field manager under which drover changes a group for the autoscaler.
 const autoscaler = "drover-nodegroup"
 
-// world is a cluster with drover's kinds, and no controllers.
+// world is a cluster with drover's kinds and without controllers.
 type world struct {
 	*testing.T
 	kube   *kube.Cluster
@@ -90,8 +90,8 @@ func (w *world) get(name string) *unstructured.Unstructured {
 	return o
 }
 
-// scales removes one Machine for the autoscaler, with the same single write that drover makes, and adds what drover's
-// controller adds.
+// scales lowers the size by one write, as drover does when the autoscaler removes a Machine, and adds the fields that
+// drover's controller adds.
 func (w *world) scales(name string, size int) {
 	w.Helper()
 	patch := fmt.Sprintf(`{"metadata":{"finalizers":["foregroundDeletion"],"annotations":{"machinedeployment.clusters.k8s.io/revision":"1"}},"spec":{"replicas":%d,"placeholderSeries":1,`+
@@ -105,7 +105,7 @@ func (w *world) scales(name string, size int) {
 	}
 }
 
-// expect fails the test unless a group has this size, and still has the fields that drover added.
+// expect fails the test unless the group has the given size and still has the fields that drover added.
 func (w *world) expect(name string, size int64) {
 	w.Helper()
 	o := w.get(name)

@@ -14,20 +14,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// tried checks manifests with a server-side dry run, without storing them.
+// tried fails the test unless the API server accepts the manifests in a server-side dry run, which stores nothing.
 func tried(t *testing.T, manifests string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "manifests.yaml")
 	if err := os.WriteFile(path, []byte(manifests), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	// The same field manager has applied the CRDs before.
+	// The CRDs exist already: deploy.Apply has applied them with the same field manager.
 	if _, err := cluster.Kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--validate=strict", "--dry-run=server", "-f", path); err != nil {
 		t.Error(err)
 	}
 }
 
-// podOf returns a manifest of a Deployment's pod, because pod security is enforced for pods and not for Deployments.
+// podOf returns the manifest of a Pod with a Deployment's template. The API server enforces pod security for Pods and
+// not for Deployments.
 func podOf(t *testing.T, objects []*unstructured.Unstructured, deployment string) string {
 	t.Helper()
 	d := deploymentOf(t, objects, deployment)
@@ -44,7 +45,7 @@ func podOf(t *testing.T, objects []*unstructured.Unstructured, deployment string
 }
 
 func TestTheAPIServerAcceptsEveryVariantOfTheCharts(t *testing.T) {
-	t.Run("the chart of CRDs", func(t *testing.T) { tried(t, template(t, "drover-crds")) })
+	t.Run("the chart drover-crds", func(t *testing.T) { tried(t, template(t, "drover-crds")) })
 	for _, v := range variants {
 		t.Run(v.name, func(t *testing.T) {
 			manifests := template(t, "drover", append(append([]string{}, image...), v.values...)...)

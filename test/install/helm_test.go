@@ -32,7 +32,7 @@ var helmBinary = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), nil
 })
 
-// explained adds the output of a program to its error.
+// explained adds the standard error of a failed program to the error of its run.
 func explained(err error) error {
 	var failed *exec.ExitError
 	if errors.As(err, &failed) {
@@ -41,7 +41,7 @@ func explained(err error) error {
 	return err
 }
 
-// runHelm runs Helm, for a cluster if one is given, and returns its output.
+// runHelm runs Helm and returns its output. Helm uses the cluster on, unless on is nil.
 func runHelm(ctx context.Context, dir string, on *kube.Cluster, args ...string) (string, error) {
 	binary, err := helmBinary()
 	if err != nil {
@@ -93,7 +93,7 @@ func kustomized(t *testing.T, on *kube.Cluster, dir string) []*unstructured.Unst
 	return decode(t, string(out))
 }
 
-// decode reads the documents of a stream.
+// decode returns the objects in a YAML stream.
 func decode(t *testing.T, stream string) []*unstructured.Unstructured {
 	t.Helper()
 	var objects []*unstructured.Unstructured

@@ -60,7 +60,7 @@ func dependencies(t *testing.T) string {
 	return string(out)
 }
 
-// TestTheDockerfileBuildsDrover checks what can be checked without a container engine.
+// TestTheDockerfileBuildsDrover checks the Dockerfile as far as that is possible without a container engine.
 func TestTheDockerfileBuildsDrover(t *testing.T) {
 	t.Run("the build line of the Dockerfile builds a drover that prints the stamped version", func(t *testing.T) {
 		said, err := exec.CommandContext(t.Context(), drover, "version").CombinedOutput()
@@ -68,7 +68,7 @@ func TestTheDockerfileBuildsDrover(t *testing.T) {
 			t.Errorf("drover version: error %v, output %q; want %s in it", err, said, stamp)
 		}
 	})
-	t.Run(".dockerignore lets in every folder that drover is compiled from", func(t *testing.T) {
+	t.Run(".dockerignore excludes no folder that drover is compiled from", func(t *testing.T) {
 		allowed := map[string]bool{}
 		for line := range strings.Lines(readFile(t, ".dockerignore")) {
 			if name, in := strings.CutPrefix(strings.TrimSpace(line), "!"); in {

@@ -15,8 +15,7 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// cluster is a control plane with drover's CRDs, its namespace and its account. Everything else is applied to it only as a dry
-// run.
+// cluster is a control plane with drover's CRDs, its namespace and its account. All other objects are only applied to it as a dry run.
 var cluster *kube.Cluster
 
 // drover is the path of the binary, which is built once.

@@ -29,8 +29,8 @@ const (
 	pollEvery = 100 * time.Millisecond
 )
 
-// pod runs the pod of a Deployment on this machine: its volumes are folders, and its ports are free ports of the loopback
-// address.
+// pod runs the containers of a Deployment's pod as processes of this machine. Its volumes are folders, and its ports are
+// free ports of the loopback address.
 type pod struct {
 	*testing.T
 	on     *kube.Cluster
@@ -114,7 +114,7 @@ func (p *pod) mount(namespace string, v corev1.Volume) {
 	}
 }
 
-// until waits until an object exists.
+// until calls get until the object exists. It fails the test on other errors and after a timeout.
 func (p *pod) until(what string, get func(context.Context) error) {
 	p.Helper()
 	err := wait.PollUntilContextTimeout(p.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
@@ -131,7 +131,7 @@ func (p *pod) until(what string, get func(context.Context) error) {
 
 func (p *pod) kubeconfig() string { return filepath.Join(p.dir, "kubeconfig") }
 
-// account writes a kubeconfig with a token of the pod's account.
+// account writes a kubeconfig with a token of the pod's ServiceAccount.
 func (p *pod) account(namespace string) {
 	p.Helper()
 	seconds := int64(time.Hour.Seconds())
@@ -156,7 +156,7 @@ func (p *pod) container(name string) corev1.Container {
 	return corev1.Container{}
 }
 
-// mounts returns the mounts of all containers.
+// mounts returns the volume mounts of all containers of the pod.
 func (p *pod) mounts() (all []corev1.VolumeMount) {
 	for _, c := range p.spec.Containers {
 		all = append(all, c.VolumeMounts...)
@@ -164,7 +164,7 @@ func (p *pod) mounts() (all []corev1.VolumeMount) {
 	return all
 }
 
-// local replaces mount paths in a text by folders of this machine.
+// local replaces mount paths in a text with the paths of the volumes' folders on this machine.
 func (p *pod) local(mounts []corev1.VolumeMount, text string) string {
 	for _, m := range mounts {
 		text = strings.ReplaceAll(text, m.MountPath+"/", p.folder(m.Name)+"/")
@@ -172,7 +172,7 @@ func (p *pod) local(mounts []corev1.VolumeMount, text string) string {
 	return text
 }
 
-// here replaces paths and ports in an argument of a container by those of this machine.
+// here replaces paths and ports in an argument of a container with those that are used on this machine.
 func (p *pod) here(c corev1.Container, text string) string {
 	text = p.local(c.VolumeMounts, text)
 	name, value, _ := strings.Cut(text, "=")
@@ -201,7 +201,7 @@ func (p *pod) start(name, binary string, more ...string) (stop func()) {
 	}
 	cmd := exec.Command(binary, append(append(args, "--kubeconfig="+p.kubeconfig()), more...)...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr, cmd.Env = p.dir, file, file, []string{"HOME=" + p.dir, "PATH=" + os.Getenv("PATH")}
-	// The kernel kills it when this process is killed.
+	// The kernel kills the container's process when this process is killed.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := cmd.Start(); err != nil {
 		p.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/doccommands"
 )
 
-// byID returns the objects by their IDs, without namespaces: Helm creates its own.
+// byID returns the objects by their IDs. It leaves out namespaces, which Helm itself creates.
 func byID(objects []*unstructured.Unstructured) map[string]any {
 	found := map[string]any{}
 	for _, o := range objects {
@@ -43,7 +43,7 @@ func TestTheChartsAndTheKustomizationsAreTheSame(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the chart drover beside machine-controller has the binding of deploy/machine-controller", func(t *testing.T) {
+	t.Run("the chart renders the ClusterRoleBinding of deploy/machine-controller when drover runs beside machine-controller", func(t *testing.T) {
 		want := "ClusterRoleBinding drover:machine-status:machine-controller"
 		if _, has := byID(rendered(t, "--set=machineController.installed=true"))[want]; !has {
 			t.Errorf("there is no %s", want)
@@ -109,9 +109,9 @@ func TestKustomizationAndChartHaveTheSameDeploymentWithoutAConfiguredCloud(t *te
 	}
 }
 
-func TestTheChartsAreLinted(t *testing.T) {
+func TestHelmLintAcceptsTheCharts(t *testing.T) {
 	for _, chart := range []string{"drover-crds", "drover"} {
-		t.Run("helm lint finds no fault in the chart "+chart, func(t *testing.T) {
+		t.Run("helm lint reports no error and no warning for the chart "+chart, func(t *testing.T) {
 			args := []string{"lint", "--strict", filepath.Join(charts, chart)}
 			if chart == "drover" {
 				args = append(args, image...)
@@ -132,17 +132,17 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 	}{
 		{"no image", nil, "image.repository is empty"},
 		{"a misspelt key", []string{image[0], "--set=replica=3"}, "replica"},
-		{"a misspelt inner key", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
+		{"a misspelt key inside of tls", []string{image[0], "--set=tls.certmanager.duration=1h"}, "certmanager"},
 		{"an unknown mode of TLS", []string{image[0], "--set=tls.mode=none"}, "mode"},
 		{"an unknown mode of the autoscaler", []string{image[0], "--set=autoscaler.mode=apart"}, "mode"},
 		{"a flag without its dashes", []string{image[0], "--set=extraArgs={health-timeout=20m}"}, "extraArgs"},
-		{"a number as text", []string{image[0], "--set-string=replicas=two"}, "replicas"},
+		{"replicas that are not a number", []string{image[0], "--set-string=replicas=two"}, "replicas"},
 		{"an issuer without a name", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.kind=Issuer"}, "name"},
 		{"an Issuer of one namespace for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager", "--set=tls.certManager.issuerRef.name=ca"}, "name a ClusterIssuer"},
-		{"a CA of the chart's own for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
-		{"Machines in the release's namespace", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
-		{"allowed clients without the client for which drover makes a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
-		{"a value of the chart of CRDs", nil, "additional"},
+		{"a CA that the chart creates for certificates in two namespaces", []string{image[0], "--set=tls.mode=certManager"}, "set autoscaler.namespace=drover"},
+		{"the release's namespace as a namespace for Machines", []string{image[0], "--set=machineNamespaces={kube-system,drover}"}, "drover is the namespace of this release"},
+		{"allowed clients that lack the client for which drover makes a certificate", []string{image[0], "--set=tls.allowedClients={other}"}, "lacks cluster-autoscaler"},
+		{"an unknown value of the chart of CRDs", nil, "additional"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			args := append([]string{"template", "drover", filepath.Join(charts, "drover"), "--namespace=" + namespace}, row.values...)
@@ -160,7 +160,8 @@ func TestTheChartRefusesInvalidValues(t *testing.T) {
 	}
 }
 
-// TestEveryVariantOfTheChartUsesOnlyExistingFlags compares the arguments of every variant with the page of flags.
+// TestEveryVariantOfTheChartUsesOnlyExistingFlags checks that the documentation of drover's flags has each flag in the
+// arguments of every variant.
 func TestEveryVariantOfTheChartUsesOnlyExistingFlags(t *testing.T) {
 	known := flagsOfDrover(t)
 	for _, v := range variants {
@@ -174,7 +175,7 @@ func TestEveryVariantOfTheChartUsesOnlyExistingFlags(t *testing.T) {
 	}
 }
 
-// TestTheAutoscalerGetsTheRecommendedFlags compares the three places with the autoscaler's flags with the file of flags.
+// TestTheAutoscalerGetsTheRecommendedFlags compares the autoscaler's flags in three places with the file of recommended flags.
 func TestTheAutoscalerGetsTheRecommendedFlags(t *testing.T) {
 	want := recommended(t)
 	t.Run("the chart with a separate autoscaler has the recommended flags", func(t *testing.T) {

@@ -27,7 +27,7 @@ import (
 	"github.com/drover-project/drover/test/sandbox/scenario"
 )
 
-// site is a control plane without drover, a simulated OpenStack, and a user who follows docs/install.md.
+// site is a control plane without drover, a simulated OpenStack, and a shell for the commands of docs/install.md.
 type site struct {
 	*testing.T
 	*sandbox.Sandbox
@@ -98,7 +98,7 @@ func (s *site) awaitNodes(want int) {
 	}
 }
 
-// refusals fails the test for each request of an account that its roles did not allow.
+// refusals fails the test for each request of a ServiceAccount that the API server refused because its roles did not allow it.
 func (s *site) refusals(account string) {
 	s.Helper()
 	requests, err := s.Cluster.Requests()
@@ -146,7 +146,7 @@ func (p *pod) dial(target string, with credentials.TransportCredentials) *grpc.C
 	return conn
 }
 
-// address returns the address in the autoscaler's cloud config.
+// address returns the address of drover in the autoscaler's cloud config.
 func (p *pod) address() string {
 	p.Helper()
 	raw, err := os.ReadFile(filepath.Join(p.folder("autoscaler-config"), "cloud-config.yaml"))
@@ -162,7 +162,7 @@ func (p *pod) address() string {
 	return config.Address
 }
 
-// grows makes drover increase the demo's group by one, with the call of the autoscaler.
+// grows increases the size of the demo's group by one, with a gRPC call as the autoscaler makes it.
 func (s *site) grows(conn *grpc.ClientConn) {
 	s.Helper()
 	c := proto.NewCloudProviderClient(conn)
@@ -227,7 +227,7 @@ func TestTheInstallPagesKustomizeCommandsWork(t *testing.T) {
 	})
 }
 
-// separate runs drover next to an autoscaler that has its own Deployment, with certificates that drover issues.
+// separate runs drover with an autoscaler in a Deployment of its own, and with certificates that drover issues.
 func (s *site) separate() {
 	p := newPod(s.T, s.Cluster, namespace, "drover")
 	stop := p.start("drover", drover)
@@ -266,7 +266,7 @@ func (s *site) sidecar() {
 	stop()
 }
 
-// realAutoscaler runs the real cluster-autoscaler in drover's pod, if there is one on this machine.
+// realAutoscaler runs the real cluster-autoscaler as a container of drover's pod, if this machine has its binary.
 func (s *site) realAutoscaler(p *pod) {
 	binary, err := sandbox.FindAutoscaler()
 	if err != nil {
@@ -275,7 +275,7 @@ func (s *site) realAutoscaler(p *pod) {
 	if binary == "" {
 		return
 	}
-	s.Run("the real cluster-autoscaler starts with the container's command and finds the group, and the API server refuses none of its requests", func(t *testing.T) {
+	s.Run("the real cluster-autoscaler starts with the container's command, finds the group, and may make all of its requests", func(t *testing.T) {
 		stop := p.start("cluster-autoscaler", binary, "--address="+p.ports[8085])
 		p.answers("http://" + p.ports[8085] + "/health-check")
 		s := s.in(t)
@@ -285,8 +285,8 @@ func (s *site) realAutoscaler(p *pod) {
 	})
 }
 
-// awaitStatus waits until the autoscaler's status in its own namespace names a group. By then the autoscaler leads and
-// has called drover.
+// awaitStatus waits until the status ConfigMap of the autoscaler names a group, which shows that the autoscaler leads
+// and has called drover.
 func (s *site) awaitStatus(group string) {
 	s.Helper()
 	err := wait.PollUntilContextTimeout(s.Context(), pollEvery, patience, true, func(ctx context.Context) (bool, error) {
@@ -298,11 +298,11 @@ func (s *site) awaitStatus(group string) {
 	}
 }
 
-// uninstalled removes both charts, and installs them again.
+// uninstalled removes both charts and installs drover again.
 func (s *site) uninstalled() {
 	helm(s.T, s.Cluster, "uninstall", "drover", "--namespace=drover")
 	helm(s.T, s.Cluster, "uninstall", "drover-crds", "--namespace=drover")
-	s.Run("helm uninstall keeps the CRDs, their guard, Machines and Nodes (F-42)", func(t *testing.T) {
+	s.Run("helm uninstall keeps the CRDs, their guard policy, Machines and Nodes (F-42)", func(t *testing.T) {
 		s := s.in(t)
 		s.awaitNodes(4)
 		for _, kept := range []string{"crd/machines.cluster.k8s.io", "validatingadmissionpolicy/drover-crds", "validatingadmissionpolicybinding/drover-crds"} {
@@ -332,7 +332,7 @@ func (s *site) stoppedAndStarted() {
 	}
 }
 
-// fromHelmToKustomize removes both charts, and installs the kustomizations instead.
+// fromHelmToKustomize replaces both charts with the kustomizations.
 func (s *site) fromHelmToKustomize() {
 	s.Shell.Run(s.T, "docs/install.md#mine")
 	s.Shell.Run(s.T, "docs/install.md#from-helm-to-kustomize")

@@ -34,7 +34,7 @@ func contexts(t *testing.T, control, target *kube.Cluster) string {
 // TestTheInstallPagesCommandsForTwoClustersWork follows the page's section about two clusters. test/e2e runs drover with two clusters.
 func TestTheInstallPagesCommandsForTwoClustersWork(t *testing.T) {
 	t.Parallel()
-	// The controller manager of the target cluster creates the token.
+	// The target cluster needs a controller manager, which creates the token of drover's ServiceAccount.
 	target := kube.ForTest(t, kube.Options{Components: []kube.Component{kube.ControllerManager}})
 	control := kube.ForTest(t, kube.Options{})
 	shell := doccommands.NewShell(t, contexts(t, control, target))

@@ -1,6 +1,6 @@
 package install
 
-// variant are values of the chart drover that an operator may choose.
+// variant is a named set of values of the chart drover that an operator may choose.
 type variant struct {
 	name   string
 	values []string

@@ -43,7 +43,7 @@ func (c *Cluster) install(ctx context.Context) error {
 	return publish(ctx, client, info)
 }
 
-// publish makes cluster-info readable for everybody, as an installer does.
+// publish makes cluster-info readable without authentication, as an installer does.
 func publish(ctx context.Context, client kubernetes.Interface, info *corev1.ConfigMap) error {
 	if _, err := client.CoreV1().ConfigMaps(metav1.NamespacePublic).Create(ctx, info, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("creating the ConfigMap %s: %w", clusterInfo, err)

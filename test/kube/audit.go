@@ -11,7 +11,7 @@ import (
 // Request is one request that the API server has answered, from its audit log. The server logs a watch when the watch
 // ends.
 type Request struct {
-	// User is the user who made the request. UserAgent is how the program calls itself.
+	// User is the user who made the request. UserAgent is the user agent that the client sent.
 	User, UserAgent string
 	// Verb is get, list, watch, create, update, patch, delete or deletecollection.
 	Verb string

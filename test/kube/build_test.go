@@ -32,7 +32,7 @@ func smallSource(t *testing.T) (dir string) {
 	return dir
 }
 
-// freshCache sets a new cache folder for the test, and keeps Go's own caches.
+// freshCache sets an empty cache folder for the control plane, and keeps Go's own caches.
 func freshCache(t *testing.T) {
 	t.Helper()
 	goCache, err := exec.Command("go", "env", "GOCACHE").Output()
@@ -44,7 +44,7 @@ func freshCache(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", filepath.Join(t.TempDir(), "cache"))
 }
 
-// syncBuffer is a log that several writers share.
+// syncBuffer is a buffer that several goroutines may write to.
 type syncBuffer struct {
 	mutex sync.Mutex
 	data  bytes.Buffer
@@ -121,11 +121,11 @@ func TestAFailedBuildReturnsTheCompilersErrorAndKeepsNoFiles(t *testing.T) {
 	}
 }
 
-func TestTheVersionOfARequiredModuleIsReadFromGoMod(t *testing.T) {
+func TestTheVersionOfARequiredModuleInGoMod(t *testing.T) {
 	for name, test := range map[string]struct{ gomod, want string }{
-		"reads a require directive of one line":             {"module m\nrequire k8s.io/kubernetes v1.2.3\n", "v1.2.3"},
-		"reads a line of a require block":                   {"module m\nrequire (\n\ta.b/c v1.0.0\n\tk8s.io/kubernetes v1.2.4 // indirect\n)\n", "v1.2.4"},
-		"reads no version of a module that is not required": {"module m\nrequire k8s.io/kubernetes-other v1.2.3\n", ""},
+		"the version in a require directive of one line is returned": {"module m\nrequire k8s.io/kubernetes v1.2.3\n", "v1.2.3"},
+		"the version in a line of a require block is returned":       {"module m\nrequire (\n\ta.b/c v1.0.0\n\tk8s.io/kubernetes v1.2.4 // indirect\n)\n", "v1.2.4"},
+		"no version is returned for a module that is not required":   {"module m\nrequire k8s.io/kubernetes-other v1.2.3\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := requiredVersion([]byte(test.gomod), versionModule); got != test.want {

@@ -37,11 +37,11 @@ type Cluster struct {
 	bin, server string
 	ports       ports
 	authority   *authority
-	processes   []*process // in the order of their start, with the core's first
+	processes   []*process // in the order of their start: etcd and the API server first
 	options     Options
 	// apiServerArgs are the arguments of kube-apiserver.
 	apiServerArgs []string
-	release       func() // unlocks and gives up the folder
+	release       func() // unlocks the owner file of the folder
 	stop          sync.Once
 }
 

@@ -15,7 +15,7 @@ const (
 	frontProxy   = "front-proxy-client"
 	serviceRange = "10.96.0.0/16"
 	podRange     = "10.244.0.0/16"
-	// No test is to wait for the rate limits of the components' own clients.
+	// The rates of the components' own clients are so high that no test waits for their limits.
 	clientQPS, clientBurst = "5000", "10000"
 	kwokUser               = "drover-test-kwok"
 	// coreProcesses are etcd and the API server.
@@ -108,7 +108,8 @@ func (c *Cluster) etcdFlags() []string {
 	client, peer := c.EtcdURL(), "http://"+local(c.ports.etcdPeer)
 	return []string{
 		"--name=default", "--data-dir=" + c.etcdData(), "--unsafe-no-fsync", "--log-level=warn",
-		// In milliseconds: a lone member need not wait for others before it becomes the leader.
+		// Both values are in milliseconds. They can be short because a single member does not wait for others before it
+		// becomes the leader.
 		"--heartbeat-interval=10", "--election-timeout=100",
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
@@ -135,7 +136,7 @@ func (c *Cluster) apiServerFlags(o Options) []string {
 		"--audit-policy-file=" + c.path("audit-policy.yaml"), "--audit-log-path=" + c.AuditLog, "--audit-log-maxsize=10000",
 	}
 	if !o.has(ControllerManager) {
-		// No component creates the service account that every pod would need.
+		// Without kube-controller-manager, nothing creates the service account that every pod would need.
 		flags = append(flags, "--disable-admission-plugins=ServiceAccount")
 	}
 	return append(flags, o.APIServerFlags...)

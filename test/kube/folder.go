@@ -52,7 +52,7 @@ func emptyDir(dir string) (string, error) {
 	return dir, nil
 }
 
-// own locks the owner file before the file gets its final name, so that nobody finds it unlocked.
+// own locks the owner file before the file gets its final name, so that no other process finds it unlocked.
 func own(dir string) (release func(), err error) {
 	file, err := os.CreateTemp(dir, ownerFile)
 	if err != nil {

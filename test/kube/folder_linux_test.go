@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// parentVariable makes the test binary a process that owns a component and is then killed. Its
-// value is the folder to work in.
+// parentVariable is an environment variable. When it is set, the test binary only starts a process in a folder and
+// waits, so that the test can kill it. Its value is the parent folder.
 const parentVariable = "DROVER_TEST_KUBE_PARENT"
 
 func TestMain(m *testing.M) {
@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// ownAndWait creates a cluster's folder and one process in it, prints both, and waits for the
+// ownAndWait creates a cluster's folder, starts one process in it, prints the path and the process ID, and waits for the
 // process to end.
 func ownAndWait(temp string) int {
 	if err := os.Setenv("TMPDIR", temp); err != nil {
@@ -73,7 +73,7 @@ func TestNoProcessSurvivesItsKilledOwner(t *testing.T) {
 	if err := owner.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	_ = owner.Wait() // it was killed, so this returns an error
+	_ = owner.Wait() // Wait returns an error, because the process was killed
 	gone := func(context.Context) (bool, error) { return !alive(pid), nil }
 	if err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, gone); err != nil {
 		t.Errorf("process %d survived its owner: %v", pid, err)
@@ -84,8 +84,8 @@ func TestNoProcessSurvivesItsKilledOwner(t *testing.T) {
 	}
 }
 
-// alive is false for a zombie, too. In a container without an init process an orphan remains as a
-// zombie.
+// alive reports whether a process runs. A zombie does not run: in a container without an init process an orphaned
+// process stays as a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {

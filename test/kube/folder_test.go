@@ -13,7 +13,7 @@ func TestTheFolderOfAKilledOwnerIsDeletedByTheNextOwner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	release() // the kernel does the same for a process that was killed
+	release() // when a process is killed, the kernel releases the folder's lock in the same way
 	other, release, err := OwnFolder("", "other-")
 	if err != nil {
 		t.Fatal(err)

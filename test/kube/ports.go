@@ -11,8 +11,8 @@ type ports struct {
 	api, etcdClient, etcdPeer, controllerManager, scheduler, kwok int
 }
 
-// freePorts returns ports on which no process listens. Another process may take a port before the component listens on it; the
-// component then dies, and Start tries again with other ports.
+// freePorts returns ports on which no process listens. Another process may take a port before the component listens on it; the component
+// then ends, and Start tries again with other ports.
 func freePorts() (p ports, err error) {
 	for _, port := range []*int{&p.api, &p.etcdClient, &p.etcdPeer, &p.controllerManager, &p.scheduler, &p.kwok} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -99,7 +99,7 @@ func (p *process) endBy(patience time.Time) {
 
 func (p *process) signal(s syscall.Signal) {
 	select {
-	case <-p.ended: // another process may have the number by now
+	case <-p.ended: // another process may have this process ID by now
 	default:
 		_ = syscall.Kill(-p.cmd.Process.Pid, s)
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-func TestTheErrorNamesAPortThatIsInUse(t *testing.T) {
+func TestTheErrorOfTheStartNamesAPortThatIsInUse(t *testing.T) {
 	bin, err := Binaries(t.Context(), t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -37,14 +37,14 @@ func TestTheErrorNamesAPortThatIsInUse(t *testing.T) {
 	}
 }
 
-func TestAProcessGetsTimeToEndBeforeItIsKilled(t *testing.T) {
+func TestAProcessGetsAGracePeriodBeforeItIsKilled(t *testing.T) {
 	for name, test := range map[string]struct {
 		trap, last string
 		patience   time.Duration
 	}{
-		"a process that obeys the signal is not killed":                     {`echo asked; exit`, "asked", time.Minute},
-		"a process that ignores the signal is killed when its time is over": {``, "ready", 100 * time.Millisecond},
-		"a process whose time is 0 is killed at once":                       {`sleep 600`, "ready", 0},
+		"a process that ends after SIGTERM is not killed":                 {`echo asked; exit`, "asked", time.Minute},
+		"a process that ignores SIGTERM is killed after its grace period": {``, "ready", 100 * time.Millisecond},
+		"a process with a grace period of 0 is killed at once":            {`sleep 600`, "ready", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := startProcess("/bin/sh", filepath.Join(t.TempDir(), "log"), []string{"-c", `trap "` + test.trap + `" TERM; echo ready; while :; do sleep 0.01; done`})

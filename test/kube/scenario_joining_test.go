@@ -33,11 +33,11 @@ const (
 	nodeA, nodeB         = "node-a", "node-b"
 )
 
-// joining is a cluster that nodes join, for tests that build on each other.
+// joining is a cluster that nodes join. The steps of the test build on each other.
 type joining struct {
 	*kube.Cluster
 	admin kubernetes.Interface
-	node  kubernetes.Interface // node A's own identity, once the node has one
+	node  kubernetes.Interface // client with the certificate of node A, once it has one
 }
 
 func TestNodesJoinByTokenOnlyAfterApproval(t *testing.T) {
@@ -49,12 +49,12 @@ func TestNodesJoinByTokenOnlyAfterApproval(t *testing.T) {
 	}{
 		{"all components of the control plane are ready", j.serves},
 		{"a pod stays Pending without a node", j.podStaysPending},
-		{"anybody may read cluster-info, which has server and authority, and no user", j.clusterInfoIsPublic},
-		{"a token may request a certificate, and no component approves the request", j.tokenAsks},
+		{"anybody may read the ConfigMap cluster-info, which has the server and its CA, and no user", j.clusterInfoIsPublic},
+		{"a bootstrap token may request a certificate, and no component approves the request", j.tokenAsks},
 		{"a request that is approved gets a certificate", j.approvedIsSigned},
 		{"no component approves the renewal of a certificate", j.renewalIsNotApproved},
 		{"a node may not touch another node", j.nodeMayNotTouchAnother},
-		{"kwok runs and deletes the pods of a node with the annotation", j.kwokRunsPods},
+		{"kwok runs and deletes the pods of a node with kwok's annotation", j.kwokRunsPods},
 		{"kwok writes to no node and no lease", j.kwokLeavesNodesAlone},
 	} {
 		if !t.Run(step.name, step.run) {
@@ -146,9 +146,8 @@ func (j *joining) tokenAsks(t *testing.T) {
 	j.expectUnapproved(t, "first")
 }
 
-// expectUnapproved checks that the control plane does not approve the named request. It then
-// creates a request that the control plane does approve, since an administrator may do anything.
-// When that request has its certificate, the control plane has already passed the named one.
+// expectUnapproved checks that the control plane does not approve the named request. It creates another request, as an administrator,
+// which the control plane approves. When that request has its certificate, the control plane has already processed the named one.
 func (j *joining) expectUnapproved(t *testing.T, name string) {
 	t.Helper()
 	barrier, _ := nodeRequest(t, "after-"+name, nodeB)
@@ -275,7 +274,7 @@ func (j *joining) kwokLeavesNodesAlone(t *testing.T) {
 				others = append(others, r)
 			}
 		}
-		// Running, then deleted. A busy kwok may play a stage twice before it sees its own write.
+		// The pod must be written as Running and then be deleted. A busy kwok may write a pod twice before it sees its own write.
 		return len(pods) >= 2 && pods[len(pods)-1].Verb == "delete", nil
 	})
 	if len(others) != 0 {

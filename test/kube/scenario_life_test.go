@@ -21,11 +21,11 @@ import (
 	"github.com/drover-project/drover/test/kube"
 )
 
-// TestTheLifeOfACluster uses one control plane for its parts, because a start takes seconds.
+// TestTheLifeOfACluster uses one control plane for all of its subtests, because starting one takes seconds.
 func TestTheLifeOfACluster(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	c := kube.ForTest(t, kube.Options{Dir: dir, Components: []kube.Component{kube.ControllerManager}})
-	t.Run("the audit log counts writes", func(t *testing.T) { auditCounts(t, c) })
+	t.Run("the audit log distinguishes successful writes from refused writes and from reads", func(t *testing.T) { auditCounts(t, c) })
 	t.Run("a restarted API server keeps its objects", func(t *testing.T) { restartKeeps(t, c) })
 	t.Run("etcd's data is saved, restored and removed", func(t *testing.T) { dataIsRestored(t, c) })
 	t.Run("a second cluster in the same folder is refused", func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestTheLifeOfACluster(t *testing.T) {
 	})
 }
 
-// namespaces creates and reads namespaces.
+// namespaces is a client with short methods to create and read namespaces.
 type namespaces struct {
 	corev1client.NamespaceInterface
 }
@@ -93,7 +93,7 @@ func auditCounts(t *testing.T, c *kube.Cluster) {
 	}
 	maps := clientFor(t, config).CoreV1().ConfigMaps("default")
 	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "one"}}
-	for range 2 { // the API server refuses the second one, which therefore does not count as a write
+	for range 2 { // the API server refuses the second create, which must not count as a write
 		_, err = maps.Create(t.Context(), object, metav1.CreateOptions{})
 	}
 	if err == nil {

@@ -22,17 +22,17 @@ import (
 // Server is a server of the cloud as the cloud-controller-manager sees it.
 type Server struct {
 	ID, Name, Flavor, Zone, Region string
-	// Addresses lists the fixed addresses first.
+	// Addresses holds the addresses of the server, with the fixed addresses first.
 	Addresses []corev1.NodeAddress
 }
 
-// CloudControllerOptions configures the stand-in for OpenStack's cloud-controller-manager.
+// CloudControllerOptions configures the simulated cloud-controller-manager of OpenStack.
 type CloudControllerOptions struct {
-	// Config is the configuration of the stand-in's client for the API server.
+	// Config is the client configuration with which the simulated cloud-controller-manager reaches the API server.
 	Config *rest.Config
 	// Servers returns the servers that exist now.
 	Servers func() []Server
-	// Interval is the interval at which the stand-in reads Nodes and servers. The default is 1 s.
+	// Interval is the interval at which the simulated cloud-controller-manager reads Nodes and servers. The default is 1 s.
 	Interval time.Duration
 	// Failed is called with each error. By default errors are dropped.
 	Failed func(error)
@@ -46,9 +46,8 @@ const UninitializedTaint = "node.cloudprovider.kubernetes.io/uninitialized"
 // providerPrefix is the prefix of the provider ID of a server in the default region.
 const providerPrefix = "openstack:///"
 
-// RunCloudControllerManager runs a stand-in for OpenStack's cloud-controller-manager until ctx ends. It sets the provider ID,
-// addresses, zone, region and instance type of new Nodes, removes the uninitialized taint, and deletes the Nodes of servers that
-// no longer exist.
+// RunCloudControllerManager runs a simulated cloud-controller-manager of OpenStack until ctx ends. It sets the provider ID, addresses,
+// zone, region and instance type of new Nodes, removes the uninitialized taint, and deletes the Nodes of servers that no longer exist.
 func RunCloudControllerManager(ctx context.Context, o CloudControllerOptions) error {
 	if o.Interval == 0 {
 		o.Interval = time.Second

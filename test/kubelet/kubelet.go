@@ -20,7 +20,7 @@ type Options struct {
 	InstanceID string
 	// Capacity holds the resources of the machine: cpu, memory, ephemeral-storage.
 	Capacity corev1.ResourceList
-	// Annotations are set on the Node at registration. A simulator of pods recognises its Nodes by one of these annotations.
+	// Annotations are set on the Node at registration. kwok recognises the Nodes whose pods it simulates by one of these annotations.
 	Annotations map[string]string
 	// Console receives each line of the server's console. By default the lines are dropped.
 	Console func(line string)
@@ -86,9 +86,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// Run runs the kubelet of one server that has just booted. It returns when ctx ends, which stands for the end of the server:
-// nothing is cleaned up. It returns an error when the user data is unusable. All other failures are printed to the console, and
-// Run tries again, as systemd would.
+// Run runs the kubelet of one server that has just booted. It returns when ctx ends, as a kubelet does whose server is deleted: nothing is
+// cleaned up. It returns an error when the user data is unusable. All other failures are printed to the console, and Run tries again, as
+// systemd would.
 func Run(ctx context.Context, o Options) error {
 	o = o.withDefaults()
 	files, s, err := boot(ctx, o)

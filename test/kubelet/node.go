@@ -116,7 +116,7 @@ func (n *node) conditions(old []corev1.NodeCondition) []corev1.NodeCondition {
 	return current
 }
 
-// register creates the Node, or adopts the one that an earlier run on this server created.
+// register creates the Node, or uses the one that an earlier run on this server created.
 func (n *node) register(ctx context.Context) error {
 	n.registered = n.o.Clock.Now()
 	n.ready = n.o.ReadyAfter <= 0

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
-// metadataService serves one server and refuses all others.
+// metadataService serves the metadata of the server with this ID, and answers 404 to requests of other servers.
 func metadataService(t *testing.T, id, userData string) string {
 	t.Helper()
 	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -45,11 +45,11 @@ func TestFilesAndHostNameAreReadFromUserData(t *testing.T) {
 	}
 }
 
-func TestTheUnitsThatUserDataStartsAreFound(t *testing.T) {
+func TestParseUserDataReturnsTheStartedUnits(t *testing.T) {
 	for name, raw := range map[string]string{
-		"finds the units that cloud-config commands start":  "#cloud-config\nruncmd: [[systemctl, daemon-reload], [systemctl, enable, other.service], [systemctl, start, --no-block, a.service, kubelet.service]]\n",
-		"finds the units that shell lines start":            "#cloud-config\nruncmd: ['systemctl enable --now a.service kubelet.service', 'echo start b.service']\n",
-		"finds the units that an Ignition document enables": `{"systemd":{"units":[{"name":"a.service","enabled":true},{"name":"b.service","mask":true},{"name":"kubelet.service","enabled":true}]}}`,
+		"the units that cloud-config commands start are returned":  "#cloud-config\nruncmd: [[systemctl, daemon-reload], [systemctl, enable, other.service], [systemctl, start, --no-block, a.service, kubelet.service]]\n",
+		"the units that shell lines start are returned":            "#cloud-config\nruncmd: ['systemctl enable --now a.service kubelet.service', 'echo start b.service']\n",
+		"the units that an Ignition document enables are returned": `{"systemd":{"units":[{"name":"a.service","enabled":true},{"name":"b.service","mask":true},{"name":"kubelet.service","enabled":true}]}}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			boot, err := ParseUserData([]byte(raw))

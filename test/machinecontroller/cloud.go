@@ -18,7 +18,7 @@ import (
 // machineUID is the key of a server's metadata that holds the UID of its Machine.
 const machineUID = "machine-uid"
 
-// providerSpec holds the fields of a provider spec that the stand-in understands, as plain texts.
+// providerSpec holds the fields of a provider spec that the simulated machine-controller reads, as plain texts.
 type providerSpec struct {
 	IdentityEndpoint, Username, Password, DomainName, TenantName, Region string
 	Image, Flavor, Network, FloatingIPPool                               string

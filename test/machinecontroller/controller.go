@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// passEvery is the interval between passes.
+	// passEvery is the interval between two passes over all objects.
 	passEvery = 100 * time.Millisecond
 
 	hashLabel    = "machine-template-hash"
@@ -30,7 +30,7 @@ const (
 	surgeNote    = "machinedeployment.clusters.k8s.io/max-replicas"
 )
 
-// Controller is the stand-in for machine-controller in one namespace.
+// Controller simulates machine-controller in one namespace.
 type Controller struct {
 	client    client.Client
 	namespace string
@@ -39,7 +39,7 @@ type Controller struct {
 	refused []error
 }
 
-// New returns a stand-in that acts in a namespace as the client's user.
+// New returns a simulated machine-controller that acts in a namespace as the client's user.
 func New(c client.Client, namespace string) *Controller {
 	return &Controller{client: c, namespace: namespace}
 }
@@ -142,7 +142,8 @@ func (c *Controller) deployment(ctx context.Context, d *MachineDeployment, sets 
 			return err
 		}
 	}
-	// The sizes of a paused deployment's sets stay: the stand-in never sees a paused deployment that is scaled.
+	// The sizes of a paused deployment's sets stay, because the simulated machine-controller never sees a paused deployment
+	// that is scaled.
 	if d.Spec.Replicas != nil && *own.Spec.Replicas != *d.Spec.Replicas && !d.Spec.Paused {
 		own.Spec.Replicas = d.Spec.Replicas
 		noteSize(own)
@@ -253,7 +254,7 @@ func rank(m *Machine) int {
 	return 1
 }
 
-// setStatus counts the Machines of a set.
+// setStatus writes the numbers of a set's Machines into the set's status.
 func (c *Controller) setStatus(ctx context.Context, s *MachineSet, own []*Machine) error {
 	was := s.Status
 	s.Status.ObservedGeneration, s.Status.Replicas, s.Status.ReadyReplicas = s.Generation, int32(len(own)), 0

@@ -20,7 +20,7 @@ const (
 	nodeNote   = "cluster.k8s.io/machine"
 )
 
-// machine makes one step for a Machine.
+// machine makes the next change that a Machine needs, in the cloud or in the API server.
 func (c *Controller) machine(ctx context.Context, m *Machine, sets []*MachineSet) error {
 	switch {
 	case m.DeletionTimestamp != nil:
@@ -115,7 +115,7 @@ func (c *Controller) create(ctx context.Context, m *Machine, cloud *cloud, sets 
 	return err
 }
 
-// matchNode records the Node of a server.
+// matchNode finds the Node of a Machine's server, and records it in the Machine's status.
 func (c *Controller) matchNode(ctx context.Context, m *Machine, server string) error {
 	var nodes corev1.NodeList
 	if err := c.client.List(ctx, &nodes); err != nil {

@@ -35,7 +35,7 @@ func whole(o metav1.Object) (*unstructured.Unstructured, error) {
 	return sent, convert(o, &sent.Object)
 }
 
-// convert encodes a value as JSON and decodes it into another one.
+// convert encodes a value as JSON and decodes it into a value of another type.
 func convert(from, into any) error {
 	raw, err := json.Marshal(from)
 	if err != nil {

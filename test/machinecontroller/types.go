@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Machine is the kind as machine-controller declares it: the metadata inside it is a whole ObjectMeta.
+// Machine is the kind as machine-controller declares it: spec.metadata is a whole ObjectMeta.
 type Machine struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`

@@ -13,7 +13,7 @@ import (
 const (
 	cleanupFinalizer = "kubermatic.io/cleanup-operating-system-configs"
 	writeNote        = "example.com/writes"
-	// writeEvery leaves the other programs a chance to write without a conflict.
+	// writeEvery is the interval between writes. It is long enough for other programs to write without a conflict.
 	writeEvery = 300 * time.Millisecond
 )
 
@@ -35,7 +35,7 @@ func RunSetWriter(ctx context.Context, c client.Client, namespace string) (write
 	return rewrite(ctx, c, "MachineSet", namespace, func(*MachineSet) {})
 }
 
-// object is a pointer to one of the kinds.
+// object is the type constraint for a pointer to one of machine-controller's kinds.
 type object[T any] interface {
 	*T
 	metav1.Object

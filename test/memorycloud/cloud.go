@@ -25,16 +25,16 @@ type Box struct {
 	Name   string
 	Room   string
 	Size   string
-	// Owner is the UID of the Machine that the box was built for.
+	// Owner is the UID of the Machine that the server was created for.
 	Owner types.UID
 	Built time.Time
-	// Running reports whether the box has booted.
+	// Running reports whether the server has booted.
 	Running bool
 
 	key types.NamespacedName
 }
 
-// ProviderID returns the provider ID of the box's Node.
+// ProviderID returns the provider ID of the server's Node.
 func (b *Box) ProviderID() string { return providerID(b.Room, b.Number) }
 
 // Cloud implements [cloud.Cloud].
@@ -46,19 +46,19 @@ type Cloud struct {
 	mu    sync.Mutex
 	last  int
 	boxes map[types.UID]*Box
-	// gone holds the boxes that were scrapped, with the UID of the Machine that each was built for.
+	// gone holds the deleted servers by number, with the UID of the Machine that each was created for.
 	gone map[int]types.UID
-	// cables holds the time at which each cable was laid, by UID of the Machine.
+	// cables holds the time at which the port (cable) of each Machine was created, by UID of the Machine.
 	cables map[types.UID]time.Time
 	calls  map[string]int
 }
 
 var _ cloud.Cloud = (*Cloud)(nil)
 
-// mostChanges is how many changes may be queued for their consumer.
+// mostChanges is how many changes may be queued for the receiver of Changes.
 const mostChanges = 10_000
 
-// New returns a cloud whose boxes boot in the given time.
+// New returns a cloud whose servers (boxes) boot in the given time.
 func New(boot time.Duration) *Cloud {
 	return &Cloud{
 		boot: boot, changes: make(chan types.NamespacedName, mostChanges),
@@ -66,7 +66,7 @@ func New(boot time.Duration) *Cloud {
 	}
 }
 
-// Boxes returns a copy of all boxes.
+// Boxes returns a copy of all servers (boxes).
 func (c *Cloud) Boxes() []Box {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,14 +85,15 @@ func (c *Cloud) Calls() map[string]int {
 	return maps.Clone(c.calls)
 }
 
-// Leftovers returns the numbers of boxes and cables that exist.
+// Leftovers returns the numbers of servers (boxes) and ports (cables) that exist.
 func (c *Cloud) Leftovers() (boxes, cables int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.boxes), len(c.cables)
 }
 
-// Instance reads the Machine's provider spec. A Machine that is being deleted needs no valid spec.
+// Instance returns the cloud's side of a Machine, from its provider spec. A Machine that is being deleted needs no valid
+// spec.
 func (c *Cloud) Instance(_ context.Context, m *v1alpha1.Machine) (cloud.Instance, error) {
 	s, config, err := readSpec(&m.Spec)
 	if err != nil && m.DeletionTimestamp.IsZero() {
@@ -104,14 +105,14 @@ func (c *Cloud) Instance(_ context.Context, m *v1alpha1.Machine) (cloud.Instance
 	return &instance{cloud: c, machine: m, spec: s, config: config}, nil
 }
 
-// ServerOf returns the Machine's box.
+// ServerOf returns the Machine's server.
 func (c *Cloud) ServerOf(_ context.Context, m *v1alpha1.Machine) (*cloud.Server, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.server(m.UID), nil
 }
 
-// Shape returns the resources of a box of the template's size.
+// Shape returns the resources of a server of the template's size.
 func (c *Cloud) Shape(_ context.Context, _ string, t *v1alpha1.MachineTemplateSpec) (cloud.Shape, error) {
 	s, _, err := readSpec(&t.Spec)
 	if err != nil {
@@ -126,7 +127,7 @@ func (c *Cloud) Shape(_ context.Context, _ string, t *v1alpha1.MachineTemplateSp
 	}, nil
 }
 
-// PlaceRecord returns the record of the template's room.
+// PlaceRecord returns the record of the template's zone (room).
 func (c *Cloud) PlaceRecord(_ context.Context, _ string, t *v1alpha1.MachineTemplateSpec) *runtime.RawExtension {
 	s, _, err := readSpec(&t.Spec)
 	if err != nil {
@@ -135,10 +136,10 @@ func (c *Cloud) PlaceRecord(_ context.Context, _ string, t *v1alpha1.MachineTemp
 	return record{Room: s.Room}.MergeInto(nil)
 }
 
-// Changes returns a channel with the Machines whose boxes have booted or were scrapped.
+// Changes returns a channel with the Machines whose servers have booted or were deleted.
 func (c *Cloud) Changes() <-chan types.NamespacedName { return c.changes }
 
-// server describes a Machine's box. It returns nil when there is none. The caller holds the mutex.
+// server returns the server of the Machine with that UID, or nil when there is none. The caller holds the mutex.
 func (c *Cloud) server(of types.UID) *cloud.Server {
 	b := c.boxes[of]
 	if b == nil {
@@ -147,7 +148,7 @@ func (c *Cloud) server(of types.UID) *cloud.Server {
 	return b.describe()
 }
 
-// booted makes a box run, if it still exists.
+// booted makes a server run, if it still exists.
 func (c *Cloud) booted(b *Box) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -157,7 +158,7 @@ func (c *Cloud) booted(b *Box) {
 	}
 }
 
-// laid reports whether a Machine has a cable. The caller holds the mutex.
+// laid reports whether a Machine has a port (cable). The caller holds the mutex.
 func (c *Cloud) laid(of types.UID) bool {
 	_, there := c.cables[of]
 	return there

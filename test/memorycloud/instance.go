@@ -25,7 +25,7 @@ type instance struct {
 // Config returns the Machine's own provider config.
 func (i *instance) Config() *v1alpha1.ProviderConfig { return i.config }
 
-// Placement returns size and room.
+// Placement returns the size as the flavor, and the room as the zone.
 func (i *instance) Placement() cloud.Placement {
 	return cloud.Placement{Flavor: i.spec.Size, Zone: i.spec.Room}
 }
@@ -33,7 +33,7 @@ func (i *instance) Placement() cloud.Placement {
 // Warnings is empty.
 func (i *instance) Warnings() []string { return nil }
 
-// Observe returns the Machine's box. A box that the Machine names and that was scrapped is gone.
+// Observe returns the Machine's server. A server that the Machine names and that was deleted is gone.
 func (i *instance) Observe(context.Context) (cloud.Facts, error) {
 	c := i.cloud
 	c.mu.Lock()
@@ -49,10 +49,10 @@ func (i *instance) Observe(context.Context) (cloud.Facts, error) {
 // ObserveNow is the same as Observe, because nothing is cached.
 func (i *instance) ObserveNow(ctx context.Context) (cloud.Facts, error) { return i.Observe(ctx) }
 
-// StartServer does nothing: no box is ever shut down.
+// StartServer does nothing, because no server of this cloud is ever shut down.
 func (i *instance) StartServer(context.Context) error { return nil }
 
-// Prepare lays the cable.
+// Prepare creates the Machine's port (cable).
 func (i *instance) Prepare(context.Context) error {
 	c := i.cloud
 	c.mu.Lock()
@@ -64,7 +64,7 @@ func (i *instance) Prepare(context.Context) error {
 	return nil
 }
 
-// EnsureServer builds the box on its cable.
+// EnsureServer creates the Machine's server (box) on its port (cable).
 func (i *instance) EnsureServer(_ context.Context, userData []byte) (*cloud.Server, error) {
 	c := i.cloud
 	c.mu.Lock()
@@ -86,7 +86,7 @@ func (i *instance) EnsureServer(_ context.Context, userData []byte) (*cloud.Serv
 	return b.describe(), nil
 }
 
-// describe returns the box in the form of the interface.
+// describe returns the server in the form of package machines/cloud.
 func (b *Box) describe() *cloud.Server {
 	s := &cloud.Server{
 		ID: fmt.Sprintf("#%d", b.Number), Key: keyOf(b.Number), Name: b.Name, State: cloud.ServerBuilding, Status: "booting",
@@ -103,7 +103,7 @@ func (b *Box) describe() *cloud.Server {
 	return s
 }
 
-// DeleteServer scraps the box.
+// DeleteServer deletes the Machine's server.
 func (i *instance) DeleteServer(context.Context) error {
 	c := i.cloud
 	c.mu.Lock()
@@ -114,10 +114,10 @@ func (i *instance) DeleteServer(context.Context) error {
 	return nil
 }
 
-// DeleteFailed does nothing: no box fails.
+// DeleteFailed does nothing, because no server of this cloud fails.
 func (i *instance) DeleteFailed(context.Context) error { return nil }
 
-// Release takes the cable out.
+// Release deletes the Machine's port (cable).
 func (i *instance) Release(context.Context) (cloud.Released, error) {
 	c := i.cloud
 	c.mu.Lock()

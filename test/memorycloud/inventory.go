@@ -16,7 +16,7 @@ import (
 // as a port.
 const cableOf = "cable of "
 
-// Tagged returns all boxes and cables. There is one project.
+// Tagged returns all servers (boxes) and ports (cables). There is one project.
 func (c *Cloud) Tagged(context.Context) []cloud.Project {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,7 +37,7 @@ func (c *Cloud) Tagged(context.Context) []cloud.Project {
 	return []cloud.Project{p}
 }
 
-// Collect deletes a server (a box), or a port (a cable) that is on no box.
+// Collect deletes a server (a box), or a port (a cable) without a server.
 func (c *Cloud) Collect(_ context.Context, r cloud.Resource) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +53,7 @@ func (c *Cloud) Collect(_ context.Context, r cloud.Resource) error {
 	return nil
 }
 
-// IsServerGone reports whether the box was scrapped.
+// IsServerGone reports whether the server was deleted.
 func (c *Cloud) IsServerGone(_ context.Context, id string, _ []string) (bool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Cloud) IsServerGone(_ context.Context, id string, _ []string) (bool, er
 	return scrapped, nil
 }
 
-// scrap removes a box. The caller holds the mutex.
+// scrap deletes a server (box). The caller holds the mutex.
 func (c *Cloud) scrap(b *Box) {
 	c.calls["scrap box"]++
 	delete(c.boxes, b.Owner)
@@ -69,7 +69,7 @@ func (c *Cloud) scrap(b *Box) {
 	c.changes <- b.key
 }
 
-// takeOut removes a cable. The caller holds the mutex.
+// takeOut deletes a Machine's port (cable). The caller holds the mutex.
 func (c *Cloud) takeOut(of types.UID) {
 	c.calls["take cable out"]++
 	delete(c.cables, of)

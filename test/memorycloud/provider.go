@@ -17,10 +17,10 @@ const Name = "memory"
 
 const scheme = "memory://"
 
-// providerID returns the provider ID of a box: memory://ROOM#NUMBER.
+// providerID returns the provider ID of a server (box): memory://ROOM#NUMBER.
 func providerID(room string, box int) string { return fmt.Sprintf("%s%s#%d", scheme, room, box) }
 
-// boxIn returns the number of the box that a provider ID names, or 0 when it names none.
+// boxIn returns the number of the server that a provider ID names, or 0 when it names none.
 func boxIn(providerID string) int {
 	rest, found := strings.CutPrefix(providerID, scheme)
 	_, number, hasNumber := strings.Cut(rest, "#")
@@ -31,14 +31,13 @@ func boxIn(providerID string) int {
 	return box
 }
 
-// keyOf returns the server ID of a box. The room is not part of it.
+// keyOf returns the server ID for a server's number. The room is not part of the ID.
 func keyOf(box int) cloud.ServerID { return cloud.ServerID("box-" + strconv.Itoa(box)) }
 
 // pure implements [cloud.Provider].
 type pure struct{}
 
-// ServerID returns the server ID of the box that a provider ID names. It is empty when the provider
-// ID names none.
+// ServerID returns the server ID that a provider ID contains. It is empty when the provider ID names no server.
 func (pure) ServerID(providerID string) cloud.ServerID {
 	if box := boxIn(providerID); box > 0 {
 		return keyOf(box)
@@ -46,7 +45,7 @@ func (pure) ServerID(providerID string) cloud.ServerID {
 	return ""
 }
 
-// Placement returns the size and the room that the spec names.
+// Placement returns the size (flavor) and the room (zone) that the spec names.
 func (pure) Placement(spec *v1alpha1.MachineSpec) (cloud.Placement, bool) {
 	s, _, err := readSpec(spec)
 	return cloud.Placement{Flavor: s.Size, Zone: s.Room}, err == nil
@@ -61,22 +60,22 @@ func (pure) IDPrefix(providerID string) string {
 	return room + "#"
 }
 
-// KubeletIDPrefix is empty: a box does not know its number.
+// KubeletIDPrefix returns an empty prefix, because a server of this cloud does not know its own number.
 func (pure) KubeletIDPrefix(*v1alpha1.ProviderConfig, map[string]int) string { return "" }
 
-// Remembered reads the record.
+// Remembered returns what status.providerStatus records about the Machine's server.
 func (pure) Remembered(m *v1alpha1.Machine) cloud.Remembered {
 	r := recordOf(m.Status.ProviderStatus)
 	return cloud.Remembered{Server: r.Box > 0, BeforeDeletion: r.Room}
 }
 
-// MayBeLeft names the box and the cable.
+// MayBeLeft names the server (box) and the port (cable) that may still exist.
 func (pure) MayBeLeft(m *v1alpha1.Machine) string {
 	r := recordOf(m.Status.ProviderStatus)
 	return fmt.Sprintf("box %d and the cable of Machine %s may be left in room %q", r.Box, m.UID, r.Room)
 }
 
-// record is what status.providerStatus holds.
+// record is the content of status.providerStatus.
 type record struct {
 	Room string `json:"room"`
 	Box  int    `json:"box,omitempty"`
@@ -89,7 +88,7 @@ func recordOf(stored *runtime.RawExtension) (r record) {
 	return r
 }
 
-// MergeInto sets the room, and also the box once there is one.
+// MergeInto adds the room to the stored record, and the server's number once there is a server.
 func (r record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 	old := recordOf(stored)
 	if r.Box == 0 {
@@ -107,7 +106,7 @@ func (r record) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
 
 // spec is a cloudProviderSpec of this cloud.
 type spec struct {
-	// Size is small or large. Room is the box's room.
+	// Size is small or large. Room is the zone of the server.
 	Size, Room string
 }
 

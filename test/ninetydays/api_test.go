@@ -11,13 +11,13 @@ import (
 	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// api is the content of the API server, in the forms in which the two decisions read it.
+// api holds what the API server stores, in the forms in which the health controller and the orphan collector read it.
 type api struct {
 	revision int
 	machines *table[health.Machine]
 	listed   *table[orphans.Machine]
 	nodes    *table[orphans.Node]
-	// seen holds what the leader has seen of the Machines.
+	// seen holds the leader's sighting of each Machine in its watch.
 	seen map[types.UID]orphans.Sighting
 }
 
@@ -31,7 +31,7 @@ func newAPI() api {
 // version returns the resource version of a list that is made now.
 func (a *api) version() string { return strconv.Itoa(a.revision) }
 
-// show stores the current state of a Machine and its Node.
+// show makes the API server show the current state of a Machine and its Node.
 func (w *world) show(s *server) {
 	a, key := &w.api, string(s.uid)
 	a.revision++
@@ -55,7 +55,7 @@ func (w *world) show(s *server) {
 	w.changed()
 }
 
-// forget removes a Machine, and its Node if that is gone.
+// forget removes a Machine from the API server, and its Node if the Node is gone.
 func (w *world) forget(s *server) {
 	a, key := &w.api, string(s.uid)
 	s.machine = nil

@@ -16,17 +16,18 @@ const (
 	orphanAge, orphanPeriod = 15 * time.Minute, 15 * time.Minute
 	drainTimeout            = 2 * time.Hour
 	orphansPerPass          = 10
-	// roundBound is how many undisturbed rounds may see an orphan that is old enough without collecting it: the round
-	// that finds the orphan, and the round that deletes it.
+	// roundBound is how many undisturbed rounds an orphan may outlive once it is old enough: the round that finds the
+	// orphan, and the round that deletes it.
 	roundBound = 2
 )
 
-// collector is the orphan collector without its clients: it runs the rounds, carries out their decisions, and checks them.
+// collector runs the rounds of the orphan collector without its clients: it carries out the decisions and checks them.
 type collector struct {
 	*world
 	trouble *trouble
 	memory  orphans.Memory
-	// since is the time at which the leader took over. started distinguishes the rounds of different leaders.
+	// since is the time at which the current leader took over. started counts the leaders, so that the rounds of an earlier
+	// leader are not run.
 	since   time.Time
 	started int
 	leads   bool
@@ -34,7 +35,7 @@ type collector struct {
 	confirmed bool
 	// drained holds the time at which the drain of each orphan's Node ends.
 	drained map[string]time.Time
-	// reasons holds the number of rounds that each reason has stopped.
+	// reasons holds the number of rounds in which each reason kept orphans from being deleted.
 	reasons map[orphans.Reason]int
 }
 
@@ -45,7 +46,7 @@ func newCollector(w *world, t *trouble) *collector {
 	return c
 }
 
-// lead starts the work of a new leader, which knows what is stored. No process was the leader in the span unled.
+// lead starts the work of a new leader, which remembers only what is stored. No process was the leader in the span unled.
 func (c *collector) lead(unled orphans.Span) {
 	c.leads, c.since = true, c.now
 	c.memory = orphans.Memory{Stored: c.memory.Stored}
@@ -100,7 +101,7 @@ func (c *collector) round() {
 	c.noneLeft(good, reported)
 }
 
-// keyOf returns the key of an orphan in the lists of the world.
+// keyOf returns the key of an orphan in the map strays.
 func keyOf(o *orphans.Orphan) string {
 	if o.Kind == orphans.KindNode {
 		return nodeKey(o.ID)
@@ -108,7 +109,7 @@ func keyOf(o *orphans.Orphan) string {
 	return o.ID
 }
 
-// delete carries out a deletion as the collector does: it drains the Node before it deletes the server, and reads the orphan
+// delete deletes an orphan as the collector does: it drains the Node before it deletes the server, and reads the orphan
 // again from the cloud and the API server.
 func (c *collector) delete(o *orphans.Orphan) {
 	if o.Node != nil && o.Kind != orphans.KindNode && !c.drain(o) {
@@ -140,9 +141,9 @@ func (c *collector) delete(o *orphans.Orphan) {
 	delete(c.strays, keyOf(o))
 }
 
-// orphan returns the server of an orphan that is about to be deleted. It fails the test when the object is not an
-// orphan. When an operator has confirmed the deletion, a Node of another cluster may be among the orphans. The cloud
-// still shows the server of such a Node, and orphan returns nil.
+// orphan returns the server to which an orphan belonged, which is about to be deleted. It fails the test when the object
+// is not an orphan. A Node of another cluster may be among the orphans when an operator has confirmed the deletion. For
+// such a Node, whose server the cloud still shows, orphan returns nil.
 func (c *collector) orphan(o *orphans.Orphan) *server {
 	c.Helper()
 	found := c.strays[keyOf(o)]
@@ -161,7 +162,7 @@ func (c *collector) orphan(o *orphans.Orphan) *server {
 	return found.server
 }
 
-// drain reports whether the Node of an orphan is drained. Some Nodes never are.
+// drain reports whether the drain of an orphan's Node has ended. Some drains never end.
 func (c *collector) drain(o *orphans.Orphan) bool {
 	row := c.api.nodes.row(o.Node.Name)
 	if row == nil || !row.Ready || !o.DrainUntil.IsZero() && !c.now.Before(o.DrainUntil) {
@@ -176,8 +177,8 @@ func (c *collector) drain(o *orphans.Orphan) bool {
 	return !c.now.Before(c.drained[o.ID])
 }
 
-// serverGone handles the deletion of a server without a Machine: its port and floating IP are free, and its Node stops reporting.
-// In most clusters the cloud-controller-manager deletes that Node.
+// serverGone handles the deletion of a server without a Machine: its port and floating IP become unused, and its Node
+// stops reporting. In most cases the cloud-controller-manager deletes the Node.
 func (c *collector) serverGone(s *server) {
 	s.built = false
 	for _, id := range idsOf(s.name)[1:] {
@@ -199,7 +200,7 @@ func (c *collector) serverGone(s *server) {
 	})
 }
 
-// mark sets or removes the annotation of a Node without a Machine. It fails the test when the Node has a Machine.
+// mark sets or removes the annotation that says that a Node has no Machine. It fails the test when the Node has one.
 func (c *collector) mark(mark orphans.NodeMark) {
 	row := c.api.nodes.row(mark.Node.Name)
 	if row == nil {
@@ -212,8 +213,8 @@ func (c *collector) mark(mark orphans.NodeMark) {
 	c.counts.marked++
 }
 
-// noneLeft counts for each orphan the consecutive rounds in which it could have been collected. It fails the test when an orphan
-// outlives more rounds than the bound allows.
+// noneLeft counts for each orphan the rounds in which it could have been collected without a disturbance. It fails the
+// test when an orphan outlives more rounds than the bound allows.
 func (c *collector) noneLeft(good bool, reported map[string]string) {
 	bound := roundBound + len(c.strays)/orphansPerPass
 	for key, left := range c.strays {
@@ -230,12 +231,11 @@ func (c *collector) noneLeft(good bool, reported map[string]string) {
 	}
 }
 
-// isDue reports whether the number of rounds is the only remaining reason to keep an orphan.
+// isDue reports whether an undisturbed round should collect an orphan.
 func (c *collector) isDue(key string, left *stray, why string) bool {
 	switch {
 	case strings.Contains(why, "set the annotation"):
-		// An operator must decide, because this leader has never seen the Machine of a working Node, or the server of a
-		// Node.
+		// Only an operator may decide about it: this leader has never seen the Machine of a working Node, or the server of a Node.
 		return false
 	case strings.HasPrefix(key, orphans.KindNode+" "):
 		return !left.server.built && !left.server.isReady() && left.server.node != nil &&

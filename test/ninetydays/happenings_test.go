@@ -2,7 +2,7 @@ package ninetydays
 
 import "time"
 
-// happenings plans the faults of the cluster and its cloud until a time.
+// happenings plans random changes and faults of the cluster and its cloud until the given time.
 func (w *world) happenings(until time.Time) {
 	w.often(24, until, w.churn)
 	w.often(6, until, w.breakOne)
@@ -18,7 +18,7 @@ func (w *world) happenings(until time.Time) {
 	})
 }
 
-// churn is the autoscaler: it removes a Machine from one group, and adds one to another.
+// churn does what the autoscaler does: it removes a Machine from one group, and adds one to another.
 func (w *world) churn() {
 	s := w.pick()
 	if s.leaving() || !w.answers() {
@@ -30,13 +30,13 @@ func (w *world) churn() {
 	w.grow(w.groups[w.random.IntN(len(w.groups))])
 }
 
-// stripOne is a user who deletes a Machine and removes its finalizers.
+// stripOne does what a careless user does: it deletes a Machine and removes its finalizers.
 func (w *world) stripOne() {
 	w.counts.stripped++
 	w.strip(w.pick())
 }
 
-// breakOne breaks a server for good.
+// breakOne breaks a random server, which never works again.
 func (w *world) breakOne() {
 	if s := w.pick(); s.broken.IsZero() {
 		w.counts.broken++
@@ -62,7 +62,7 @@ func (w *world) blip() {
 	w.at(s.silent, func() { w.comeBack(s, time.Minute) })
 }
 
-// breakHost breaks all servers of a physical host for good.
+// breakHost breaks all servers of a physical host, which never work again.
 func (w *world) breakHost() {
 	w.counts.hosts++
 	host := w.pick().host
@@ -73,7 +73,8 @@ func (w *world) breakHost() {
 	}
 }
 
-// zoneOutage makes all kubelets of a zone stop reporting for a while. Those on working servers come back one after the other.
+// zoneOutage makes all kubelets of a zone stop reporting for a while. Afterwards the kubelets on working servers report
+// again, one after the other.
 func (w *world) zoneOutage() {
 	zone := w.zones[w.random.IntN(len(w.zones))]
 	w.counts.zones++
@@ -94,7 +95,7 @@ func (w *world) zoneOutage() {
 	})
 }
 
-// all returns the servers of all Machines.
+// all returns the servers that have a Machine.
 func (w *world) all() []*server {
 	all := make([]*server, len(w.api.machines.rows))
 	for i := range w.api.machines.rows {
@@ -103,7 +104,7 @@ func (w *world) all() []*server {
 	return all
 }
 
-// apiOutage takes the API server down for a while.
+// apiOutage stops the API server for a while.
 func (w *world) apiOutage() {
 	w.counts.outages++
 	if away := w.now.Add(w.between(time.Minute, 2*time.Hour)); away.After(w.away) {

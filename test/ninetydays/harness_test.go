@@ -18,8 +18,8 @@ const (
 	machines     = 500
 	groups       = 25
 	hostsOfAZone = 10
-	// detection is the shortest time from a kubelet's last report until the API server shows the silence. Up to spread
-	// may be added.
+	// detection is the shortest time from a kubelet's last report until the API server shows the Node as not Ready. A random
+	// part of spread is added to it.
 	detection, spread = 40 * time.Second, 20 * time.Second
 	// joinTimeout is how long a server may take to become a Node.
 	joinTimeout = 10 * time.Minute
@@ -27,7 +27,7 @@ const (
 
 var began = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// world is the true state of a cluster.
+// world holds the true state of the simulated cluster and cloud.
 type world struct {
 	*testing.T
 	*timeline
@@ -40,16 +40,16 @@ type world struct {
 	project *table[resource]
 	// broken holds the servers that broke while their Machines existed.
 	broken []*server
-	// away is the time at which the API server answers again.
+	// away is the time at which the API server answers again after its last outage.
 	away time.Time
-	// changed is called when the API server shows a change.
+	// changed is called after each change of an object in the API server.
 	changed func()
-	// strays holds the resources and Nodes whose Machines are gone, by their key.
+	// strays holds the resources and Nodes whose Machines no longer exist, by their key.
 	strays map[string]*stray
 	counts counts
 }
 
-// counts holds how often something happened.
+// counts holds how often each kind of fault and of drover's reaction happened.
 type counts struct {
 	broken, blips, hosts, zones, outages, leaders, troubles, stripped, late, clones, churned int
 	replaced, failedJoins, collected, marked                                                 int
@@ -86,7 +86,7 @@ func (w *world) grow(g *health.Group) {
 	w.create(g)
 }
 
-// works reports whether a server and its kubelet run.
+// works reports whether a server runs and its kubelet reports.
 func (w *world) works(s *server) bool {
 	return s.built && s.broken.IsZero() && !w.now.Before(s.silent) && !w.now.Before(s.zone.back)
 }
@@ -94,7 +94,7 @@ func (w *world) works(s *server) bool {
 // answers reports whether the API server answers.
 func (w *world) answers() bool { return !w.now.Before(w.away) }
 
-// whenAnswering calls a function now, or soon after the API server answers again.
+// whenAnswering calls happen now, or soon after the API server answers again.
 func (w *world) whenAnswering(happen func()) {
 	if w.answers() {
 		happen()
@@ -108,17 +108,18 @@ func (w *world) pick() *server {
 	return w.servers[w.api.machines.rows[w.random.IntN(len(w.api.machines.rows))].UID]
 }
 
-// fallSilent makes the control plane notice that a kubelet does not report, unless the kubelet reports again by then.
+// fallSilent makes the API server show a Node as not Ready some time after its kubelet stopped reporting, unless the
+// kubelet reports again before.
 func (w *world) fallSilent(s *server) {
 	w.in(w.between(detection, detection+spread), func() { w.report(s, false) })
 }
 
-// comeBack makes the Node of a server that works again Ready within a while.
+// comeBack makes the Node of a server that works again Ready after a random time of at most within.
 func (w *world) comeBack(s *server, within time.Duration) {
 	w.in(w.between(time.Second, within), func() { w.report(s, true) })
 }
 
-// report makes the API server show the state of a kubelet, unless the state has changed again.
+// report makes the API server show whether a Node is Ready, unless the state of its kubelet has changed again.
 func (w *world) report(s *server, ready bool) {
 	w.whenAnswering(func() {
 		if s.node == nil || w.works(s) != ready || s.isReady() == ready {
@@ -135,8 +136,8 @@ func (w *world) report(s *server, ready bool) {
 	})
 }
 
-// addOthersNodes adds Nodes of others: those of another control cluster, whose labels look like drover's; Nodes of the control
-// plane; and Nodes without labels.
+// addOthersNodes adds Nodes that are not drover's: Nodes of another control cluster, whose labels look like drover's,
+// Nodes of the control plane, and Nodes without labels.
 func (w *world) addOthersNodes() {
 	long := began.Add(-30 * day)
 	for i := range 12 {

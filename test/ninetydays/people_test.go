@@ -6,14 +6,14 @@ import (
 	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// people are the operators of the cluster, together with the election of leaders.
+// people simulates the operators of the cluster, and the election of leaders.
 type people struct {
 	*world
 	repair    *repair
 	collector *collector
 }
 
-// changeLeader makes another process the leader, immediately or some minutes later.
+// changeLeader ends the current leader. Another process becomes the leader immediately or some minutes later.
 func (p *people) changeLeader() {
 	if !p.repair.leads {
 		return
@@ -23,8 +23,8 @@ func (p *people) changeLeader() {
 	p.takeOver(p.now)
 }
 
-// takeOver starts a new leader when the lease, which was last renewed at the time renewed, has expired and the API
-// server answers.
+// takeOver starts a new leader after a random time, when the API server answers. renewed is when the previous leader
+// last renewed the lease.
 func (p *people) takeOver(renewed time.Time) {
 	wait := p.between(time.Second, 20*time.Second)
 	if p.oneIn(4) {
@@ -38,8 +38,8 @@ func (p *people) takeOver(renewed time.Time) {
 	})
 }
 
-// operator reads the report once a day. When a resource without a Machine has waited for half a day, and no such
-// resource belongs to another cluster, the operator confirms the deletion for an hour.
+// operator simulates an operator who reads the report once a day. The operator confirms the deletion of orphans for an
+// hour when one has waited for half a day and no resource belongs to another cluster.
 func (p *people) operator() {
 	p.in(day, p.operator)
 	if p.clones() {

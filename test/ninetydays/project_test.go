@@ -15,11 +15,11 @@ import (
 // resource is a row of the cloud's lists.
 type resource = cloud.Resource
 
-// stray is a resource or Node whose Machine is gone.
+// stray is a resource in the cloud or a Node whose Machine no longer exists.
 type stray struct {
 	server *server
-	// since is the time at which the resource lost its Machine. good is the number of later undisturbed rounds that
-	// have seen the resource and might have collected it.
+	// since is the time at which the resource lost its Machine. good is the number of later undisturbed rounds that could
+	// have collected the resource.
 	since time.Time
 	good  int
 }
@@ -29,7 +29,7 @@ func idsOf(name string) []string {
 	return []string{string(serverKey(name)), "port-" + name, "ip-" + name}
 }
 
-// build creates a server with its port, and a floating IP for every third one.
+// build creates a server with its port in the cloud. Every third server has a floating IP.
 func (w *world) build(s *server) {
 	s.built = true
 	ids := idsOf(s.name)
@@ -59,7 +59,7 @@ func (w *world) destroy(s *server) {
 	}
 }
 
-// straysOf records what is left of a server whose Machine is gone.
+// straysOf records all resources and the Node of a server whose Machine no longer exists.
 func (w *world) straysOf(s *server) {
 	for _, id := range idsOf(s.name) {
 		if w.project.row(id) != nil {
@@ -84,8 +84,8 @@ func (w *world) lateOrder() {
 	})
 }
 
-// clone is another cluster with the same ID, for example one that was restored from a backup. It creates servers for
-// its own Machines. After some hours it gets its own ID, and its resources are no longer listed.
+// clone simulates another cluster with the same cluster ID, for example one that was restored from a backup. It creates
+// servers for its own Machines. After some hours it gets an ID of its own, and its resources are no longer listed.
 func (w *world) clone() {
 	for range 2 {
 		w.number++

@@ -14,32 +14,31 @@ import (
 
 const (
 	healthTimeout = 10 * time.Minute
-	// pace is the delay after a change until the health controller runs again.
+	// pace is how long after a change the health controller runs.
 	pace = time.Second
-	// repairBound is how long a server may be broken while nothing delays its replacement: the detection, the timeout, and the
-	// minute between two rounds.
+	// repairBound is how long a server may be broken while nothing delays its replacement: the detection, the health
+	// timeout, and the minute between two rounds.
 	repairBound = detection + spread + healthTimeout + time.Minute + 10*time.Second
-	// queueBound is the same bound as repairBound for the case that other servers of the group are replaced first.
+	// queueBound is how long a server may be broken when other servers of its group are replaced first.
 	queueBound = 3 * time.Hour
 )
 
-// repair is the health controller without its clients: it runs the rounds, and checks their decisions.
+// repair runs the rounds of the health controller without its clients, and checks the decisions.
 type repair struct {
 	*world
 	trouble *trouble
-	// began is the time at which the current leader started, or at which the API server became reachable again,
-	// whichever is later. leads is true while there is a leader.
+	// began is the time at which the current leader started, or at which the API server became reachable again, whichever is
+	// later. leads is true while a process is the leader.
 	began time.Time
 	leads bool
 	// known and noticed are what the leader remembers: known holds the Machines, and noticed the times at which each
 	// was first unhealthy and was last stopped by a brake.
 	known   health.Known
 	noticed map[types.UID][2]time.Time
-	// next is the time of the next planned round. Rounds planned for other times are skipped.
+	// next is the time of the next scheduled round. A round that was scheduled for another time is skipped.
 	next   time.Time
 	rounds int
-	// last is the decision of the last round. held is the number of groups that each brake stopped, summed over the
-	// rounds.
+	// last is the decision of the last round. held counts how many groups each brake stopped, summed over all rounds.
 	last    *health.Plan
 	held    map[health.Brake]int
 	slowest time.Duration
@@ -52,7 +51,7 @@ func newRepair(w *world, t *trouble) *repair {
 	return r
 }
 
-// plan plans the next round at a time, unless a round is planned for an earlier time.
+// plan schedules the next round for a time, unless an earlier round is already scheduled.
 func (r *repair) plan(at time.Time) {
 	if r.next.After(r.now) && !at.Before(r.next) {
 		return
@@ -72,7 +71,7 @@ func (r *repair) lead() {
 	r.plan(r.now.Add(pace))
 }
 
-// round does what one round of the controller does.
+// round runs one round of the health controller.
 func (r *repair) round() {
 	if !r.leads {
 		return
@@ -100,7 +99,7 @@ func (r *repair) round() {
 	}
 }
 
-// snapshot returns the input of the health controller.
+// snapshot returns the input of the health controller as it is now.
 func (r *repair) snapshot() *health.World {
 	w := &health.World{Now: r.now, Began: r.began, Groups: r.groups, Host: hostOf, Settings: health.Settings{
 		Timeout: healthTimeout, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: joinTimeout,
@@ -153,7 +152,7 @@ func (r *repair) replace(s *server, why *health.Verdict) {
 	r.discard(s)
 }
 
-// noneForgotten fails the test when a broken server is not replaced within the bounds. It is called every minute.
+// noneForgotten fails the test when a broken server is not replaced within the bounds. It is called once a minute.
 func (r *repair) noneForgotten() {
 	disturbed := !r.leads || !r.answers() || r.trouble.now() != nothing || r.zonesOut()
 	r.broken = slices.DeleteFunc(r.broken, (*server).leaving)
@@ -194,8 +193,8 @@ func othersFirst(s *server) bool {
 	return false
 }
 
-// zonesOut reports whether a zone is down, or was down so recently that some of its Nodes need not be Ready yet. The brakes of
-// groups of other zones may stop replacements, too, because some of their Machines are in that zone.
+// zonesOut reports whether a zone has an outage, or had one so recently that some of its Nodes need not be Ready yet.
+// This also excuses groups of other zones, whose brakes may count Machines in that zone.
 func (r *repair) zonesOut() bool {
 	return slices.ContainsFunc(r.zones, func(z *zone) bool { return r.now.Before(z.back.Add(4 * time.Minute)) })
 }

@@ -15,7 +15,7 @@ import (
 	health "github.com/drover-project/drover/machines/health/verdict"
 )
 
-// server is the true state of one Machine.
+// server holds the true state of a Machine, its server and its Node.
 type server struct {
 	number int
 	name   string
@@ -30,11 +30,10 @@ type server struct {
 	created time.Time
 	// built is true while the server exists in the cloud.
 	built bool
-	// broken is the time at which the server broke for good, or zero if it did not. silent is the time at which it
-	// reports again.
+	// broken is the time at which the server broke, or zero if it did not. silent is the time until which its kubelet does not report.
 	broken, silent time.Time
-	// free is the time since which only replacements of other Machines in its group have delayed its own. calm is the
-	// time since which nothing has delayed it.
+	// free is the time since which nothing but replacements of other Machines in its group has delayed its own. calm is the
+	// time since which nothing at all has delayed it.
 	free, calm time.Time
 }
 
@@ -42,12 +41,12 @@ func (s *server) isReady() bool {
 	return s.node != nil && s.node.Status.Conditions[0].Status == corev1.ConditionTrue
 }
 
-// leaving reports whether its Machine is being deleted or is gone.
+// leaving reports whether the server's Machine is being deleted or no longer exists.
 func (s *server) leaving() bool { return s.machine == nil || s.machine.DeletionTimestamp != nil }
 
 func serverKey(name string) cloud.ServerID { return cloud.ServerID("server-" + name) }
 
-// create creates a Machine of a group, on any host. Every third group is in one zone, the others are in all zones.
+// create creates a Machine of a group, on a random host. Every third group is in one zone, and the others are in all zones.
 func (w *world) create(g *health.Group) *server {
 	w.number++
 	name := fmt.Sprintf("%s-%d", g.Name, w.number)
@@ -69,7 +68,7 @@ func (w *world) create(g *health.Group) *server {
 	return s
 }
 
-// order creates the server of a Machine. It retries while the zone is down.
+// order creates the server of a Machine. It tries again while the zone has an outage.
 func (w *world) order(s *server) {
 	switch {
 	case s.leaving():
@@ -107,7 +106,7 @@ func (w *world) register(s *server) {
 	w.show(s)
 }
 
-// discard deletes a Machine that another one replaces.
+// discard deletes a Machine and creates another one in its group.
 func (w *world) discard(s *server) {
 	w.remove(s)
 	w.create(s.group)
@@ -126,7 +125,7 @@ func (w *world) remove(s *server) {
 	w.in(drain, func() { w.takeDown(s) })
 }
 
-// takeDown deletes the resources of a Machine in order, and then the Machine.
+// takeDown deletes the resources, the Node and the Machine of a server, once the API server answers.
 func (w *world) takeDown(s *server) {
 	w.whenAnswering(func() {
 		if s.machine == nil {
@@ -138,8 +137,8 @@ func (w *world) takeDown(s *server) {
 	})
 }
 
-// strip removes the finalizers of a Machine. If the Machine was being deleted it is gone immediately, and its resources
-// stay.
+// strip removes a Machine at once, as when its finalizers are removed. Its resources stay. A Machine that was not yet
+// being deleted is replaced.
 func (w *world) strip(s *server) {
 	if s.machine.DeletionTimestamp == nil {
 		w.create(s.group)

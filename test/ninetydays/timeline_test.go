@@ -8,7 +8,7 @@ import (
 
 const day = 24 * time.Hour
 
-// timeline runs planned events in the order of their times. Nothing is computed between two events.
+// timeline runs planned events in the order of their times. Its clock jumps from event to event, and nothing is computed in between.
 type timeline struct {
 	now    time.Time
 	random *rand.Rand
@@ -16,24 +16,23 @@ type timeline struct {
 	last   int
 }
 
-// event is a function that is called at a time. Of two events at the same time, the one that was planned first runs
-// first.
+// event is a function and the time at which it runs. Of two events at the same time, the one that was planned first runs first.
 type event struct {
 	at     time.Time
 	number int
 	happen func()
 }
 
-// at plans an event at a time.
+// at plans that a function is called at the given time.
 func (t *timeline) at(when time.Time, happen func()) {
 	t.last++
 	heap.Push(&t.queue, event{when, t.last, happen})
 }
 
-// in plans an event after a while.
+// in plans that a function is called after the given duration.
 func (t *timeline) in(while time.Duration, happen func()) { t.at(t.now.Add(while), happen) }
 
-// often plans calls of happen at random times until a time, perDay times a day on average.
+// often plans calls of happen at random times until the given time, perDay times a day on average.
 func (t *timeline) often(perDay float64, until time.Time, happen func()) {
 	next := t.now.Add(time.Duration(t.random.ExpFloat64() / perDay * float64(day)))
 	if next.After(until) {
@@ -45,7 +44,7 @@ func (t *timeline) often(perDay float64, until time.Time, happen func()) {
 	})
 }
 
-// run makes time pass until the given time.
+// run runs all events that are planned before the given time.
 func (t *timeline) run(end time.Time) {
 	for len(t.queue) > 0 && !t.queue[0].at.After(end) {
 		next := heap.Pop(&t.queue).(event)
@@ -60,10 +59,10 @@ func (t *timeline) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(t.random.Int64N(int64(most-least)))
 }
 
-// oneIn returns true once in n calls, at random.
+// oneIn returns true at random, on average once in n calls.
 func (t *timeline) oneIn(n int) bool { return t.random.IntN(n) == 0 }
 
-// queue is a heap of events.
+// queue is a heap of events, for container/heap.
 type queue []event
 
 func (q queue) Len() int { return len(q) }

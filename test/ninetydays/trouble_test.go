@@ -13,17 +13,17 @@ import (
 	orphans "github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// kind is a way in which the input of the decisions is wrong.
+// kind is a fault of the input from which the health controller and the orphan collector decide.
 type kind int
 
 const (
 	nothing kind = iota
-	// With noMachines and someMachines, caches and lists of Machines are empty, or lack some.
+	// With noMachines, caches and lists of Machines are empty. With someMachines, they lack some Machines.
 	noMachines
 	someMachines
-	// With interrupted, the watch of Machines was interrupted, and its list lacks some.
+	// With interrupted, the watch of Machines was interrupted, and its cache lacks some Machines.
 	interrupted
-	// With noNodes and someNodes, the cache of Nodes is empty, or lacks some.
+	// With noNodes, the cache of Nodes is empty. With someNodes, it lacks some Nodes.
 	noNodes
 	someNodes
 	// With stopped, the watches deliver nothing.
@@ -33,8 +33,8 @@ const (
 	old
 	// With shuffled, all lists are in another order.
 	shuffled
-	// With unknownProject, the cloud's lists are not complete. With heldProject, the mass-deletion guard holds. With lateProject,
-	// the lists are old.
+	// With unknownProject, the cloud's lists are not complete. With heldProject, the mass-deletion guard is in a hold. With
+	// lateProject, the cloud's lists are old.
 	unknownProject
 	heldProject
 	lateProject
@@ -46,17 +46,17 @@ type trouble struct {
 	w     *world
 	kind  kind
 	until time.Time
-	// hidden are the Machines that the lists lack. The other fields are the true state when the fault began.
+	// hidden holds the Machines that are missing from lists. The fields below hold the true state at the beginning of the fault.
 	hidden   map[types.UID]bool
 	machines []health.Machine
 	nodes    []orphans.Node
 	seen     map[types.UID]orphans.Sighting
 	project  []resource
-	// past are the lists of Machines of the last rounds.
+	// past holds the lists of Machines of the last rounds.
 	past []orphans.Machines
 }
 
-// begin begins a random fault, unless one is going on.
+// begin starts a random fault, unless there is one.
 func (t *trouble) begin() {
 	if t.now() != nothing {
 		return

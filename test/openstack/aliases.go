@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/quotas"
 )
 
-// The types of a cloud's contents, and of what tests see of a cloud.
+// The types of the cloud's resources and settings, for packages that cannot import the internal ones.
 type (
 	// Call is one call to the cloud's API, as the cloud saw it.
 	Call = gate.Call
@@ -22,7 +22,7 @@ type (
 	Pace = gate.Pace
 	// Quota is the limit of a project for each kind of resource. 0 means no limit; None means that no resource is allowed.
 	Quota = quotas.Quota
-	// Server is a server as Go code that uses the cloud sees it.
+	// Server is a server in the form in which the simulation shows it to Go code.
 	Server = nova.Server
 	// Host is a compute host.
 	Host = inventory.Host

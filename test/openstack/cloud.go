@@ -48,7 +48,7 @@ type Config struct {
 	Paces map[string]Pace
 	// TokenTTL is the lifetime of a token; 0 means one hour.
 	TokenTTL time.Duration
-	// Regions are the names in the catalog. Empty means RegionOne. All regions show the same resources.
+	// Regions are the names of the regions in the catalog. Empty means RegionOne. All regions show the same resources.
 	Regions []string
 	// Quota is the quota of a project unless SetQuota sets another one.
 	Quota Quota

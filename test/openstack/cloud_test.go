@@ -18,13 +18,13 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// clients are gophercloud clients, signed in as the seed's user.
+// clients holds gophercloud clients of the services, signed in as the user of the seed.
 type clients struct {
 	provider                        *gophercloud.ProviderClient
 	compute, network, image, volume *gophercloud.ServiceClient
 }
 
-// known holds IDs that most tests need.
+// known holds the IDs of seeded resources that most tests need.
 type known struct{ flavor, image, network string }
 
 func password(cloud *openstack.Cloud) gophercloud.AuthOptions {
@@ -34,7 +34,7 @@ func password(cloud *openstack.Cloud) gophercloud.AuthOptions {
 	}
 }
 
-// start starts a cloud with the seed, which listens on TCP.
+// start starts a simulated cloud with the seed, which listens on TCP.
 func start(t *testing.T, cfg openstack.Config) *openstack.Cloud {
 	t.Helper()
 	if cfg.Seed == nil {
@@ -149,7 +149,7 @@ func (c clients) get(t *testing.T, id string) *servers.Server {
 	return s
 }
 
-// eventually waits until holds returns true, for events that no call causes.
+// eventually waits until holds returns true, for changes that the cloud makes after a call has returned.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	err := wait.PollUntilContextTimeout(t.Context(), 5*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) { return holds(), nil })

@@ -89,7 +89,7 @@ func (c *Cloud) answer(r *http.Request) (api.Answer, error) {
 	return a, err
 }
 
-// callInHand is a call, with the results of the checks before its handler.
+// callInHand is a call with the results of the checks that precede its handler.
 type callInHand struct {
 	q     *api.Request
 	route api.Route

@@ -48,7 +48,7 @@ func TestRealisticTimes(t *testing.T) {
 			}
 		})
 	})
-	t.Run("creating eight ports takes eight times as long as creating one, and half as long when the cloud creates two ports at a time (F-56)", func(t *testing.T) {
+	t.Run("eight ports take eight times as long as one, or four times when the cloud creates two at a time (F-56)", func(t *testing.T) {
 		for atATime, want := range map[int]time.Duration{1: 11200 * time.Millisecond, 2: 5600 * time.Millisecond, 8: 1400 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				cloud := openstack.New(openstack.Realistic(openstack.Config{Seed: openstack.SeedMetaKube}, atATime))
@@ -73,7 +73,7 @@ func TestRealisticTimes(t *testing.T) {
 	})
 }
 
-// shape is what a server shows from a time on, counted from the answer to its POST.
+// shape is what a server shows, and since when, counted from the answer to its POST.
 type shape struct {
 	since time.Duration
 	shows string

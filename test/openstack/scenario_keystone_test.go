@@ -31,26 +31,26 @@ func TestSigningIn(t *testing.T) {
 		o      gophercloud.AuthOptions
 		status int
 	}{
-		"signs in with a password and names":                      {o: base},
-		"signs in through the unversioned address":                {o: edit(func(o *gophercloud.AuthOptions) { o.IdentityEndpoint = unversioned })},
-		"signs in to a project by its ID":                         {o: edit(func(o *gophercloud.AuthOptions) { o.TenantName, o.TenantID = "", project })},
-		"signs in as a user by ID, to the user's default project": {o: gophercloud.AuthOptions{IdentityEndpoint: cloud.AuthURL(), UserID: user, Password: "p"}},
-		"signs in as a user of another domain": {o: edit(func(o *gophercloud.AuthOptions) {
+		"a user signs in with a password and names":                  {o: base},
+		"a user signs in through Keystone's unversioned address":     {o: edit(func(o *gophercloud.AuthOptions) { o.IdentityEndpoint = unversioned })},
+		"a user signs in to a project by the project's ID":           {o: edit(func(o *gophercloud.AuthOptions) { o.TenantName, o.TenantID = "", project })},
+		"a user signs in with the user's ID, to the default project": {o: gophercloud.AuthOptions{IdentityEndpoint: cloud.AuthURL(), UserID: user, Password: "p"}},
+		"a user of another domain signs in": {o: edit(func(o *gophercloud.AuthOptions) {
 			o.Username, o.Password, o.DomainName = "corp-user", "p", "corp"
 			o.TenantName, o.Scope = "", &gophercloud.AuthScope{ProjectName: openstack.MetaKubeProject, DomainName: "Default"}
 		})},
-		"signs in with an application credential by ID": {o: with(app, func(o *gophercloud.AuthOptions) { o.ApplicationCredentialID = openstack.MetaKubeAppCredentialID })},
-		"signs in with an application credential by name": {o: with(app, func(o *gophercloud.AuthOptions) {
+		"a user signs in with the ID of an application credential": {o: with(app, func(o *gophercloud.AuthOptions) { o.ApplicationCredentialID = openstack.MetaKubeAppCredentialID })},
+		"a user signs in with the name of an application credential": {o: with(app, func(o *gophercloud.AuthOptions) {
 			o.ApplicationCredentialName, o.Username, o.DomainName = openstack.MetaKubeAppCredentialName, openstack.MetaKubeUser, "Default"
 		})},
-		"refuses the wrong secret of an application credential": {status: 401, o: with(app, func(o *gophercloud.AuthOptions) {
+		"the wrong secret of an application credential is refused": {status: 401, o: with(app, func(o *gophercloud.AuthOptions) {
 			o.ApplicationCredentialID, o.ApplicationCredentialSecret = openstack.MetaKubeAppCredentialID, "wrong"
 		})},
-		"refuses an application credential that does not exist": {status: 404, o: with(app, func(o *gophercloud.AuthOptions) { o.ApplicationCredentialID = "gone" })},
-		"refuses a wrong password":                              {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.Password = "wrong" })},
-		"refuses an unknown user":                               {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.Username = "nobody" })},
-		"refuses an unknown project":                            {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.TenantName = "nowhere" })},
-		"refuses an unknown domain":                             {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.DomainName = "nowhere" })},
+		"an application credential that does not exist is refused": {status: 404, o: with(app, func(o *gophercloud.AuthOptions) { o.ApplicationCredentialID = "gone" })},
+		"a wrong password is refused":                              {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.Password = "wrong" })},
+		"an unknown user is refused":                               {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.Username = "nobody" })},
+		"an unknown project is refused":                            {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.TenantName = "nowhere" })},
+		"an unknown domain is refused":                             {status: 401, o: edit(func(o *gophercloud.AuthOptions) { o.DomainName = "nowhere" })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := gopher.AuthenticatedClient(t.Context(), tc.o)
@@ -99,7 +99,7 @@ func TestTokensExpire(t *testing.T) {
 		_, err := servers.List(c.compute, nil).AllPages(t.Context())
 		return err
 	}
-	t.Run("a token expires after its time to live, and calls of a client that renews the token still succeed", func(t *testing.T) {
+	t.Run("a token expires after its time to live, and a client that renews the token is not affected", func(t *testing.T) {
 		renewing := loginAs(t, o, nil)
 		o.AllowReauth = false
 		plain := loginAs(t, o, nil)
@@ -128,7 +128,7 @@ func TestTokensExpire(t *testing.T) {
 		cloud.RevokeTokens()
 		refused(t, list(c), 401)
 	})
-	t.Run("a token expires with its application credential", func(t *testing.T) {
+	t.Run("a token expires together with the application credential that it was issued for", func(t *testing.T) {
 		c := loginAs(t, o, nil)
 		identity, err := gopher.NewIdentityV3(c.provider, gophercloud.EndpointOpts{})
 		if err != nil {

@@ -53,7 +53,7 @@ func TestPorts(t *testing.T) {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("a port is in the default group unless the request names a group, and in no group without port security", func(t *testing.T) {
+	t.Run("a port has the default security group unless the request names one, and none without port security", func(t *testing.T) {
 		p := c.port(t, k, "default")
 		g, err := groups.Get(ctx, c.network, p.SecurityGroups[0]).Extract()
 		if err != nil || g.Name != "default" {
@@ -69,7 +69,7 @@ func TestPorts(t *testing.T) {
 		}).Extract()
 		refused(t, err, 400)
 	})
-	t.Run("a bulk request creates all ports or none", func(t *testing.T) {
+	t.Run("a bulk request creates either all of its ports or none", func(t *testing.T) {
 		before := len(all(ports.ListOpts{}))
 		bulk := func(networks ...string) (int, []any) {
 			var list []map[string]any
@@ -209,7 +209,7 @@ func TestFloatingIPs(t *testing.T) {
 			t.Errorf("list %+v", list)
 		}
 	})
-	t.Run("Neutron refuses a port with a floating IP, an unknown port, and an internal network as pool", func(t *testing.T) {
+	t.Run("a floating IP is refused for a port that has one, for an unknown port, and in an internal network", func(t *testing.T) {
 		_, err := floatingips.Create(ctx, c.network, floatingips.CreateOpts{FloatingNetworkID: pool, PortID: p.ID}).Extract()
 		if text := refused(t, err, 409); !strings.Contains(text, "FloatingIPPortAlreadyAssociated") {
 			t.Error(text)

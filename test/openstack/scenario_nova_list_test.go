@@ -74,7 +74,7 @@ func TestListsOfServers(t *testing.T) {
 			t.Errorf("got %v", got)
 		}
 	})
-	t.Run("lists accept a deleted server as marker, and refuse an unknown or an archived server as marker", func(t *testing.T) {
+	t.Run("a deleted server is accepted as marker of a list, and an unknown or archived server is refused", func(t *testing.T) {
 		_, err := servers.List(c.compute, servers.ListOpts{Marker: "nope"}).AllPages(t.Context())
 		if text := refused(t, err, 400); !strings.Contains(text, "marker [nope] not found") {
 			t.Error(text)
@@ -87,7 +87,7 @@ func TestListsOfServers(t *testing.T) {
 		_, err = servers.List(c.compute, servers.ListOpts{Marker: ids["node-2"]}).AllPages(t.Context())
 		refused(t, err, 400)
 	})
-	t.Run("lists refuse all_tenants, an unknown or DELETED status, and an invalid time", func(t *testing.T) {
+	t.Run("lists with all_tenants, an unknown status, status DELETED or an invalid time are refused", func(t *testing.T) {
 		for status, want := range map[string]int{"NICE": 400, "DELETED": 403} {
 			_, err := servers.List(c.compute, servers.ListOpts{Status: status}).AllPages(t.Context())
 			refused(t, err, want)
@@ -189,7 +189,7 @@ func TestTheComputeCatalog(t *testing.T) {
 	cloud := start(t, openstack.Config{})
 	c := login(t, cloud, nil)
 	ctx := t.Context()
-	t.Run("flavors have their extra specs from 2.61 on", func(t *testing.T) {
+	t.Run("flavors show their extra specs from microversion 2.61 on", func(t *testing.T) {
 		for version, want := range map[string]int{"2.60": 0, "2.61": 1} {
 			at := *c.compute
 			at.Microversion = version

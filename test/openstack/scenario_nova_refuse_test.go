@@ -75,7 +75,7 @@ func TestNovaRefusesAtOnce(t *testing.T) {
 			}
 			_, err := servers.Create(t.Context(), &at, body, servers.SchedulerHintOpts{Group: tc.hint}).Extract()
 			if tc.hint == "shared" {
-				// gophercloud itself checks this, and its error text is its own.
+				// gophercloud itself refuses the hint, with its own error text.
 				if err == nil {
 					t.Error("accepted")
 				}
@@ -91,8 +91,8 @@ func TestNovaRefusesAtOnce(t *testing.T) {
 	}
 }
 
-// extra sets one key of a request, to send values that gophercloud's own options do not allow. nil removes
-// the key.
+// extra is a request for a server with one more field, for values that gophercloud's own options do not allow. A nil
+// value removes the field.
 type extra struct {
 	servers.CreateOpts
 	key   string

@@ -12,7 +12,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// twice is a cloud on a fake clock of its own, and one port with which two servers are created.
+// twice is a simulated cloud on a fake clock, with one port on which two servers are requested.
 type twice struct {
 	clients
 	clock *testclock.FakeClock
@@ -38,7 +38,7 @@ func (w *twice) status(t *testing.T, id string) (status, problem string) {
 	return s.Status, s.Fault.Message
 }
 
-// device returns the ID of the server that the port is bound to; empty when it is bound to none.
+// device returns the ID of the server that the port is bound to. It is empty when the port is bound to no server.
 func (w *twice) device(t *testing.T) string {
 	t.Helper()
 	p, err := ports.Get(t.Context(), w.network, w.port).Extract()

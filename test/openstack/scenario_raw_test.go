@@ -12,14 +12,14 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// rawCall is a call for which gophercloud has no options.
+// rawCall is an HTTP call that gophercloud's options cannot express.
 type rawCall struct {
 	method, url string
 	header      map[string]string
 	body        any
 }
 
-// raw makes the call and decodes the answer.
+// raw makes a rawCall and returns the decoded answer.
 func (c clients) raw(t *testing.T, in rawCall) (status int, h http.Header, body map[string]any) {
 	t.Helper()
 	text, err := json.Marshal(in.body)
@@ -45,7 +45,7 @@ func (c clients) raw(t *testing.T, in rawCall) (status int, h http.Header, body 
 	return resp.StatusCode, resp.Header, body
 }
 
-func TestMicroversionIsSelectedByTheRequestsHeader(t *testing.T) {
+func TestTheRequestsHeaderSelectsTheMicroversion(t *testing.T) {
 	c := login(t, start(t, openstack.Config{}), nil)
 	for name, tc := range map[string]struct {
 		header map[string]string

@@ -47,8 +47,7 @@ func TestThousandsOfServersAreListedFast(t *testing.T) {
 		t.Errorf("%d calls: full pages and an empty one", calls)
 	}
 
-	// Answering a page must cost less than decoding it costs a client. The test compares the best of a few runs
-	// of each.
+	// The simulated cloud must answer a page faster than a client can decode it. The test compares the best of a few runs of each.
 	page, decode := time.Hour, time.Hour
 	for range 5 {
 		begin = time.Now()

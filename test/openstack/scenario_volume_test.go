@@ -13,7 +13,8 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// onVolume returns the options for a server that boots from a new volume.
+// onVolume returns the options for a server that boots from a new volume. goesWithIt sets whether the volume is deleted
+// with the server.
 func (k known) onVolume(name string, goesWithIt bool) servers.CreateOpts {
 	o := k.server(name, "")
 	o.ImageRef = ""

@@ -58,7 +58,7 @@ func (c *Cloud) AddKeyPair(userID, name, publicKey string) {
 // SetHost changes the host with the name, or adds it.
 func (c *Cloud) SetHost(h Host) { c.kernel.Do(func() { c.inventory.SetHost(h) }) }
 
-// Hosts returns all hosts as last set.
+// Hosts returns all hosts as SetHost last set them.
 func (c *Cloud) Hosts() (hosts []Host) {
 	c.kernel.Do(func() { hosts = c.inventory.Hosts() })
 	return hosts

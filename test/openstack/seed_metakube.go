@@ -33,9 +33,9 @@ const (
 // metaKubeHosts is the number of hosts. It is enough for thousands of small servers.
 const metaKubeHosts = 20
 
-// SeedMetaKube creates the resources that the MachineDeployment names, and a few more: a region, two zones, flavors,
-// images, a network, a subnet, groups, a floating IP pool of about 4000 addresses, and a user with a password and an
-// application credential. Use it as Config.Seed, with an empty Config.Regions.
+// SeedMetaKube creates what the first MachineDeployment for drover refers to, and a few more resources: a region, two
+// zones, flavors, images, a network, a subnet, groups, a floating IP pool of about 4000 addresses, and a user with a
+// password and an application credential. Use it as Config.Seed, with an empty Config.Regions.
 func SeedMetaKube(c *Cloud) {
 	c.kernel.Hold(func() { c.identity.SetRegions([]string{MetaKubeRegion}) })
 	c.AddUser(User{Name: MetaKubeUser, Password: MetaKubePassword, Projects: []string{MetaKubeProject}})

@@ -45,7 +45,7 @@ func TestInjectedFaults(t *testing.T) {
 			t.Errorf("%d ports were made", n)
 		}
 	})
-	t.Run("a call is carried out although its reply is lost", func(t *testing.T) {
+	t.Run("a call is carried out when a fault drops its response", func(t *testing.T) {
 		before := made()
 		clear := cloud.Inject(openstack.Fault{Call: "POST /ports", Drop: true})
 		if err := create(t.Context()); err == nil || c.code(err) != 0 {
@@ -56,7 +56,7 @@ func TestInjectedFaults(t *testing.T) {
 			t.Errorf("%d ports were made", n)
 		}
 	})
-	t.Run("a call is not carried out when its connection is cut before the call", func(t *testing.T) {
+	t.Run("a call is not carried out when a fault refuses its connection", func(t *testing.T) {
 		before := made()
 		clear := cloud.Inject(openstack.Fault{Service: "network", Refuse: true})
 		if err := create(t.Context()); err == nil || c.code(err) != 0 {
@@ -131,7 +131,7 @@ func TestCallsBeyondARateLimitAreRefusedWithRetryAfter(t *testing.T) {
 	}
 }
 
-func TestListsLagBehindByTheConfiguredTime(t *testing.T) {
+func TestListsShowTheStateBeforeTheConfiguredLag(t *testing.T) {
 	fake := testclock.NewFakeClock(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC))
 	cloud := start(t, openstack.Config{Clock: fake, BootTime: 10 * time.Second})
 	cloud.SetListLag(5 * time.Second)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// answering listens, sends its name on each connection, and keeps the connection open.
+// answering returns the address of a listener that sends its name on each connection, and keeps the connection open.
 func answering(t *testing.T, name string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -28,7 +28,7 @@ func answering(t *testing.T, name string) string {
 	return listener.Addr().String()
 }
 
-// greeting connects and reads the name of the listener.
+// greeting connects to the address, and returns the name that the listener sends.
 func greeting(t *testing.T, address string) (string, *bufio.Reader) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)

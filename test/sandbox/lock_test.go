@@ -50,10 +50,10 @@ func TestWhichAddressesForGRPCAreAccepted(t *testing.T) {
 	}
 	defer func() { _ = taken.Close() }()
 	for name, c := range map[string]struct{ address, want string }{
-		"accepts a free port":                    {"127.0.0.1:0", ""},
-		"refuses a port in use":                  {taken.Addr().String(), "--grpc-address " + taken.Addr().String() + " cannot be listened on"},
-		"refuses an address other than loopback": {"0.0.0.0:0", "loopback alone"},
-		"refuses an address without a port":      {"127.0.0.1", "is not host:port"},
+		"a free port is accepted":                   {"127.0.0.1:0", ""},
+		"a port in use is refused":                  {taken.Addr().String(), "--grpc-address " + taken.Addr().String() + " cannot be listened on"},
+		"an address other than loopback is refused": {"0.0.0.0:0", "loopback alone"},
+		"an address without a port is refused":      {"127.0.0.1", "is not host:port"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := claim("--grpc-address", c.address)
@@ -117,9 +117,9 @@ func TestInvalidOptionsAreRefusedBeforeAnythingStarts(t *testing.T) {
 		o    Options
 		says string
 	}{
-		"a path of drover's binary without a file": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
-		"a folder in the place of drover's binary": {Options{Drover: t.TempDir()}, "name drover's binary"},
-		"a negative boot time":                     {Options{BootTime: -time.Second}, "--boot-time -1s"},
+		"a path of drover's binary at which there is no file": {Options{Drover: "/nowhere/drover"}, "--drover /nowhere/drover"},
+		"a folder in the place of drover's binary":            {Options{Drover: t.TempDir()}, "name drover's binary"},
+		"a negative boot time":                                {Options{BootTime: -time.Second}, "--boot-time -1s"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := Start(t.Context(), c.o); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -21,8 +21,8 @@ type Options struct {
 	Drover string
 	// DroverFlags are appended to drover's own flags.
 	DroverFlags []string
-	// Replicas is the number of drovers. The default is one. The autoscaler reaches the replica that [Sandbox.FailOver]
-	// chose last, as through a Service.
+	// Replicas is the number of drover replicas. The default is one. The autoscaler reaches the replica that [Sandbox.FailOver] chose last,
+	// as through a Service.
 	Replicas int
 	// TwoClusters puts Machines and Nodes into separate clusters.
 	TwoClusters bool
@@ -32,18 +32,18 @@ type Options struct {
 	Password string
 	// BootTime is how long a simulated server boots. The default is 3 s.
 	BootTime time.Duration
-	// CloudControllerInterval is the period at which the stand-in for the cloud-controller-manager reads Nodes and servers. A new
-	// Node may wait that long until it is initialized. The default is 1 s.
+	// CloudControllerInterval is the interval at which the simulated cloud-controller-manager reads Nodes and servers. A new Node may wait
+	// that long until it is initialized. The default is 1 s.
 	CloudControllerInterval time.Duration
 	// Seed adds the contents of the simulated cloud. The default is openstack.SeedMetaKube.
 	Seed func(*openstack.Cloud)
-	// Autoscaler is the path of a real cluster-autoscaler. Empty means the stand-in.
+	// Autoscaler is the path of a real cluster-autoscaler. Empty means a simulated one (test/autoscaler).
 	Autoscaler string
 	// AutoscalerFlags are appended to the flags of a real autoscaler.
 	AutoscalerFlags []string
 	// NoAutoscaler means that no autoscaler is started.
 	NoAutoscaler bool
-	// Scaling holds the stand-in's times. The sandbox sets its connections.
+	// Scaling holds the times of the simulated autoscaler. The sandbox sets its connections.
 	Scaling autoscaler.Options
 	// Boots reports whether a server ever becomes a node. Nil means that all servers do.
 	Boots func(openstack.Server) bool

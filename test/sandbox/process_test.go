@@ -17,7 +17,7 @@ func TestTheErrorOfAProgramContainsTheLastLinesOfItsOutput(t *testing.T) {
 	}
 }
 
-func TestAStoppedProgramHasEnded(t *testing.T) {
+func TestStopWaitsUntilTheProgramHasEnded(t *testing.T) {
 	p, err := startProcess("drover", filepath.Join(t.TempDir(), "log"), nil, "/bin/sleep", "600")
 	if err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ import (
 	"github.com/drover-project/drover/test/openstack"
 )
 
-// startupTaint is drover's default.
+// startupTaint is the taint that drover's Nodes have by default when they register.
 const startupTaint = v1alpha1.DefaultStartupTaint
 
 // Sandbox is a running cloud and cluster.
@@ -37,15 +37,15 @@ type Sandbox struct {
 	Client, TargetClient client.Client
 
 	options  Options
-	release  func() // unlocks and gives up the folder
+	release  func() // unlocks the owner file of the folder
 	pki      pki
 	machines *machines
 	replicas []*replica
 	front    *front
-	// scaler is the real autoscaler. standIn stops the stand-in in this process.
+	// scaler is the process of the real autoscaler. standIn stops the simulated autoscaler, which runs in this process.
 	scaler  *process
 	standIn func()
-	// cloudController stops the stand-in for the cloud-controller-manager. It is nil while the stand-in does not run.
+	// cloudController stops the simulated cloud-controller-manager. It is nil while none runs.
 	cloudController func()
 	running         context.Context
 	cancel          context.CancelFunc
@@ -87,7 +87,7 @@ func (s *Sandbox) bringUp(ctx context.Context) error {
 	if err := s.build(ctx); err != nil {
 		return err
 	}
-	// Programs within this process outlive ctx and end with Stop.
+	// The simulated programs run in this process. They outlive ctx and end with Stop.
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	s.running, s.cancel = running, cancel
 	type step struct {
@@ -171,7 +171,7 @@ func Scheme() *runtime.Scheme {
 	return scheme
 }
 
-// startCloud starts the cloud, its servers and the stand-in for its cloud-controller-manager.
+// startCloud starts the cloud, its servers and the simulated cloud-controller-manager.
 func (s *Sandbox) startCloud(running context.Context) error {
 	s.Cloud = newCloud(s.options.BootTime, s.options.Seed)
 	s.machines = runMachines(running, s.Cloud, s.options.Boots)
@@ -182,7 +182,7 @@ func (s *Sandbox) startCloud(running context.Context) error {
 	return nil
 }
 
-// startCloudController runs the stand-in for the cloud-controller-manager until the sandbox stops or it is killed.
+// startCloudController runs the simulated cloud-controller-manager until the sandbox stops or KillCloudController is called.
 func (s *Sandbox) startCloudController() {
 	ctx, cancel := context.WithCancel(s.running)
 	ended := make(chan struct{})
@@ -209,7 +209,7 @@ func (s *Sandbox) failed(err error) {
 	s.failures = append(s.failures, err)
 }
 
-// Err returns the error of a program that has ended unexpectedly or failed for good, or nil while everything runs.
+// Err returns the error of a program that has ended unexpectedly or failed permanently, or nil while everything runs.
 func (s *Sandbox) Err() error {
 	s.mu.Lock()
 	all := slices.Clone(s.failures)

@@ -57,7 +57,7 @@ func (s *Sandbox) Dial() (*grpc.ClientConn, error) {
 
 func (s *Sandbox) cloudConfig() string { return filepath.Join(s.Dir, "autoscaler-cloud.yaml") }
 
-// startAutoscaler writes the cloud config and runs the real program or the stand-in with it.
+// startAutoscaler writes the cloud config, and runs the real or the simulated autoscaler with it.
 func (s *Sandbox) startAutoscaler() error {
 	config := autoscaler.CloudConfig{
 		Address: s.grpcAddress(), Key: s.pki.clientKey, Cert: s.pki.clientCert, CACert: s.pki.ca, Timeout: "5s",

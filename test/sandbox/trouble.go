@@ -39,8 +39,8 @@ func (s *Sandbox) FailOver(n int) error {
 	return nil
 }
 
-// KillCloudController stops the stand-in for the cloud-controller-manager and returns once it has stopped. From then on
-// new Nodes keep the taint uninitialized. A second call does nothing.
+// KillCloudController stops the simulated cloud-controller-manager and returns once it has stopped. From then on new Nodes
+// keep the taint uninitialized. A second call does nothing.
 func (s *Sandbox) KillCloudController() {
 	s.mu.Lock()
 	end := s.cloudController
@@ -51,7 +51,7 @@ func (s *Sandbox) KillCloudController() {
 	}
 }
 
-// ReviveCloudController starts the stand-in for the cloud-controller-manager again. It does nothing while one runs.
+// ReviveCloudController starts the simulated cloud-controller-manager again. It does nothing while one runs.
 func (s *Sandbox) ReviveCloudController() {
 	s.mu.Lock()
 	runs := s.cloudController != nil

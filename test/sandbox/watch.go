@@ -8,8 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Sample calls look immediately, and then every 50 ms until stop is called or ctx ends. stop waits for the last call to
-// return.
+// Sample calls the function look immediately, and then every 50 ms until stop is called or ctx ends. stop waits for the
+// last call to return.
 func Sample(ctx context.Context, look func(ctx context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var work sync.WaitGroup

@@ -135,8 +135,8 @@ func (o *Options) guards(ctx context.Context) ([]adoption.Finding, error) {
 	}}, nil
 }
 
-// differing returns which of the shipped objects are missing in the cluster, or differ from the cluster's object in the part that the
-// function part returns.
+// differing returns the names of the shipped objects that the cluster lacks, or whose stored version differs. The function part
+// returns the part of an object that is compared.
 func (o *Options) differing(ctx context.Context, shipped []*unstructured.Unstructured, part func(*unstructured.Unstructured) *unstructured.Unstructured) ([]string, error) {
 	var out []string
 	for _, want := range shipped {

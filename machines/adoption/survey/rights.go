@@ -98,7 +98,7 @@ func missingRights(ctx context.Context, c client.Client, account string, roles [
 	return missing, asked, nil
 }
 
-// rightsOf splits rules into single rights.
+// rightsOf returns the single rights that rules grant: one for each combination of group, resource, verb and name.
 func rightsOf(rules []rbacv1.PolicyRule, namespace string) (all []authorizationv1.ResourceAttributes) {
 	for _, r := range rules {
 		names := r.ResourceNames

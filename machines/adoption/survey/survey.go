@@ -33,7 +33,7 @@ type Options struct {
 	// Client reads the cluster with the Machines. It reads from the API server itself, without a cache, and creates access reviews.
 	// Target does the same in the cluster with the Nodes.
 	Client, Target client.Client
-	// Forecaster and Inventory belong to a drover that runs in observe mode.
+	// Forecaster and Inventory are those of observe mode, which writes nothing.
 	Forecaster Forecaster
 	Inventory  cloud.Inventory
 	Clock      clock.PassiveClock

@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// Bounds are the limits that annotations set to the size of a node group.
+// Bounds are the minimum and the maximum size of a node group, as its annotations set them.
 type Bounds struct {
 	// Min and Max are the smallest and the largest number of Machines. They are valid only when Listed is true.
 	Min, Max int32

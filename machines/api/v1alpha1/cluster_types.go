@@ -5,7 +5,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// ClusterNameLabel is the label of a Machine that names the Cluster to which it belongs, in its own namespace.
+// ClusterNameLabel, on a Machine, is the name of the Machine's Cluster object, which is in the Machine's namespace.
 const ClusterNameLabel = "cluster.k8s.io/cluster-name"
 
 // Cluster holds what the machines of a cluster have in common. Its provider spec fills the fields that a Machine's provider spec leaves

@@ -25,20 +25,20 @@ type EmbeddedMetadata struct {
 	// +kubebuilder:validation:MaxProperties=1024
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// GenerateName has no meaning here.
+	// GenerateName is stored but has no effect.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	GenerateName string `json:"generateName,omitempty"`
-	// Namespace has no meaning here.
+	// Namespace is stored but has no effect.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Namespace string `json:"namespace,omitempty"`
-	// Finalizers have no meaning here.
+	// Finalizers are stored but have no effect.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	Finalizers []string `json:"finalizers,omitempty"`
-	// CreationTimestamp has no meaning here. Older writers store a null, which is kept.
+	// CreationTimestamp is stored but has no effect. Older writers store a null, which is kept.
 	// +optional
 	// +nullable
 	CreationTimestamp *metav1.Time `json:"creationTimestamp,omitempty"`
@@ -46,36 +46,36 @@ type EmbeddedMetadata struct {
 	ForeignMetadata `json:",inline"`
 }
 
-// ForeignMetadata holds fields of an ObjectMeta that have no meaning for an object that does not exist yet. They are declared only so that
-// the API server keeps them: what machine-controller could store must read back unchanged.
+// ForeignMetadata holds fields of an ObjectMeta that have no effect in a template. They are declared only so that the API server keeps
+// them, because machine-controller may have stored them.
 type ForeignMetadata struct {
-	// SelfLink has no meaning here.
+	// SelfLink is stored but has no effect.
 	// +optional
 	// +kubebuilder:validation:MaxLength=4096
 	SelfLink string `json:"selfLink,omitempty"`
-	// UID has no meaning here.
+	// UID is stored but has no effect.
 	// +optional
 	UID types.UID `json:"uid,omitempty"`
-	// ResourceVersion has no meaning here.
+	// ResourceVersion is stored but has no effect.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ResourceVersion string `json:"resourceVersion,omitempty"`
-	// Generation has no meaning here.
+	// Generation is stored but has no effect.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
-	// DeletionTimestamp has no meaning here.
+	// DeletionTimestamp is stored but has no effect.
 	// +optional
 	// +nullable
 	DeletionTimestamp *metav1.Time `json:"deletionTimestamp,omitempty"`
-	// DeletionGracePeriodSeconds has no meaning here.
+	// DeletionGracePeriodSeconds is stored but has no effect.
 	// +optional
 	DeletionGracePeriodSeconds *int64 `json:"deletionGracePeriodSeconds,omitempty"`
-	// OwnerReferences have no meaning here.
+	// OwnerReferences are stored but have no effect.
 	// +optional
 	// +kubebuilder:validation:MaxItems=256
 	// +listType=atomic
 	OwnerReferences []metav1.OwnerReference `json:"ownerReferences,omitempty"`
-	// ManagedFields have no meaning here.
+	// ManagedFields are stored but have no effect.
 	// +optional
 	// +kubebuilder:validation:MaxItems=1024
 	// +kubebuilder:validation:items:XPreserveUnknownFields

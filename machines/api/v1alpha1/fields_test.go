@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-func TestTheNearestNamesAreTheMostSimilar(t *testing.T) {
+func TestMostSimilarNamesAreSuggestedForAnUnknownName(t *testing.T) {
 	for _, tt := range []struct {
 		what, name  string
 		known, want []string
 	}{
-		{"returns at most three names, the most similar first", "m1.smal", []string{"m1.tall", "m2.small", "m1.small", "m1.smalls", "m1.small"}, []string{"m1.small", "m1.smalls", "m2.small"}},
-		{"ignores case", "M1.SMALL", []string{"m1.small"}, []string{"m1.small"}},
-		{"returns no name that differs too much", "large", []string{"m1.small"}, nil},
+		{"at most three names are suggested, the most similar first", "m1.smal", []string{"m1.tall", "m2.small", "m1.small", "m1.smalls", "m1.small"}, []string{"m1.small", "m1.smalls", "m2.small"}},
+		{"the case of the letters does not matter", "M1.SMALL", []string{"m1.small"}, []string{"m1.small"}},
+		{"a name that differs too much is not suggested", "large", []string{"m1.small"}, nil},
 	} {
 		t.Run(tt.what+" (F-55)", func(t *testing.T) {
 			if got := Nearest(tt.name, tt.known, 3); !slices.Equal(got, tt.want) {

@@ -26,8 +26,8 @@ const (
 	AnnotationSkipEviction = "kubermatic.io/skip-eviction"
 	// AnnotationInitializers, on a Machine, with a non-empty value: drover does not create a server for the Machine yet.
 	AnnotationInitializers = "machine-controller.kubermatic.io/initializers"
-	// LabelController, on a Machine, is the name of the program that manages the Machine. An empty label means drover, unless drover
-	// has a name too (--name).
+	// LabelController, on a Machine, is the name of the program that manages the Machine. drover manages Machines whose label equals its own
+	// name (--name); by default, these are the Machines without the label.
 	LabelController = "machine.k8s.io/controller"
 	// AnnotationBypassImmutable, on a Machine, with the value "true": the admission policy allows changes of the Machine's spec.
 	AnnotationBypassImmutable = "kubermatic.io/bypass-no-spec-mutation-requirement"
@@ -56,7 +56,7 @@ const (
 	// an effect only while the admission policies protect it, when no Machine has the UID in the server's owner tag, when the server has
 	// the Machine's name, and when the server has no owner tag of another cluster. See [GuardedAnnotations].
 	AnnotationAdopt = Prefix + "adopt"
-	// AnnotationCollect, on the ConfigMap of the cluster id, with the value "yes": an operator confirms that many servers are gone, and
+	// AnnotationCollect, on the ConfigMap with the cluster ID, with the value "yes": an operator confirms that many servers are gone, and
 	// that drover may collect resources without an owner. While the annotation is set, the mass-deletion guards block no deletion.
 	AnnotationCollect = Prefix + "collect"
 	// AnnotationAllowDeletion, on one of drover's CRDs, with the value "true": the CRD may be deleted, and the servers of its Machines are
@@ -93,8 +93,8 @@ const (
 // of these annotations while the policies are not in force (package machines/guard).
 var GuardedAnnotations = []string{FinalizerFloatingIP, AnnotationAdopt, AnnotationReleasedBy}
 
-// Annotations that limit the size of a node group to whole numbers. The keys of each list are tried in their order. A deployment
-// without a maximum is not a node group.
+// Annotations with the minimum and the maximum size of a node group, as whole numbers. The first key of each list that an object has is
+// used. A deployment without a maximum is not a node group.
 var (
 	AnnotationsMinSize = []string{
 		"cluster.k8s.io/cluster-api-autoscaler-node-group-min-size",

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestTheProviderSpecIsReadUnderEitherName(t *testing.T) {
+func TestTheProviderSpecIsReadFromProviderSpecOrProviderConfig(t *testing.T) {
 	one := v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: []byte(`{"a":1}`)}}
 	class := v1alpha1.ProviderSpec{ValueFrom: &v1alpha1.ProviderSpecSource{MachineClass: &v1alpha1.MachineClassRef{}}}
 	for _, row := range []struct {
@@ -22,8 +22,8 @@ func TestTheProviderSpecIsReadUnderEitherName(t *testing.T) {
 		want v1alpha1.ProviderSpec
 		err  error
 	}{
-		{"reads the provider spec under the new name providerSpec (MC-3)", v1alpha1.MachineSpec{ProviderSpec: one}, one, nil},
-		{"reads the provider spec under the old name providerConfig (MC-3)", v1alpha1.MachineSpec{ProviderConfig: &one}, one, nil},
+		{"reads the field with the new name providerSpec (MC-3)", v1alpha1.MachineSpec{ProviderSpec: one}, one, nil},
+		{"reads the field with the old name providerConfig (MC-3)", v1alpha1.MachineSpec{ProviderConfig: &one}, one, nil},
 		{"reads an empty provider spec when neither providerSpec nor providerConfig is set (MC-3)", v1alpha1.MachineSpec{}, v1alpha1.ProviderSpec{}, nil},
 		{"refuses a spec that sets both providerSpec and providerConfig (MC-3)", v1alpha1.MachineSpec{ProviderSpec: class, ProviderConfig: &one}, v1alpha1.ProviderSpec{}, v1alpha1.ErrBothSpellings},
 	} {
@@ -36,7 +36,7 @@ func TestTheProviderSpecIsReadUnderEitherName(t *testing.T) {
 	}
 }
 
-func TestTheServerNameIsThatOfTheSpecOrElseOfTheMachine(t *testing.T) {
+func TestTheServerNameDefaultsToTheMachinesName(t *testing.T) {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Name: "machine"}}
 	if got := m.ServerName(); got != "machine" {
 		t.Errorf("ServerName() without a name in the spec = %q", got)
@@ -61,7 +61,7 @@ func TestTheSchemeContainsEveryKindAndItsList(t *testing.T) {
 	}
 }
 
-func TestASpecIsStoredAsItWasRead(t *testing.T) {
+func TestDecodingAndEncodingASpecChangesNothing(t *testing.T) {
 	const provider = `{"cloudProvider":"openstack","operatingSystem":"ubuntu","operatingSystemSpec":{},"network":null,"cloudProviderSpec":{"flavor":"m1.small","tags":{"z":"1","a":""},"image":"","subnet":null,"novel":[1,2.50]}}`
 	template := `{"metadata":{"labels":{"a":"b"}},"spec":{"providerSpec":{"value":` + provider + `},"versions":{"kubelet":"1.30.3"}}}`
 	for kind, document := range map[string]string{
@@ -69,7 +69,7 @@ func TestASpecIsStoredAsItWasRead(t *testing.T) {
 		"MachineSet":        `{"metadata":{"name":"m"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":` + template + `}}`,
 		"MachineDeployment": `{"metadata":{"name":"m"},"spec":{"selector":{"matchLabels":{"a":"b"}},"template":` + template + `}}`,
 	} {
-		t.Run("keeps every field and the text of the provider spec in a "+kind+" (MC-13)", func(t *testing.T) {
+		t.Run("the spec of a "+kind+" keeps every field, and the provider spec keeps its exact text (MC-13)", func(t *testing.T) {
 			typed := map[string]any{"Machine": &v1alpha1.Machine{}, "MachineSet": &v1alpha1.MachineSet{}, "MachineDeployment": &v1alpha1.MachineDeployment{}}[kind]
 			if err := json.Unmarshal([]byte(document), typed); err != nil {
 				t.Fatal(err)

@@ -46,7 +46,7 @@ const (
 	DeleteNewest DeletePolicy = "Newest"
 	// DeleteOldest removes the oldest Machines first.
 	DeleteOldest DeletePolicy = "Oldest"
-	// DeleteDefault is SysEleven's name for newest first.
+	// DeleteDefault has the same effect as DeleteNewest. SysEleven uses this name.
 	DeleteDefault DeletePolicy = "Default"
 )
 

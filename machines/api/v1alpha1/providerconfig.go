@@ -15,11 +15,11 @@ type ProviderConfig struct {
 	CAPublicKey   string   `json:"caPublicKey,omitempty"`
 	// CloudProvider is the name of the provider; openstack is the only one.
 	CloudProvider string `json:"cloudProvider,omitempty"`
-	// CloudProviderSpec is the provider's own part.
+	// CloudProviderSpec holds the fields that only this provider has.
 	CloudProviderSpec runtime.RawExtension `json:"cloudProviderSpec,omitempty"`
 	// OperatingSystem is ubuntu or flatcar.
 	OperatingSystem string `json:"operatingSystem,omitempty"`
-	// OperatingSystemSpec is the operating system's own part.
+	// OperatingSystemSpec holds the fields that only this operating system has.
 	OperatingSystemSpec runtime.RawExtension `json:"operatingSystemSpec,omitempty"`
 	Network             *NetworkConfig       `json:"network,omitempty"`
 	// OverwriteCloudConfig replaces the user data that drover would create.
@@ -39,7 +39,7 @@ type DNSConfig struct {
 	Servers []string `json:"servers,omitempty"`
 }
 
-// providerConfigFields holds the keys of the common part in their known spelling.
+// providerConfigFields holds the keys of ProviderConfig in their known spelling.
 var providerConfigFields = []string{
 	"sshPublicKeys", "caPublicKey", "cloudProvider", "cloudProviderSpec", "operatingSystem", "operatingSystemSpec",
 	"network", "overwriteCloudConfig",

@@ -3,8 +3,8 @@ package v1alpha1
 import "fmt"
 
 const (
-	// RoleReferences is the ClusterRole that allows drover to read the Secrets and ConfigMaps that a provider spec refers to. It is bound
-	// namespace by namespace.
+	// RoleReferences is the ClusterRole that allows drover to read the Secrets and ConfigMaps that a provider spec refers to. A
+	// RoleBinding in each namespace with such objects grants it to drover.
 	RoleReferences = "drover:references"
 	// DefaultServiceAccount is the ServiceAccount, as namespace:name, that drover runs under in the shipped manifests.
 	DefaultServiceAccount = "drover:drover"

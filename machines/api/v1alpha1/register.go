@@ -12,7 +12,7 @@ const GroupName = "cluster.k8s.io"
 // GroupVersion is the group and version of all kinds of this package.
 var GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-// The kinds of this package, as owner references and events name them.
+// The kinds of this package, each with its group and version.
 var (
 	MachineKind           = GroupVersion.WithKind("Machine")
 	MachineSetKind        = GroupVersion.WithKind("MachineSet")

@@ -11,7 +11,7 @@ import (
 )
 
 func TestJudgeRecordsReplacements(t *testing.T) {
-	t.Run("records the replacements of this round (MCM-46)", func(t *testing.T) {
+	t.Run("records the replacements that this round starts (MCM-46)", func(t *testing.T) {
 		s := newScene()
 		g := s.group("a", 5)
 		s.silent(long, "a-1")

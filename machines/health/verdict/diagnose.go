@@ -23,7 +23,7 @@ const (
 	reasonWell         = "NodeHealthy"
 )
 
-// Reasons of conditions of the Machine controller that the diagnosis uses.
+// Reasons that the Machine controller writes into conditions, and that the diagnosis reads.
 const (
 	serverWontStart = "ServerWontStart"
 	serverBusy      = "ServerBusy"
@@ -34,7 +34,7 @@ const (
 // serverLives are the reasons of condition ServerReady, in addition to its status True, that show that the server exists.
 var serverLives = map[string]bool{"ServerNotActive": true, "ServerError": true, serverWontStart: true}
 
-// Finding is the diagnosis of one Machine and its Node alone.
+// Finding is the diagnosis of one Machine and its Node, without regard to other Machines.
 type Finding struct {
 	// Counted reports whether the Machine is counted, as healthy or as unhealthy. A Machine is not counted while it is
 	// starting, being deleted, or exempt from repair.
@@ -48,7 +48,9 @@ type Finding struct {
 	// Asked reports whether an annotation requests the replacement of the Machine.
 	Asked bool
 
-	// absent reports whether the Node is missing, and neither a gone server nor an annotation explains that.
+	// started reports whether the first start was complete. absent reports whether the Node is missing although the server is
+	// not gone; it is false for a Machine that is exempt from repair. atOnce reports whether the Machine may be replaced without
+	// waiting for its timeout.
 	started, absent, atOnce bool
 }
 

@@ -29,7 +29,7 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 		{"a Node is unhealthy when a condition of --health-node-conditions is True (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionTrue, time.Hour) }, reasonNodeBad},
 		{"a Node is unhealthy when a condition of --health-node-conditions is Unknown (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionUnknown, time.Hour) }, reasonNodeBad},
 		{"a Node is healthy when all conditions of --health-node-conditions are False (MCM-44)", func(m *Machine) { setNode(m, "KernelDeadlock", corev1.ConditionFalse, time.Hour) }, well},
-		{"a Node is healthy whatever the conditions are that --health-node-conditions does not name (MCM-44)", func(m *Machine) { setNode(m, "MemoryPressure", corev1.ConditionTrue, time.Hour) }, well},
+		{"a Node is healthy when only a condition that --health-node-conditions does not name is True (MCM-44)", func(m *Machine) { setNode(m, "MemoryPressure", corev1.ConditionTrue, time.Hour) }, well},
 		{"a Machine with two problems shows the older problem as the reason (MCM-44)", func(m *Machine) {
 			m.Noticed = noon.Add(-2 * time.Hour)
 			setNode(m, corev1.NodeReady, corev1.ConditionUnknown, time.Minute)
@@ -64,7 +64,7 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 			m.Status.Phase = ptr.To(v1alpha1.PhaseJoined)
 			setNode(m, corev1.NodeReady, corev1.ConditionFalse, time.Hour)
 		}, none},
-		{"a Machine with a recorded first start is judged by its Node, whatever the Machine's phase is", func(m *Machine) {
+		{"a Machine with a recorded first start is healthy when its Node is healthy, whatever the Machine's phase is", func(m *Machine) {
 			m.Status.Phase, m.Status.NodeMarks = ptr.To(v1alpha1.PhaseFailed), &v1alpha1.NodeMarks{Started: true}
 		}, well},
 		{"a Machine does not count when its Node has registered again", func(m *Machine) { m.Node.UID = "another" }, none},
@@ -92,17 +92,17 @@ func TestWhichMachinesCountAsHealthyOrUnhealthy(t *testing.T) {
 	}
 }
 
-func TestAProblemCountsFromTheFirstTrustworthyReport(t *testing.T) {
+func TestTheTimeFromWhichAMachineCountsAsUnhealthy(t *testing.T) {
 	for _, tt := range []struct {
-		name                       string
-		transition, noticed, began time.Duration // ago; noticed 0: never
-		want                       time.Duration
+		name string
+		// These times are durations before noon. noticed is 0 when drover has not noticed the problem before.
+		transition, noticed, began, want time.Duration
 	}{
-		{"counts from the last transition of the Node's condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
-		{"counts from when drover first noticed the problem if the clock of the Node is behind", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"counts from now when drover notices the problem for the first time", 7 * time.Minute, 0, time.Hour, 0},
-		{"ignores a transition of the Node's condition in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
-		{"counts from when drover acquired the lease, or from when the API server could be reached again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
+		{"is the last transition of the Node's condition", 7 * time.Minute, 8 * time.Minute, time.Hour, 7 * time.Minute},
+		{"is when drover first noticed the problem if the clock of the Node is behind", 10000 * time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"is now when drover notices the problem for the first time", 7 * time.Minute, 0, time.Hour, 0},
+		{"is when drover first noticed the problem if the transition of the Node's condition is in the future", -time.Hour, 3 * time.Minute, time.Hour, 3 * time.Minute},
+		{"is at the earliest when drover acquired the lease or could reach the API server again (MCM-51)", time.Hour, time.Hour, 2 * time.Minute, 2 * time.Minute},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			s := newScene()

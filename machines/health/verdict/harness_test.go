@@ -16,15 +16,15 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// noon is the time of the snapshots.
+// noon is the time at which Judge decides.
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// scene is a World that a test changes.
+// scene is the input of Judge, with methods that set up its groups, Machines and Nodes.
 type scene struct {
 	*World
 }
 
-// newScene returns an empty World whose snapshots have been trustworthy for a day.
+// newScene returns a scene without Machines, in which drover's data has been trustworthy for a day.
 func newScene() *scene {
 	w := &World{Now: noon, Began: noon.Add(-24 * time.Hour), Settings: Settings{
 		Timeout: 10 * time.Minute, MaxReplacing: intstr.FromInt32(1), MaxUnhealthy: 40, Join: 10 * time.Minute,
@@ -81,7 +81,7 @@ func (s *scene) change(with func(*Machine), names ...string) {
 	}
 }
 
-// silent makes Nodes not Ready. They have been so for the given age, and this process has seen it all that time.
+// silent makes the Nodes of Machines not Ready. They have not been Ready for the given age, and drover noticed that at once.
 func (s *scene) silent(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		setNode(m, corev1.NodeReady, corev1.ConditionUnknown, age)
@@ -117,7 +117,7 @@ func setMachine(m *Machine, name string, status corev1.ConditionStatus, reason s
 	m.Status.Conditions = append(m.Status.Conditions, c)
 }
 
-// gone removes Nodes, and sets the Machines' conditions as the Machine controller does when it notices.
+// gone removes the Nodes of Machines, and sets the Machines' conditions as the Machine controller does for a missing Node.
 func (s *scene) gone(age time.Duration, names ...string) {
 	s.change(func(m *Machine) {
 		m.Node, m.Noticed = nil, noon.Add(-age)
@@ -125,14 +125,14 @@ func (s *scene) gone(age time.Duration, names ...string) {
 	}, names...)
 }
 
-// began records replacements of Machines that started the given age ago.
+// began adds replacements of Machines to the record of the group g. They started the given age ago.
 func (s *scene) began(g *Group, age time.Duration, names ...string) {
 	for _, name := range names {
 		g.Replacements = append(g.Replacements, v1alpha1.HealthReplacement{Name: name, UID: types.UID("uid-" + name), Started: metav1.NewTime(noon.Add(-age))})
 	}
 }
 
-// remove removes Machines from the World.
+// remove removes Machines from the scene.
 func (s *scene) remove(names ...string) {
 	s.Machines = slices.DeleteFunc(s.Machines, func(m Machine) bool { return slices.Contains(names, m.Name) })
 }
@@ -156,7 +156,7 @@ func verdictOf(p Plan, name string) Verdict {
 	return Verdict{}
 }
 
-// heldOf returns the brake of a group.
+// heldOf returns why the plan replaces no Machine of a group; empty when nothing prevents replacements.
 func heldOf(p Plan, g *Group) Brake {
 	for _, gp := range p.Groups {
 		if gp.Group == g {
@@ -166,7 +166,7 @@ func heldOf(p Plan, g *Group) Brake {
 	return ""
 }
 
-// recordOf returns the names in the new record of a group.
+// recordOf returns the names of the Machines in the new record of a group's replacements.
 func recordOf(p Plan, g *Group) string {
 	var names []string
 	for _, gp := range p.Groups {

@@ -22,7 +22,7 @@ const (
 	staleAgain = 5 * time.Second
 )
 
-// judgement is the work on one snapshot.
+// judgement is the state of the decision about one snapshot.
 type judgement struct {
 	w        *World
 	plan     Plan
@@ -30,8 +30,8 @@ type judgement struct {
 	shares   *shares
 	// troubled holds the verdicts of Machines that are unhealthy or whose replacement is requested.
 	troubled []*Verdict
-	// up is, by group, the number of Machines whose first start is complete and that stay. Machines that a rollout replaces
-	// are left out, because they would hide that a successor has not started yet.
+	// up counts, for each group, the Machines whose first start is complete, without those that a rollout is replacing. The
+	// difference between the group's size and this number is the number of successors that are still expected.
 	up map[*Group]int
 	// recorded holds the Machines with an entry in a record of replacements.
 	recorded map[types.UID]whereabouts
@@ -215,7 +215,7 @@ func byUrgency(a, b *Verdict) int {
 	return cmp.Or(a.Since.Compare(b.Since), cmp.Compare(a.Machine.Namespace, b.Machine.Namespace), cmp.Compare(a.Machine.Name, b.Machine.Name))
 }
 
-// lookAt requests a new judgement at the given time.
+// lookAt requests that a new decision is made at the given time.
 func (j *judgement) lookAt(at time.Time) {
 	if j.plan.NextLook.IsZero() || at.Before(j.plan.NextLook) {
 		j.plan.NextLook = at

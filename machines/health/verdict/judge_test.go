@@ -24,7 +24,8 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 	for _, tt := range []struct {
 		name  string
 		setup func(s *scene)
-		// replace lists the Machines that are replaced, in order. held lists the brakes of Machines, as name=brake.
+		// replace lists the Machines that are replaced, in order. held lists why other Machines are
+		// not replaced, as name=reason.
 		replace, held string
 	}{
 		{"replaces nothing when all Machines are healthy", func(s *scene) { s.group("a", 5) }, "", ""},
@@ -79,7 +80,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 		}, "a-0", "a-1=OthersBeingReplaced"},
 		{"replaces no Machine in a zone in which too many Machines are unhealthy, and replaces Machines in other zones (MCM-48)", func(s *scene) {
 			s.group("a", 20, "x", "y", "z", "z")
-			s.silent(long, "a-0", "a-4", "a-8", "a-1") // 3 of 5 in x, 1 of 5 in y
+			s.silent(long, "a-0", "a-4", "a-8", "a-1") // 3 of 5 in zone x and 1 of 5 in zone y
 		}, "a-1", "a-0=ZoneUnhealthy a-4=ZoneUnhealthy a-8=ZoneUnhealthy"},
 		{"replaces no Machine when more than the permitted share of the cluster is unhealthy (MCM-48)", func(s *scene) {
 			s.group("a", 4)
@@ -93,12 +94,12 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-0")
 			s.silent(time.Minute, "a-1", "a-2")
 		}, "", "a-0=GroupUnhealthy"},
-		{"keeps a Machine for half of the timeout after the end of a brake for too many unhealthy Machines (MCM-48)", func(s *scene) {
+		{"keeps an unhealthy Machine for half of the timeout after a time with too many unhealthy Machines (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1", "a-2")
 			s.change(func(m *Machine) { m.Held = noon.Add(-4 * time.Minute) }, "a-0", "a-1")
 		}, "a-2", "a-0= a-1="},
-		{"replaces a Machine half of the timeout after the end of a brake for too many unhealthy Machines (MCM-48)", func(s *scene) {
+		{"replaces an unhealthy Machine half of the timeout after a time with too many unhealthy Machines (MCM-48)", func(s *scene) {
 			s.group("a", 10)
 			s.silent(time.Hour, "a-0", "a-1")
 			s.change(func(m *Machine) { m.Held = noon.Add(-5 * time.Minute) }, "a-0", "a-1")
@@ -131,17 +132,17 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.group("a", 5).Size = 500
 			s.silent(long, "a-1")
 		}, "a-1", ""},
-		{"keeps a Machine with a timeout of 0 (MCM-50)", func(s *scene) {
+		{"keeps a Machine with a health timeout of 0 (MCM-50)", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "never"), "a-1")
 		}, "", "a-1=SwitchedOff"},
-		{"replaces a Machine with a timeout of its own in a group with a timeout of 0 (MCM-50)", func(s *scene) {
+		{"replaces a Machine with its own health timeout in a group with a health timeout of 0 (MCM-50)", func(s *scene) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationHealthTimeout] = "0"
 			s.silent(long, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "1m"), "a-2")
 		}, "a-2", "a-1=SwitchedOff"},
-		{"ignores a timeout that cannot be parsed", func(s *scene) {
+		{"ignores a health timeout that cannot be parsed", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1")
 			s.change(annotate(v1alpha1.AnnotationHealthTimeout, "soon"), "a-1")
@@ -188,13 +189,13 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-1")
 			s.change(func(m *Machine) { m.Outdated = true }, "a-1")
 		}, "", "a-1=LeftToRollout"},
-		{"keeps a Machine that opted out", func(s *scene) {
+		{"keeps a Machine whose annotation excludes it from health checks", func(s *scene) {
 			s.group("a", 5)
 			s.silent(long, "a-1", "a-2")
 			s.change(annotate(v1alpha1.AnnotationSkipHealth, "true"), "a-1")
 			s.change(annotate(v1alpha1.AnnotationSkipHealthCAPI, ""), "a-2")
 		}, "", "a-1=OptedOut a-2=OptedOut"},
-		{"keeps the Machines of a group that opted out", func(s *scene) {
+		{"keeps the Machines of a group whose annotation excludes it from health checks", func(s *scene) {
 			s.group("a", 5).Annotations[v1alpha1.AnnotationSkipHealth] = "true"
 			s.silent(long, "a-1")
 		}, "", "a-1=OptedOut"},
@@ -203,7 +204,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			s.silent(long, "a-1")
 			s.change(func(m *Machine) { m.Group = nil }, "a-1")
 		}, "", "a-1=NoOwner"},
-		{"replaces a Machine of a bare set (F-52)", func(s *scene) {
+		{"replaces a Machine of a set without a deployment (F-52)", func(s *scene) {
 			s.group("a", 1).Kind = "MachineSet"
 			s.silent(long, "a-0")
 		}, "a-0", ""},
@@ -240,7 +241,7 @@ func TestJudgeSelectsMachinesToReplace(t *testing.T) {
 			}, "bare-*")
 			s.silent(long, "a-9")
 		}, "a-9", ""},
-		{"does not count Nodes of opted-out Machines as missing (MCM-69)", func(s *scene) {
+		{"does not count Nodes as missing when their Machines are excluded from health checks (MCM-69)", func(s *scene) {
 			s.group("a", 30, "x")
 			s.group("parked", 4)
 			s.gone(long, "parked-*")
@@ -361,7 +362,7 @@ func TestALiveReadShowsWhetherAReplacementIsStillDue(t *testing.T) {
 		{"the replacement is not due when the Node is missing on a live read", func(m *Machine) { m.Node = nil }, false},
 		{"the replacement is not due when the Machine is being deleted", func(m *Machine) { m.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) }, false},
 		{"the replacement is not due when the Machine was paused", func(m *Machine) { m.Annotations[v1alpha1.AnnotationPaused] = "" }, false},
-		{"the replacement is not due when the Machine was opted out", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, false},
+		{"the replacement is not due when an annotation excludes the Machine from health checks", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, false},
 		{"the replacement is not due when the Machine got a health timeout of 0", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, false},
 		{"the replacement is not due when a live read shows a new Machine with the same name", func(m *Machine) { m.UID = "another" }, false},
 	} {

@@ -17,8 +17,8 @@ type Known struct {
 	machines  map[types.UID]*lastSeen
 }
 
-// lastSeen holds the number of the last snapshot that contained a Machine, and when the Machine was first missing after that;
-// zero means that it is not missing.
+// lastSeen is what Known remembers of a Machine: the number of the last snapshot that contained the Machine, and when it was
+// first missing after that (zero when it is not missing).
 type lastSeen struct {
 	snapshot int
 	missed   time.Time

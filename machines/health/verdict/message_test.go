@@ -19,7 +19,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 		s.group("a", 5)
 		check(t, "verdicts", len(Judge(s.World).Verdicts), 0)
 	})
-	t.Run("names the problem, when it began, and when the Machine is replaced", func(t *testing.T) {
+	t.Run("sets a condition that names the problem, its start, and when the Machine is replaced", func(t *testing.T) {
 		s := newScene()
 		s.group("a", 5)
 		s.silent(4*time.Minute, "a-1")
@@ -89,7 +89,7 @@ func TestJudgeSetsConditionHealthy(t *testing.T) {
 		want   string
 	}{
 		{"it has no set", func(m *Machine) { m.Group = nil }, "no MachineSet would create another"},
-		{"it is opted out", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, v1alpha1.AnnotationSkipHealth},
+		{"an annotation excludes it from health checks", func(m *Machine) { m.Annotations[v1alpha1.AnnotationSkipHealth] = "true" }, v1alpha1.AnnotationSkipHealth},
 		{"its health timeout is 0", func(m *Machine) { m.Annotations[v1alpha1.AnnotationHealthTimeout] = "0" }, "--health-timeout"},
 		{"a rollout replaces it", func(m *Machine) { m.Outdated = true }, "the rollout of its MachineDeployment"},
 		{"other Machines are replaced first", func(m *Machine) {

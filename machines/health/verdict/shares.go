@@ -18,7 +18,8 @@ const (
 // share counts the Machines of a group, a zone or the cluster.
 type share struct {
 	counted, unhealthy int
-	// sharing is the number of unhealthy Machines in addition to the first one of each failed host.
+	// sharing is the number of unhealthy Machines on failed hosts, minus one for each of these hosts. These Machines do not
+	// count, because the Machines of a failed host count as one.
 	sharing int
 }
 
@@ -66,7 +67,7 @@ func (s *shares) sharesOf(m *Machine) [3]*share {
 	return [3]*share{&s.cluster, zone, group}
 }
 
-// count adds one Machine.
+// count adds one Machine to the numbers of its group, its zone and the cluster.
 func (s *shares) count(m *Machine, f *Finding) {
 	if f.started {
 		s.known++
@@ -165,8 +166,8 @@ func (s *shares) machinesMissing() bool {
 	return s.missing > max(leastMissing, (s.known+s.missing)/partMissing)
 }
 
-// unbelievable returns the brake for a snapshot that lacks too many Machines or Nodes, and a sentence for people that
-// explains it. Both are empty when the snapshot is trusted.
+// unbelievable returns the brake for a snapshot that lacks too many Machines or Nodes, and a sentence that explains the brake
+// to users. Both are empty when the snapshot is trusted.
 func (s *shares) unbelievable() (Brake, string) {
 	switch {
 	case s.machinesMissing():
@@ -178,7 +179,7 @@ func (s *shares) unbelievable() (Brake, string) {
 }
 
 // brake returns the brake that applies to the Machine because too many Machines are unhealthy, or because too many Machines
-// or Nodes are missing. It also returns a sentence for people that names the group, zone or cluster. Both are empty when no
+// or Nodes are missing. It also returns a sentence for users that names the group, zone or cluster. Both are empty when no
 // such brake applies.
 func (s *shares) brake(m *Machine) (Brake, string) {
 	if missing, why := s.unbelievable(); missing != "" {

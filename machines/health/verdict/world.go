@@ -174,7 +174,7 @@ func (b Brake) OfMany() bool {
 	return b == brakeMachinesMissing || b == brakeNodesMissing || b == brakeCluster || b == brakeZone || b == brakeGroup
 }
 
-// Brakes are all brakes.
+// Brakes lists all values of the type Brake.
 var Brakes = []Brake{
 	brakeNoOwner, brakeOptedOut, brakeSwitchedOff, brakeRollout, brakeMachinesMissing, brakeNodesMissing, brakeCluster, brakeZone, brakeGroup,
 	brakeReplacing, brakeRefused,

@@ -16,13 +16,14 @@ import (
 
 // The indexed fields.
 const (
-	// NodeServer is the server ID in a Node's provider ID. NodeOwner is the UID in a Node's owner label.
+	// NodeServer finds Nodes by the server ID in their provider ID. NodeOwner finds Nodes by the UID in their owner label.
 	NodeServer = "drover.machine.node-server"
 	NodeOwner  = "drover.machine.node-owner"
-	// MachineServer is the server ID in a Machine's provider ID. MachineName is the name of the Machine's server.
+	// MachineServer finds Machines by the server ID in their provider ID. MachineName finds Machines by the name of their
+	// server.
 	MachineServer = "drover.machine.server"
 	MachineName   = "drover.machine.server-name"
-	// MachineUID is the UID of a Machine. MachineSet is the UID of the MachineSet that controls the Machine.
+	// MachineUID finds Machines by their UID. MachineSet finds Machines by the UID of the MachineSet that controls them.
 	MachineUID = "drover.machine.uid"
 	MachineSet = "drover.machine.set"
 )

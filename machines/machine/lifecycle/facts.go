@@ -89,7 +89,7 @@ type Policy struct {
 	// ForcedDrainOver reports whether the deletion is forced and its time for pods and for the first lists of servers has
 	// ended. ForceOver reports whether its time for the cloud and for volumes has ended, too.
 	ForcedDrainOver, ForceOver bool
-	// Withheld is the reason why the deletion is blocked; empty when it may go on. WithheldMessage explains it to people.
+	// Withheld is the reason why the deletion is blocked; empty when it may go on. WithheldMessage explains the reason to users.
 	Withheld, WithheldMessage string
 }
 

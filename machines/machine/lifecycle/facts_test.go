@@ -19,7 +19,7 @@ const (
 	otherServer = "0a1b2c3d-0000-4000-8000-00000000def0"
 )
 
-// naming returns a Machine whose provider ID names a server.
+// naming returns a Machine whose provider ID names the given server.
 func naming(server string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("openstack:///" + server)}}
 }
@@ -35,7 +35,7 @@ func withRecord(record string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: &runtime.RawExtension{Raw: []byte(record)}}}
 }
 
-// place is a record of a place. It is stored as its text.
+// place is the record of a project. It is stored as its text.
 type place string
 
 func (p place) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {
@@ -56,21 +56,21 @@ func TestTheFactsOfAMachineComeFromItsServerAndNode(t *testing.T) {
 		fact    func(*Observed) bool
 		want    bool
 	}{
-		{"does not set Named without a provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
-		{"sets Named when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
-		{"sets HadServer when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"sets HadServer when the Machine's provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"does not set HadServer when only the project is recorded", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
-		{"sets HadServer when a server is recorded", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
-		{"sets Placed when the recorded project is the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
-		{"does not set Placed when the recorded project is not the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
-		{"sets Placed without a record when the cloud reports no project", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
-		{"does not set Mismatched for a Machine that names its own server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"sets Mismatched for a Machine that names another server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
-		{"clears Mismatched once the Machine names its own server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
-		{"does not set Reregistered for the Node that joined", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
-		{"sets Reregistered when the Node was deleted and has registered again", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
-		{"does not set Reregistered when the Machine's reference to the Node has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"the fact Named is false without a provider ID", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Named }, false},
+		{"the fact Named is true when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.Named }, true},
+		{"the fact HadServer is true when the Machine has a provider ID", naming(ownServer), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"the fact HadServer is true when the Machine's provider ID is invalid", &v1alpha1.Machine{Spec: v1alpha1.MachineSpec{ProviderID: ptr.To("?")}}, Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"the fact HadServer is false when only the project is recorded", withRecord(`{"projectID":"p","region":"r"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, false},
+		{"the fact HadServer is true when a server is recorded", withRecord(`{"serverID":"s"}`), Observed{}, func(o *Observed) bool { return o.HadServer }, true},
+		{"the fact Placed is true when the recorded project is the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("p")}}, func(o *Observed) bool { return o.Placed }, true},
+		{"the fact Placed is false when the recorded project is not the cloud's project", withRecord("p"), Observed{Cloud: cloud.Facts{Place: place("q")}}, func(o *Observed) bool { return o.Placed }, false},
+		{"the fact Placed is true without a record when the cloud reports no project", &v1alpha1.Machine{}, Observed{}, func(o *Observed) bool { return o.Placed }, true},
+		{"the fact Mismatched is false when the provider ID names the Machine's own server", naming(ownServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"the fact Mismatched is true when the provider ID does not name the Machine's own server", naming(otherServer), Observed{Cloud: server}, func(o *Observed) bool { return o.Mismatched }, true},
+		{"the fact Mismatched becomes false once the provider ID names the Machine's own server (MCM-40)", naming(ownServer), Observed{Cloud: server, Mismatched: true}, func(o *Observed) bool { return o.Mismatched }, false},
+		{"the fact Reregistered is false for the Node that joined", withNode("now"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
+		{"the fact Reregistered is true when the Node was deleted and has registered again", withNode("before"), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, true},
+		{"the fact Reregistered is false when the Machine's reference to the Node has no UID", withNode(""), Observed{Node: node}, func(o *Observed) bool { return o.Reregistered }, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			o := tt.seen

@@ -270,8 +270,9 @@ func nextOfDrain(f *Facts) Decision {
 	return Decision{DrainNode, ReasonDraining}
 }
 
-// cloudUnresponsive reports whether the cloud does not answer, or does not do what it was asked for. A call that waits inside
-// drover, at startup or behind other calls, may first use up the time of a forced deletion.
+// cloudUnresponsive reports whether the cloud does not answer, or does not do what it was asked for. While a call only waits
+// inside drover (at startup, or behind other calls), the cloud does not count as unresponsive until the time limit of a
+// forced deletion has ended.
 func (f *Facts) cloudUnresponsive() bool {
 	switch server := f.Cloud.Server; {
 	case f.CloudRefused:
@@ -281,7 +282,7 @@ func (f *Facts) cloudUnresponsive() bool {
 	case f.CloudErr != nil && f.CloudErr.Code != fault.CodeUnsettled:
 		return true
 	case f.CloudErr != nil, !f.Cloud.Synced:
-		// A cloud that answers lists its servers within seconds.
+		// A cloud that answers lists its servers within seconds, so the shorter of the two time limits is enough.
 		return f.ForcedDrainOver
 	case server != nil:
 		return server.State == cloud.ServerDeleting

@@ -24,7 +24,7 @@ func healthy() Facts {
 	}
 }
 
-// fresh returns the facts of a Machine for which nothing was created.
+// fresh returns the facts of a Machine for which drover has created nothing yet.
 func fresh() Facts {
 	f := healthy()
 	f.Named, f.HadServer, f.Joined, f.Synced, f.Node, f.Cloud.Server = false, false, false, false, nil, nil
@@ -46,19 +46,19 @@ func going() Facts {
 	return f
 }
 
-func TestNextReturnsTheStepForTheFacts(t *testing.T) {
+func TestWhatTheMachineControllerDoesNext(t *testing.T) {
 	tests := []struct {
 		name   string
 		from   func() Facts
 		change func(*Facts)
 		want   Decision
 	}{
-		{"rests while the Machine is paused", going, func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
-		{"rests when the label names another controller (MC-79)", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
-		{"rests when the label names another controller and the Node has joined (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
-		{"deletes a Machine whose label names another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"does nothing while the Machine is paused", going, func(f *Facts) { f.Paused = true }, Decision{Rest, ReasonPaused}},
+		{"does nothing when a label assigns the Machine to another controller (MC-79)", fresh, func(f *Facts) { f.OtherController, f.Finalizers = true, false }, Decision{Rest, ReasonOtherController}},
+		{"does nothing when a label assigns a joined Machine to another controller (MC-79)", healthy, func(f *Facts) { f.OtherController, f.Synced = true, false }, Decision{Rest, ReasonOtherController}},
+		{"continues a deletion although a label assigns the Machine to another controller (MC-79)", going, func(f *Facts) { f.Drained, f.OtherController = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"adds the finalizers before any other step (MC-39)", fresh, func(f *Facts) { f.Finalizers = false }, Decision{AddFinalizers, ReasonCreating}},
-		{"adds no finalizers before the project is known, so that both are recorded together (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
+		{"adds no finalizers before the project is known, so that one write records both (F-17)", fresh, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{Wait, ReasonNotSynced}},
 		{"adds the finalizers at once when there is a server (F-17)", healthy, func(f *Facts) { f.Finalizers, f.Cloud.Synced = false, false }, Decision{AddFinalizers, ReasonCreating}},
 		{"adds the finalizers at once when the cloud cannot be asked (F-17)", fresh, func(f *Facts) {
 			f.Finalizers, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
@@ -66,54 +66,54 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"records the project before creating anything when it became known after the finalizers (F-17)", fresh, func(f *Facts) { f.Placed = false }, Decision{RecordPlace, ReasonCreating}},
 		{"fails with code InvalidSpec when the spec is invalid (MC-48)", fresh, func(f *Facts) { f.CloudErr = fault.New(fault.Invalid, fault.CodeInvalidSpec, "") }, Decision{Fail, "InvalidSpec"}},
 		{"creates nothing before the inventory is complete", fresh, func(f *Facts) { f.Cloud.Synced = false }, Decision{Wait, ReasonNotSynced}},
-		{"creates nothing while there are initializers (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
+		{"creates nothing while the Machine has initializers (MC-79)", fresh, func(f *Facts) { f.Initializing = true }, Decision{Wait, ReasonInitializers}},
 		{"creates neither server nor ports during the Machine's back-off (MC-49)", fresh, func(f *Facts) { f.BackingOff = true }, Decision{Wait, ReasonBackOff}},
 		{"creates nothing during the group's back-off (CAPI-22)", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}} }, Decision{Wait, ReasonGroupBackoff}},
-		{"creates a server when the Machine is the group's probe", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
-		{"waits for the group's probe while joins keep failing (CAPI-26)", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
-		{"creates nothing while drover's lease is old", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
-		{"creates no server for existing ports while drover's lease is old", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
-		{"waits for the Node of an existing server although drover's lease is old", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
+		{"creates a server when the Machine is the one that may try after the group's back-off", fresh, func(f *Facts) { f.Permission = backoff.Permission{Backoff: &v1alpha1.GroupBackoff{}, Allowed: true} }, Decision{MakeUserData, ReasonCreating}},
+		{"waits for another Machine's attempt while no new server of the group joins (CAPI-26)", fresh, func(f *Facts) { f.Permission = backoff.Permission{JoinsFail: true} }, Decision{Wait, ReasonJoinsFail}},
+		{"creates nothing while drover has not renewed its lease in time", fresh, func(f *Facts) { f.LeaseOld = true }, Decision{Wait, ReasonLeaseOld}},
+		{"creates no server for existing ports while drover has not renewed its lease in time", fresh, func(f *Facts) { f.UserData, f.Prepared, f.LeaseOld = true, true, true }, Decision{Wait, ReasonLeaseOld}},
+		{"waits for the Node of an existing server although drover has not renewed its lease in time", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.LeaseOld = true }, Decision{AwaitNode, ReasonWaitingForNode}},
 		{"creates nothing while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen = true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"creates no server for existing ports while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.UserData, f.Prepared, f.APIFrozen = true, true, true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"records an existing server while an API server cannot be reached (MCM-79)", fresh, func(f *Facts) { f.APIFrozen, f.Cloud.Server = true, &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
-		{"gives up no server whose Node is late while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
+		{"does not give up a server whose Node is late while an API server cannot be reached (MCM-79)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.APIFrozen = true, true }, Decision{Wait, ReasonAPIUnreachable}},
 		{"continues a deletion while an API server cannot be reached (MCM-79)", going, func(f *Facts) { f.APIFrozen, f.Drained = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"makes the user data before the server's resources", fresh, func(*Facts) {}, Decision{MakeUserData, ReasonCreating}},
-		{"creates the server's resources before the server", fresh, func(f *Facts) { f.UserData = true }, Decision{Prepare, ReasonCreating}},
-		{"creates the server after its resources", fresh, func(f *Facts) { f.UserData, f.Prepared = true, true }, Decision{EnsureServer, ReasonCreating}},
+		{"renders the user data before it creates ports", fresh, func(*Facts) {}, Decision{MakeUserData, ReasonCreating}},
+		{"creates ports before the server", fresh, func(f *Facts) { f.UserData = true }, Decision{Prepare, ReasonCreating}},
+		{"creates the server after its ports", fresh, func(f *Facts) { f.UserData, f.Prepared = true, true }, Decision{EnsureServer, ReasonCreating}},
 		{"records a server that a previous leader created (MCM-36, CAPI-18)", fresh, func(f *Facts) { f.Cloud.Server = &cloud.Server{State: cloud.ServerBuilding} }, Decision{RecordServer, ReasonServerBuilding}},
 		{"replaces a server in ERROR (MC-49, MCM-42)", func() Facts { return booting(cloud.ServerError) }, func(*Facts) {}, Decision{ReplaceServer, ReasonServerError}},
-		{"rests when a server is in ERROR and its Node has joined, because the health controller decides", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
-		{"joins the Node of a server in ERROR", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"waits when the server that the Machine names belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
-		{"waits when the Machine has a server and names the server of another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
+		{"does nothing when the server of a joined Node is in ERROR, because the health controller decides", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerError }, Decision{Rest, ReasonJoined}},
+		{"accepts the Node of a server in ERROR", func() Facts { return booting(cloud.ServerError) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
+		{"waits when the server in the Machine's provider ID belongs to another Machine (F-1)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Foreign = nil, "another's" }, Decision{Wait, ReasonForeign}},
+		{"waits when the Machine has a server, and its provider ID names another Machine's server (F-1)", healthy, func(f *Facts) { f.Cloud.Foreign = "another's" }, Decision{Wait, ReasonForeign}},
 		{"waits while the server's state is not known (F-15)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Unknown = nil, "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"creates nothing while the server's state is not known (F-15)", fresh, func(f *Facts) { f.Cloud.Unknown = "another project" }, Decision{Wait, ReasonServerUnknown}},
 		{"records the Machine's existing server when the server in its provider ID is gone and no Node has joined (MCM-40)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Mismatched = true }, Decision{RecordServer, ReasonServerBuilding}},
-		{"deletes a Machine whose Node had joined when the server in its provider ID is gone, so that its set creates another Machine (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
+		{"deletes a joined Machine when the server in its provider ID is gone, so that its set creates another Machine (MC-66)", healthy, func(f *Facts) { f.Mismatched = true }, Decision{LoseServer, ReasonServerGone}},
 		{"waits for a server that is being built", func() Facts { return booting(cloud.ServerBuilding) }, func(*Facts) {}, Decision{AwaitNode, ReasonServerBuilding}},
 		{"waits for the Node of an ACTIVE server", func() Facts { return booting(cloud.ServerActive) }, func(*Facts) {}, Decision{AwaitNode, ReasonWaitingForNode}},
-		{"does not join a Node of another Machine (MC-52)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Taken = "so" }, Decision{AwaitNode, ReasonNodeTaken}},
+		{"does not accept a Node of another Machine (MC-52)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Taken = "so" }, Decision{AwaitNode, ReasonNodeTaken}},
 		{"gives up a server whose Node is late (MC-57)", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late = true }, Decision{GiveUp, ReasonJoinTimeout}},
-		{"joins a Node that registers at the deadline", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.Node = true, &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"joins the Node of a server that the list still shows as being built", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
-		{"syncs a joined Node (MC-55)", healthy, func(f *Facts) { f.Synced = false }, Decision{SyncNode, ReasonJoined}},
-		{"syncs a joined Node while the cloud cannot be asked", healthy, func(f *Facts) {
+		{"accepts a Node that registers at the deadline", func() Facts { return booting(cloud.ServerActive) }, func(f *Facts) { f.Late, f.Node = true, &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
+		{"accepts the Node of a server that the list still shows as being built", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Node = &corev1.Node{} }, Decision{JoinNode, ReasonJoined}},
+		{"syncs labels and taints to a joined Node (MC-55)", healthy, func(f *Facts) { f.Synced = false }, Decision{SyncNode, ReasonJoined}},
+		{"syncs labels and taints to a joined Node while the cloud cannot be asked", healthy, func(f *Facts) {
 			f.Synced, f.CloudErr, f.Cloud = false, fault.New(fault.Auth, fault.CodeUnauthorized, ""), cloud.Facts{}
 		}, Decision{SyncNode, ReasonJoined}},
-		{"rests when the Node has joined and needs no change", healthy, func(*Facts) {}, Decision{Rest, ReasonJoined}},
+		{"does nothing when the Node has joined and needs no change", healthy, func(*Facts) {}, Decision{Rest, ReasonJoined}},
 		{"waits for the missing Node of an existing server", healthy, func(f *Facts) { f.Node = nil }, Decision{Wait, ReasonNodeMissing}},
-		{"joins a Node that was deleted and has registered again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
+		{"accepts a Node that was deleted and has registered again", healthy, func(f *Facts) { f.Reregistered = true }, Decision{JoinNode, ReasonJoined}},
 		{"waits while the mass-deletion guard holds the server", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = nil, true, "5 of 9" }, Decision{Wait, ReasonHeld}},
-		{"waits when the server is only missing from the list", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
+		{"waits when the server is missing from the list but not proven gone", healthy, func(f *Facts) { f.Cloud.Server = nil }, Decision{Wait, ReasonServerUnknown}},
 		{"deletes a Machine whose server is proven gone, so that its set creates another Machine (MC-66, CAPI-33)", healthy, func(f *Facts) { f.Cloud.Server, f.Cloud.Gone = nil, true }, Decision{LoseServer, ReasonServerGone}},
-		{"waits until a server that somebody else deletes is gone", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
+		{"waits while a server that somebody else has deleted still exists", healthy, func(f *Facts) { f.Cloud.Server.State = cloud.ServerDeleting }, Decision{Wait, ReasonServerDeleting}},
 
-		{"drains first in a deletion (CAPI-37)", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
+		{"begins a deletion with the drain (CAPI-37)", going, func(*Facts) {}, Decision{DrainNode, ReasonDraining}},
 		{"records a dropped provider ID again before draining the Node (F-5)", going, func(f *Facts) { f.Named = false }, Decision{RecordServer, ReasonDeletingServer}},
 		{"does not record the server again in a deletion when the Machine lacks the server's finalizer (F-5)", going, func(f *Facts) { f.Named, f.ServerFinalizer = false, false }, Decision{DrainNode, ReasonDraining}},
-		{"drains nothing while the deletion is blocked (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
+		{"does not drain the Node while the deletion is blocked (F-42)", going, func(f *Facts) { f.Withheld = ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
 		{"deletes no server while the deletion is blocked (F-42)", going, func(f *Facts) { f.Drained, f.Withheld = true, ReasonKindBeingDeleted }, Decision{Hold, ReasonKindBeingDeleted}},
 		{"removes no finalizers while the deletion is blocked (F-42)", going, func(f *Facts) {
 			f.DrainDue, f.Released, f.NodeGone, f.TokenGone, f.Withheld = false, true, true, true, ReasonKindBeingDeleted
@@ -122,12 +122,12 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 			f.Drained, f.Force, f.CloudRefused, f.Withheld = true, true, true, ReasonKindBeingDeleted
 		}, Decision{Hold, ReasonKindBeingDeleted}},
 		{"deletes the server after the drain (MC-62)", going, func(f *Facts) { f.Drained = true }, Decision{DeleteServer, ReasonDeletingServer}},
-		{"drains nothing without a Node (MCM-54)", going, func(f *Facts) { f.Node, f.DrainDue = nil, false }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"deletes the server without a drain when there is no Node (MCM-54)", going, func(f *Facts) { f.Node, f.DrainDue = nil, false }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"deletes a server that is still being built (MCM-55)", func() Facts { return booting(cloud.ServerBuilding) }, func(f *Facts) { f.Deleting = true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"releases ports and floating IP once the server is gone (CAPI-43, MCM-53)", going, func(f *Facts) { f.DrainDue, f.Cloud.Server, f.Cloud.Gone = false, nil, true }, Decision{Release, ReasonReleasing}},
-		{"releases nothing while the server is not proven gone (MC-68)", going, func(f *Facts) { f.DrainDue, f.Cloud.Server = false, nil }, Decision{Wait, ReasonServerUnknown}},
-		{"releases nothing while the inventory is incomplete", going, func(f *Facts) { f.DrainDue, f.Cloud = false, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
-		{"releases resources of a Machine that never had a server", fresh, func(f *Facts) { f.Deleting = true }, Decision{Release, ReasonReleasing}},
+		{"releases no ports while the server is not proven gone (MC-68)", going, func(f *Facts) { f.DrainDue, f.Cloud.Server = false, nil }, Decision{Wait, ReasonServerUnknown}},
+		{"releases no ports while the inventory is incomplete", going, func(f *Facts) { f.DrainDue, f.Cloud = false, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
+		{"releases the ports of a Machine that never had a server", fresh, func(f *Facts) { f.Deleting = true }, Decision{Release, ReasonReleasing}},
 		{"deletes the Node after ports and floating IP are released (MC-62)", going, func(f *Facts) { f.DrainDue, f.Released = false, true }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"deletes the join token after the Node", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone = false, true, true }, Decision{DeleteToken, ReasonDeletingNode}},
 		{"removes the finalizers after the join token is deleted (MCM-52)", going, func(f *Facts) { f.DrainDue, f.Released, f.NodeGone, f.TokenGone = false, true, true, true }, Decision{RemoveFinalizers, ReasonDone}},
@@ -142,17 +142,17 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 			f.Deleting, f.CloudErr = true, fault.New(fault.Auth, fault.CodeCredentialsMissing, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
 		{"waits for volumes to be detached (MC-61)", going, func(f *Facts) { f.Drained, f.Attached = true, true }, Decision{AwaitDetach, ReasonDetaching}},
-		{"deletes the server when the time for volumes is over (MC-61)", going, func(f *Facts) { f.Drained, f.Attached, f.DetachOver = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"deletes the server when the time for detaching volumes is over (MC-61)", going, func(f *Facts) { f.Drained, f.Attached, f.DetachOver = true, true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 		{"releases only the Machine's own resources when the server belongs to another Machine (F-1)", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Foreign = false, nil, "another's"
 		}, Decision{Release, ReasonServerLeft}},
-		{"releases nothing while the server's state is not known (F-15)", going, func(f *Facts) {
+		{"releases no ports while the server's state is not known (F-15)", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Unknown = false, nil, "another project"
 		}, Decision{Wait, ReasonServerUnknown}},
 		{"ends a forced deletion although the server's state is not known (F-15)", going, func(f *Facts) {
 			f.DrainDue, f.Force, f.Cloud.Server, f.Cloud.Unknown = false, true, nil, "another project"
 		}, Decision{LetGo, ReasonForced}},
-		{"releases nothing while the mass-deletion guard holds the server", going, func(f *Facts) {
+		{"releases no ports while the mass-deletion guard holds the server", going, func(f *Facts) {
 			f.DrainDue, f.Cloud.Server, f.Cloud.Gone, f.Cloud.Held = false, nil, true, "5 of 9"
 		}, Decision{Wait, ReasonHeld}},
 		{"requests the server's deletion first in a forced deletion (MC-65)", going, func(f *Facts) { f.Drained, f.Force = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
@@ -163,10 +163,10 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		}, Decision{LetGo, ReasonForced}},
 		{"waits for the cloud's first lists in a forced deletion (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.Cloud = true, true, cloud.Facts{} }, Decision{Wait, ReasonNotSynced}},
 		{"ends a forced deletion when the cloud's first lists take too long (F-28)", going, func(f *Facts) { f.Drained, f.Force, f.ForcedDrainOver, f.Cloud = true, true, true, cloud.Facts{} }, Decision{LetGo, ReasonForced}},
-		{"waits behind other calls of drover in a forced deletion (F-28)", going, func(f *Facts) {
+		{"waits in a forced deletion while drover's other calls to the cloud go first (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.CloudErr = true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{Fail, ReasonCloudUnusable}},
-		{"ends a forced deletion when other calls of drover take too long (F-28)", going, func(f *Facts) {
+		{"ends a forced deletion when drover's other calls to the cloud go first for too long (F-28)", going, func(f *Facts) {
 			f.Drained, f.Force, f.ForceOver, f.CloudErr = true, true, true, fault.New(fault.RateLimited, fault.CodeWaitingForTurn, "")
 		}, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion of a server that is not proven gone (MC-65)", going, func(f *Facts) { f.DrainDue, f.Force, f.Cloud.Server = false, true, nil }, Decision{LetGo, ReasonForced}},
@@ -177,10 +177,10 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 			f.DrainDue, f.Released, f.Unreachable = false, true, true
 			f.Cloud.Server, f.Cloud.Gone = nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
-		{"deletes the Node of a server that is gone while the release of its resources still takes time (F-25)", going, func(f *Facts) {
+		{"deletes the Node of a server that is gone before the server's ports are released (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Cloud.Server, f.Cloud.Gone = false, true, nil, true
 		}, Decision{DeleteNode, ReasonDeletingNode}},
-		{"puts a dead Node out of service while the release of its server's resources still takes time (F-25)", going, func(f *Facts) {
+		{"puts a dead Node out of service before the ports of its server are released (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Unreachable, f.Cloud.Server, f.Cloud.Gone = false, true, true, nil, true
 		}, Decision{OutOfService, ReasonDeletingNode}},
 		{"waits for the release of ports and floating IP after deleting the Node (F-25)", going, func(f *Facts) {
@@ -189,7 +189,7 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"keeps the Node while the server is not proven gone (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.Named, f.Cloud.Server = false, true, false, nil
 		}, Decision{Wait, ReasonReleasing}},
-		{"ends a forced deletion when resources are not released in time (F-25)", going, func(f *Facts) {
+		{"ends a forced deletion when ports are not released in time (F-25)", going, func(f *Facts) {
 			f.DrainDue, f.Unreleased, f.CloudRefused, f.Force, f.ForceOver, f.Cloud.Server, f.Cloud.Gone = false, true, true, true, true, nil, true
 		}, Decision{LetGo, ReasonForced}},
 		{"ends a forced deletion in time although the mass-deletion guard holds the server (F-28)", going, func(f *Facts) {
@@ -201,7 +201,7 @@ func TestNextReturnsTheStepForTheFacts(t *testing.T) {
 		{"does not put a dead Node out of service while its server may run (MCM-56)", going, func(f *Facts) { f.DrainDue, f.Released, f.Unreachable = false, true, true }, Decision{DeleteNode, ReasonDeletingNode}},
 		{"does not delete the server when the Machine lacks the server's finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer = true, false }, Decision{LetGo, ReasonServerLeft}},
 		{"deletes only the Node when the Machine has no cloud finalizer (MC-67)", going, func(f *Facts) { f.Drained, f.ServerFinalizer, f.CloudFinalizer = true, false, false }, Decision{DeleteNode, ReasonDeletingNode}},
-		{"continues a deletion while there are initializers (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
+		{"continues a deletion while the Machine has initializers (MC-79)", going, func(f *Facts) { f.Drained, f.Initializing = true, true }, Decision{DeleteServer, ReasonDeletingServer}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -48,8 +48,8 @@ func registeredAfter(d time.Duration) func(*corev1.Node) {
 	return func(n *corev1.Node) { n.CreationTimestamp = metav1.NewTime(madeAt.Add(d)) }
 }
 
-// matcher returns the matcher of Machine m, which has the UID u and a server that was created a minute after the Machine. An
-// empty server means that no server is known.
+// matcher returns the matcher for the Machine with the name m and the UID u. Its server was created a minute after the Machine; an empty
+// server means that no server is known.
 func matcher(server string) Matcher {
 	m := machineWith(nil)
 	m.CreationTimestamp = metav1.NewTime(madeAt)
@@ -69,8 +69,8 @@ func TestOnlyTheMachinesOwnNodeMatches(t *testing.T) {
 		server string
 		node   *corev1.Node
 		found  bool
-		// taken is a part of the reason why the Node with that name or provider ID is not the Machine's; empty means that
-		// there is no reason.
+		// taken is a part of the reason why a Node with the Machine's name or provider ID is not the Machine's Node; empty when no
+		// reason is expected.
 		taken string
 		// change alters the matcher, unless change is nil.
 		change func(*Matcher)
@@ -82,7 +82,7 @@ func TestOnlyTheMachinesOwnNodeMatches(t *testing.T) {
 		{"refuses a Node with the provider ID of another server (MC-52)", ownServer, nodeNamed("m", other, ""), false, "is not that of server", nil},
 		{"refuses a Node with another Machine's owner label (MC-52)", ownServer, nodeNamed("m", "", "other"), false, "UID other", nil},
 		{"does not match a Node with another name", ownServer, nodeNamed("n", "", ""), false, "", nil},
-		{"does not match any Node before there is a server (MCM-41)", "", nodeNamed("m", other, ""), false, "", nil},
+		{"does not match any Node before the Machine has a server (MCM-41)", "", nodeNamed("m", other, ""), false, "", nil},
 		{"refuses a Node with the provider ID of another cloud", ownServer, nodeNamed("m", "aws:///zone/"+ownServer, ""), false, "is not that of server", nil},
 
 		{"matches by the Machine's own label and name when no server is known (MC-63)", "", nodeNamed("m", other, "u"), true, "", nil},
@@ -104,20 +104,20 @@ func TestOnlyTheMachinesOwnNodeMatches(t *testing.T) {
 		{"refuses a Node with a control-plane role and without a provider ID (F-4)", ownServer, nodeNamed("m", "", "", labeled(controlPlane)), false, "control plane", nil},
 		{"refuses a Node with a control-plane role even if an operator lets the Machine adopt its server (F-4)", ownServer, nodeNamed("m", own, "", labeled(controlPlane)), false, "control plane",
 			func(s *Matcher) { s.Adopted = true }},
-		{"refuses a Node from before the Machine with the Machine's label and a control-plane role (F-4)", ownServer,
+		{"refuses a Node that is older than the Machine and has the Machine's label and a control-plane role (F-4)", ownServer,
 			nodeNamed("m", own, "u", labeled(controlPlane), registeredAfter(-time.Hour)), false, "control plane", nil},
 		{"matches a Node with the Machine's label although somebody set a control-plane role", ownServer, nodeNamed("m", own, "u", labeled(controlPlane)), true, "", nil},
 
-		{"refuses a Node from before the Machine (F-4)", ownServer, nodeNamed("m", own, "", registeredAfter(-time.Second)), false, "before the Machine", nil},
-		{"refuses a Node from before the Machine with a former owner's label (F-4)", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Second)), false, "before the Machine", nil},
-		{"refuses a Node from before the Machine without a label (MC-52)", ownServer, nodeNamed("m", "", "", registeredAfter(-time.Second)), false, "before the Machine", nil},
+		{"refuses a Node that is older than the Machine (F-4)", ownServer, nodeNamed("m", own, "", registeredAfter(-time.Second)), false, "before the Machine", nil},
+		{"refuses a Node that is older than the Machine and has a former owner's label (F-4)", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Second)), false, "before the Machine", nil},
+		{"refuses a Node that is older than the Machine and has neither owner label nor provider ID (MC-52)", ownServer, nodeNamed("m", "", "", registeredAfter(-time.Second)), false, "before the Machine", nil},
 		{"matches a Node that registered in the same second in which the Machine was created", ownServer, nodeNamed("m", own, "", registeredAfter(0)), true, "", nil},
-		{"refuses a Node from long before the server (F-4)", ownServer, nodeNamed("m", own, ""), false, "before server",
+		{"refuses a Node that is much older than the server (F-4)", ownServer, nodeNamed("m", own, ""), false, "before server",
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference + time.Second) }},
 		{"matches a Node that is older than its server by no more than clocks may differ", ownServer, nodeNamed("m", own, ""), true, "",
 			func(s *Matcher) { s.Created = registeredAt.Add(clockDifference) }},
-		{"matches a Node from before the Machine that has the Machine's label from machine-controller", ownServer, nodeNamed("m", own, "u", registeredAfter(-time.Hour)), true, "", nil},
-		{"matches a Node from before the Machine when an operator lets the Machine adopt its server", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Hour)), true, "",
+		{"matches a Node that is older than the Machine when machine-controller has set the Machine's label", ownServer, nodeNamed("m", own, "u", registeredAfter(-time.Hour)), true, "", nil},
+		{"matches a Node that is older than the Machine when an operator lets the Machine adopt its server", ownServer, nodeNamed("m", own, "old", registeredAfter(-time.Hour)), true, "",
 			func(s *Matcher) { s.Adopted = true }},
 	}
 	for _, tt := range tests {

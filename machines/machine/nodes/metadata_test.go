@@ -29,8 +29,8 @@ type synced struct {
 	record v1alpha1.NodeMarks
 }
 
-// sync applies the Machine's template to the Node, removes the startup taint if start is true, and checks whether that changed
-// the Node.
+// sync applies the Machine's template to the Node, and removes the startup taint if start is true. It fails the test unless changes is
+// whether that changed the Node.
 func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 	t.Helper()
 	key := ""
@@ -45,8 +45,8 @@ func (n *synced) sync(t *testing.T, m *v1alpha1.Machine, start, changes bool) {
 	n.record.Started = start
 }
 
-func TestOnlyRecordedKeysAreRemovedFromANode(t *testing.T) {
-	t.Run("sets the wanted keys, and does not set them again (MC-55)", func(t *testing.T) {
+func TestOnlyRecordedLabelsAndTaintsAreRemovedFromANode(t *testing.T) {
+	t.Run("sets the template's labels and taints once, and not again (MC-55)", func(t *testing.T) {
 		n, m := &synced{}, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes"))
 		n.sync(t, m, false, true)
 		n.sync(t, m, false, false)
@@ -54,7 +54,7 @@ func TestOnlyRecordedKeysAreRemovedFromANode(t *testing.T) {
 			t.Errorf("node: %+v", n)
 		}
 	})
-	t.Run("changes and removes keys that drover set (MC-55, CAPI-48)", func(t *testing.T) {
+	t.Run("changes and removes labels and taints that drover set (MC-55, CAPI-48)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1", "b": "1"}, taint("gpu", "yes"), taint("old", "")), false, true)
 		n.sync(t, machineWith(map[string]string{"a": "2"}, taint("gpu", "no")), false, true)
@@ -78,7 +78,7 @@ func TestOnlyRecordedKeysAreRemovedFromANode(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("keeps a label value with which a user replaced drover's value", func(t *testing.T) {
+	t.Run("keeps a label when a user has replaced drover's value", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}), false, true)
 		n.Labels["a"] = "theirs"
@@ -88,7 +88,7 @@ func TestOnlyRecordedKeysAreRemovedFromANode(t *testing.T) {
 			t.Errorf("labels: %v", n.Labels)
 		}
 	})
-	t.Run("removes keys with which the kubelet registered the Node when they are no longer wanted", func(t *testing.T) {
+	t.Run("removes labels and taints that the kubelet set at registration when they are no longer wanted", func(t *testing.T) {
 		n := &synced{Node: corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "1"}}, Spec: corev1.NodeSpec{Taints: []corev1.Taint{taint("gpu", "yes")}}}}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.sync(t, machineWith(nil), false, true)
@@ -118,7 +118,7 @@ func TestOnlyRecordedKeysAreRemovedFromANode(t *testing.T) {
 			}
 		}
 	})
-	t.Run("removes no key and sets the wanted keys when there is no record (F-6)", func(t *testing.T) {
+	t.Run("sets the template's labels and removes nothing when there is no record (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.sync(t, machineWith(map[string]string{"a": "1"}, taint("gpu", "yes")), false, true)
 		n.record = v1alpha1.NodeMarks{}
@@ -127,7 +127,7 @@ func TestOnlyRecordedKeysAreRemovedFromANode(t *testing.T) {
 			t.Errorf("labels %v, taints %v", n.Labels, n.Spec.Taints)
 		}
 	})
-	t.Run("removes a recorded key only while it has the recorded value (F-6)", func(t *testing.T) {
+	t.Run("removes a recorded label or taint only while it has the recorded value (F-6)", func(t *testing.T) {
 		n := &synced{}
 		n.Labels = map[string]string{"a": "theirs"}
 		n.Spec.Taints = []corev1.Taint{taint("gpu", "theirs")}

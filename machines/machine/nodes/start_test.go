@@ -19,7 +19,7 @@ func withReady(status corev1.ConditionStatus, since time.Time, taints ...corev1.
 	}
 }
 
-func TestWhatANodeLacksForItsFirstStartIsNamed(t *testing.T) {
+func TestWhatIsMissingForTheFirstStartOfANode(t *testing.T) {
 	unavailable := corev1.Taint{Key: corev1.TaintNodeNetworkUnavailable, Effect: corev1.TaintEffectNoSchedule}
 	advice := corev1.Taint{Key: corev1.TaintNodeNetworkUnavailable, Effect: corev1.TaintEffectPreferNoSchedule}
 	for name, tt := range map[string]struct {
@@ -27,12 +27,12 @@ func TestWhatANodeLacksForItsFirstStartIsNamed(t *testing.T) {
 		node  *corev1.Node
 		want  string
 	}{
-		"names nothing for a Ready Node":                             {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
-		"names the condition Ready when the Node does not report it": {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
-		"names the condition Ready when it is False":                 {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
-		"names a condition that the operator requires":               {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
-		"names a taint that has to be removed first":                 {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
-		"names no taint with the effect PreferNoSchedule":            {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
+		"nothing is missing when the Node is Ready":                                           {StartRules{}, withReady(corev1.ConditionTrue, madeAt), ""},
+		"condition Ready is missing when the Node does not report it":                         {StartRules{}, &corev1.Node{}, "reports no Ready condition"},
+		"condition Ready is missing when it is False":                                         {StartRules{}, withReady(corev1.ConditionFalse, madeAt), "is not Ready"},
+		"a condition that the operator requires is missing when the Node does not report it":  {StartRules{Conditions: []corev1.NodeConditionType{"NetworkReady"}}, withReady(corev1.ConditionTrue, madeAt), "condition NetworkReady is not True"},
+		"the removal of the taint network-unavailable is missing when the Node has the taint": {StartRules{}, withReady(corev1.ConditionTrue, madeAt, unavailable), "taint " + corev1.TaintNodeNetworkUnavailable},
+		"nothing is missing when a taint has the effect PreferNoSchedule":                     {StartRules{}, withReady(corev1.ConditionTrue, madeAt, advice), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := strings.Join(tt.rules.Missing(tt.node), "; ")

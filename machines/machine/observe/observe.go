@@ -155,7 +155,7 @@ func (o *Observer) observeDeadline(s *scope.Scope) {
 	}
 	began := server.Created
 	if recovered := o.Reach.State().Recovered; recovered.After(began) {
-		// Before that recovery, a Node could not register, or drover could not have seen the Node.
+		// Before the API servers answered again, the Node could not register, or drover could not see it.
 		began = recovered
 	}
 	policy.JoinDeadline = began.Add(policy.Timeouts.Join)

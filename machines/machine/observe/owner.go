@@ -41,8 +41,8 @@ func (o *Observer) machineExists(ctx context.Context, m *v1alpha1.Machine, uid s
 
 // contested returns a message that names the other Machine to which a Node without an owner label belongs; an empty string
 // when there is no such Machine. Two Machines can match the same Node: both have servers with the Node's name, or one of them
-// uses a cloud that lists servers of other owners. In that case the Node belongs to the older Machine, because nobody can
-// create a Machine for a Node before that Node's own Machine exists.
+// uses a cloud that lists servers of other owners. In that case the Node belongs to the older Machine, because a second
+// Machine for the same Node can only be created after the Node's own Machine.
 func (o *Observer) contested(ctx context.Context, m *v1alpha1.Machine, n *corev1.Node) (string, error) {
 	index := client.MatchingFields{indexes.MachineName: n.Name}
 	if id := o.Cloud.ServerID(n.Spec.ProviderID); id != "" {

@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/cloud"
 )
 
-// text is a record that replaces the stored record unless both are equal.
+// text is a cloud provider's record. It replaces the stored record unless both are equal.
 type text string
 
 func (r text) MergeInto(stored *runtime.RawExtension) *runtime.RawExtension {

@@ -30,7 +30,7 @@ type groupWrites struct {
 	mu sync.Mutex
 	// writing holds the groups that are being written. The value reports whether the group has changed since the write began.
 	writing map[types.UID]bool
-	// failed holds the holders of the groups whose last write failed.
+	// failed holds, for each group whose last write failed, the deployment or set to which the back-offs must be written.
 	failed map[types.UID]client.Object
 	// signal contains an element when a write has failed.
 	signal chan struct{}
@@ -77,7 +77,7 @@ func (w *groupWrites) end(holder client.Object, err error) (again bool) {
 	return false
 }
 
-// toRepeat returns the holders of the groups whose last write failed.
+// toRepeat returns the deployments and sets whose last write failed.
 func (w *groupWrites) toRepeat() []client.Object {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -137,7 +137,8 @@ func (r *Retries) applyHolder(ctx context.Context, holder client.Object) error {
 	writer := patch.Writer{Client: r.client, FieldManager: r.fieldOwner}
 	err := writer.ApplyStatus(ctx, holder, &status)
 	if len(status.JoinOutcomes) > 0 && apierrors.IsInternalError(err) {
-		// The stored CRD may be of a release without the field. In that case the API server answers 500 and stores nothing.
+		// The stored CRD may be of a release without the field joinOutcomes. In that case the API server answers 500 and stores
+		// nothing.
 		older := status
 		older.JoinOutcomes = nil
 		err = writer.ApplyStatus(ctx, holder, &older)

@@ -24,15 +24,15 @@ import (
 	"github.com/drover-project/drover/machines/machine/scope"
 )
 
-// bench holds the back-offs of one group, with an API server that refuses some writes of its status.
+// bench holds the back-offs of one group, with an API server that refuses some writes of the group's status.
 type bench struct {
 	t       *testing.T
 	client  client.Client
 	pool    *v1alpha1.MachineDeployment
 	retries *Retries
 	stop    context.CancelFunc
-	// answers are the errors of the next writes of the status; a nil error means that the write succeeds. writes is the
-	// number of all writes.
+	// answers holds the errors of the next writes of the status; a nil error means that the write succeeds. writes is the number of all
+	// writes.
 	answers []error
 	writes  int
 	// during is called during each write, unless it is nil.
@@ -69,7 +69,7 @@ func (b *bench) apply(ctx context.Context, c client.Client, sub string, o runtim
 	return c.SubResource(sub).Apply(ctx, o, opts...)
 }
 
-// start starts a process that has no memory of earlier ones. stop ends it.
+// start starts a new process without memory of earlier processes. stop ends the process.
 func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	b.retries = New(b.client, "test", func(types.NamespacedName) {})
@@ -83,7 +83,7 @@ func (b *bench) start() {
 	})
 }
 
-// scope returns a reconcile of a Machine of the group. server, unless nil, is the Machine's server, which is ACTIVE.
+// scope returns the scope of a reconcile of a Machine of the group. server is the Machine's server; nil means that it has none.
 func (b *bench) scope(server *cloud.Server) *scope.Scope {
 	m := &v1alpha1.Machine{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "m", UID: "u"}}
 	s := scope.NewStore(scope.Options{Clock: clock.RealClock{}}).Open(m)
@@ -100,12 +100,12 @@ func (b *bench) stored() *v1alpha1.MachineDeployment {
 	return &pool
 }
 
-// full records that the cloud has no capacity.
+// full reports that the cloud refused to create a server because a quota was exceeded.
 func (b *bench) full() {
 	b.retries.FailedInCloud(b.t.Context(), b.scope(nil), fault.New(fault.Quota, fault.CodeQuotaExceeded, "no more cores"))
 }
 
-// works records that a server is ACTIVE after the wait has ended.
+// works waits until the back-off is over, and then reports that a server of the group is ACTIVE.
 func (b *bench) works() {
 	time.Sleep(10 * time.Minute)
 	b.retries.ServerWorks(b.t.Context(), b.scope(&cloud.Server{State: cloud.ServerActive}))
@@ -120,7 +120,7 @@ func (b *bench) shows(want int) {
 	}
 }
 
-// later moves the clock; there is no event of the group.
+// later moves the clock. In this time there is no event of the group.
 func (b *bench) later() {
 	time.Sleep(5 * time.Minute)
 	synctest.Wait()
@@ -130,7 +130,7 @@ func conflict() error {
 	return apierrors.NewConflict(schema.GroupResource{Resource: "machinedeployments"}, "pool", errors.New("the object has been modified"))
 }
 
-// refusals are the errors of one or more writes of a group's status.
+// refusals holds the errors with which the API server refuses the first writes of the group's status.
 var refusals = map[string][]error{
 	"once":                  {errors.New("EOF")},
 	"three times":           {errors.New("EOF"), apierrors.NewInternalError(errors.New("etcd")), errors.New("EOF")},
@@ -164,7 +164,7 @@ func TestAFailedWriteOfBackoffsIsRepeated(t *testing.T) {
 				b.shows(0)
 			})
 		})
-		t.Run("stores nothing of a back-off that ends after its write was refused "+name+" (F-24)", func(t *testing.T) {
+		t.Run("stores no back-off that ended after its write was refused "+name+" (F-24)", func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBench(t)
 				b.answers = answers

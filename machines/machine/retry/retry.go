@@ -73,7 +73,7 @@ func (r *Retries) peers(ctx context.Context, m *v1alpha1.Machine, set types.UID)
 	return out, nil
 }
 
-// attempt returns what the group must know about the Machine's request to the cloud.
+// attempt returns what the group's back-offs must know about the Machine's request to the cloud.
 func attempt(s *scope.Scope) backoff.Attempt {
 	a := backoff.Attempt{Machine: client.ObjectKeyFromObject(s.Machine), UID: s.Machine.UID, Revision: s.Group.Revision}
 	if s.Instance != nil {
@@ -84,8 +84,8 @@ func attempt(s *scope.Scope) backoff.Attempt {
 }
 
 // Failed records a failure that delays only this Machine, and when to try again. A call that only waits behind other calls of
-// drover was not refused by anything: the cloud driver wakes the Machine when it is the Machine's turn, and the time in the
-// error is a fallback.
+// drover is not a failure. In that case the cloud driver requeues the Machine when its turn comes, and the requeue after
+// RetryAfter is only a fallback.
 func (r *Retries) Failed(ctx context.Context, s *scope.Scope, err error) {
 	cause := fault.Of(err)
 	if cause.Code == fault.CodeWaitingForTurn {
@@ -122,9 +122,9 @@ func (r *Retries) FailedInCloud(ctx context.Context, s *scope.Scope, err error) 
 	r.writeGroup(ctx, s)
 }
 
-// ServerFailed records that the server has gone to ERROR. The first failure delays only its own Machine. A second failure
-// opens the back-off of the whole group, unless a server of the group became ACTIVE in between, and all Machines of the group
-// then show the back-off (fault.GroupWait).
+// ServerFailed records that the server has gone to ERROR. Some classes of failures open the group's back-off at once. For any
+// other class, the first failure delays only its own Machine. A second failure opens the group's back-off, unless a server of
+// the group became ACTIVE in between. All Machines of the group show an open back-off (fault.GroupWait).
 func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault.Error) {
 	if fault.PolicyOf(cause.Class).OpensBackoff {
 		r.FailedInCloud(ctx, s, cause)
@@ -137,8 +137,8 @@ func (r *Retries) ServerFailed(ctx context.Context, s *scope.Scope, cause *fault
 	r.writeGroup(ctx, s)
 }
 
-// ServerWorks records, once for each server, that the server has become ACTIVE or its Node has joined. That disproves earlier
-// back-offs of the group.
+// ServerWorks records, once for each server, that the server has become ACTIVE or its Node has joined. This may end back-offs
+// of the group.
 func (r *Retries) ServerWorks(ctx context.Context, s *scope.Scope) {
 	server := s.Observed.Cloud.Server
 	works := server != nil && (server.State == cloud.ServerActive || s.Observed.Joined)

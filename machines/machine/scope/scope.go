@@ -50,7 +50,7 @@ type Scope struct {
 	// WaitsForTurn reports whether the reconcile ended with a call that waits behind other calls of drover. Such a wait is
 	// not a failure.
 	WaitsForTurn bool
-	// Urgent reports whether a successor must see the progress of this reconcile. If it does, the Machine is written
+	// Urgent reports whether a new leader must be able to read the progress of this reconcile. If so, the Machine is written
 	// immediately.
 	Urgent bool
 	// LeftBehind names the resources that the cloud may still have when the Machine is removed without the cloud's

@@ -17,7 +17,7 @@ import (
 	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
-// harness is a store with one Machine in memory.
+// harness holds a Store, and a client in memory with one Machine.
 type harness struct {
 	t       *testing.T
 	store   *Store

@@ -16,8 +16,7 @@ import (
 // end ([Scope.Finish]); the values of Ahead are the exceptions.
 type Ahead string
 
-// The exceptions. In each of these cases, a successor of this process would do harm if it read the Machine in its former
-// state.
+// The exceptions. In each of these cases, a new leader would do harm if it read the Machine as it was before the write.
 const (
 	// BeforeObserving restores fields that only drover writes and that another client has dropped. Facts that are read
 	// without these fields are wrong.
@@ -31,7 +30,7 @@ const (
 	// BeforeDeletingServer records the server's resources and their project. After the deletion the cloud does not show them
 	// any more.
 	BeforeDeletingServer Ahead = "deleting the server"
-	// BeforeStartingServer records the start. A successor must not start the server again.
+	// BeforeStartingServer records the start. A new leader must not start the server again.
 	BeforeStartingServer Ahead = "starting the server"
 	// BeforeChangingNode records the keys that are about to be set on the Node. A key without a record would never be
 	// removed.

@@ -32,7 +32,7 @@ func TestOnlyUrgentChangesAreWrittenAtOnce(t *testing.T) {
 			}
 		}
 	})
-	t.Run("makes a write before a creation at once, and makes none when nothing has changed", func(t *testing.T) {
+	t.Run("writes at once before a resource is created, but only if something has changed", func(t *testing.T) {
 		h := newHarness(t)
 		s := h.open()
 		if err := s.WriteAhead(t.Context(), BeforeCreating); err != nil || h.patches != 0 {
@@ -43,7 +43,7 @@ func TestOnlyUrgentChangesAreWrittenAtOnce(t *testing.T) {
 			t.Errorf("error %v, %d writes; want one", err, h.patches)
 		}
 	})
-	t.Run("opens no scope when the cache shows the Machine as it was before the last write", func(t *testing.T) {
+	t.Run("starts no reconcile when the cache shows the Machine as it was before the last write", func(t *testing.T) {
 		h := newHarness(t)
 		before := h.read()
 		s := h.open()

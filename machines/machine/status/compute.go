@@ -25,7 +25,7 @@ type Result struct {
 	Last lifecycle.Decision
 	// Failure is the failure of the cloud or of the Machine's spec; nil when there is none.
 	Failure *fault.Error
-	// Detail explains the last step to people.
+	// Detail explains the last step to users.
 	Detail string
 	// Awaited is what the Node lacks to complete its first start, one sentence each.
 	Awaited []string
@@ -119,8 +119,8 @@ func (in *Input) setError() {
 	}
 }
 
-// showsFailure reports whether the error fields show the failure. They show neither a rate limit of the cloud nor that the
-// cloud cannot be asked about a server that exists.
+// showsFailure reports whether the error fields show the failure. They do not show a rate limit of the cloud. For a Machine
+// that has a server and is not being deleted, they do not show that the cloud cannot be asked.
 func (in *Input) showsFailure() bool {
 	f := in.Facts
 	lives := in.Last.Step == lifecycle.Fail && f.HadServer && !f.Deleting
@@ -132,7 +132,8 @@ func stays(s *cloud.Server) bool {
 	return s != nil && s.State != cloud.ServerError && s.State != cloud.ServerDeleting
 }
 
-// specValid returns condition SpecValid. The condition is known once a spec was refused or was sufficient for a server.
+// specValid returns condition SpecValid: False when the spec was refused, and True when there is a server. The second result
+// is false when neither is the case.
 func (in *Input) specValid() (Verdict, bool) {
 	switch {
 	case in.Failure != nil && in.Failure.Class == fault.Invalid && in.Last.Reason != lifecycle.ReasonJoinTimeout:

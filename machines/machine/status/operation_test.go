@@ -16,12 +16,12 @@ func TestTheLastOperationFollowsTheStep(t *testing.T) {
 		failure     *fault.Error
 		kind, state string
 	}{
-		"shows Create while there is no Node":             {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.AwaitNode}, nil, "Create", stateProcessing},
-		"shows that Create failed when the cloud refuses": {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.EnsureServer}, failure, "Create", v1alpha1.OperationFailed},
-		"shows Join as complete when there is a Node":     {lifecycle.Observed{Joined: true}, lifecycle.Decision{Step: lifecycle.Rest}, nil, "Join", stateSuccessful},
-		"shows Drain while pods are evicted":              {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DrainNode}, nil, "Drain", stateProcessing},
-		"shows Delete while volumes are detached":         {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.AwaitDetach, Reason: lifecycle.ReasonDetaching}, failure, "Delete", stateProcessing},
-		"shows Delete after the pods have terminated":     {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
+		"the operation is Create while there is no Node":                    {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.AwaitNode}, nil, "Create", stateProcessing},
+		"the operation Create has failed when the cloud refuses the server": {lifecycle.Observed{}, lifecycle.Decision{Step: lifecycle.EnsureServer}, failure, "Create", v1alpha1.OperationFailed},
+		"the operation Join is successful when the Node has joined":         {lifecycle.Observed{Joined: true}, lifecycle.Decision{Step: lifecycle.Rest}, nil, "Join", stateSuccessful},
+		"the operation is Drain while pods are evicted":                     {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DrainNode}, nil, "Drain", stateProcessing},
+		"the operation is Delete while volumes are detached":                {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.AwaitDetach, Reason: lifecycle.ReasonDetaching}, failure, "Delete", stateProcessing},
+		"the operation is Delete after the pods have terminated":            {lifecycle.Observed{Deleting: true}, lifecycle.Decision{Step: lifecycle.DeleteServer}, nil, "Delete", stateProcessing},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := &Input{Machine: &v1alpha1.Machine{}, Facts: &lifecycle.Facts{Observed: &tt.observed}, Result: Result{Last: tt.last, Failure: tt.failure}}

@@ -50,7 +50,7 @@ func (in *Input) serverState() Verdict {
 		return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 	case cloud.ServerBuilding:
 		if nodes.Runs(in.Facts.Node) {
-			// The list is older than the Node. Status True anticipates the next list, which would otherwise cost a write.
+			// The list is older than the Node, and the next list will show the server as ACTIVE. Status True now saves a write then.
 			return Verdict{corev1.ConditionTrue, lifecycle.ReasonServerActive, ""}
 		}
 		return Verdict{corev1.ConditionFalse, lifecycle.ReasonServerBuilding, ""}

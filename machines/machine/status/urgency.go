@@ -21,8 +21,8 @@ const (
 	// LongestUnwritten is how long a change that is not urgent may wait for another write. It keeps the stored status at most
 	// half a minute old.
 	LongestUnwritten = 25 * time.Second
-	// longestBeforeNode is how long such a change may wait if the Machine has no Node: most servers become Nodes within that
-	// time after they become ACTIVE, and one write then covers both changes.
+	// longestBeforeNode is how long a change that is not urgent may wait if the Machine has no Node. Most servers become Nodes
+	// within that time after they become ACTIVE, and one write then covers both changes.
 	longestBeforeNode = 90 * time.Second
 )
 
@@ -37,12 +37,12 @@ func MaxDelay(m *v1alpha1.Machine) time.Duration {
 // Urgent reports whether the Machine must be written immediately, given its stored state. A change that is not urgent is part
 // of the next write, or is written alone after [MaxDelay].
 //
-// Every change is urgent except information for people that a later reconcile can read again from the cloud or the Node:
-// zone, host, ports, floating IP, the kubelet's version, that the server became ACTIVE, warnings, and the steps of a deletion
-// that need no memory. So the finalizers, spec.providerID, status.nodeRef, errors, volumes, group back-offs, the console and
-// a change of the status of condition Ready are urgent, because a successor of this process, other controllers, the approver
-// of certificates and the node groups read them. Addresses are urgent once there is a Node, because the approver compares the
-// Node's serving certificate with the addresses.
+// Every change is urgent except information for users that a later reconcile can read again from the cloud or the Node: zone,
+// host, ports, floating IP, the kubelet's version, that the server became ACTIVE, warnings, and the steps of a deletion that
+// need no memory. So the finalizers, spec.providerID, status.nodeRef, errors, volumes, group back-offs, the console and a
+// change of the status of condition Ready are urgent, because a new leader, other controllers, the approver of certificates
+// and the node groups read them. Addresses are urgent once there is a Node, because the approver compares the Node's serving
+// certificate with the addresses.
 func Urgent(provider cloud.Provider, stored, now *v1alpha1.Machine) bool {
 	rest := now.DeepCopy()
 	s, was := &rest.Status, &stored.Status
@@ -121,6 +121,6 @@ var passingReadyReasons = []string{lifecycle.ReasonNoServer, lifecycle.ReasonNot
 // passingServerStates are the reasons of condition ServerReady that every server has while it is created and deleted.
 var passingServerStates = []string{lifecycle.ReasonNoServer, lifecycle.ReasonServerBuilding, lifecycle.ReasonServerActive, lifecycle.ReasonServerDeleting}
 
-// passingDeletionSteps are the reasons of condition Deleting for steps that a successor can derive again from the resources
+// passingDeletionSteps are the reasons of condition Deleting for steps that a new leader can derive again from the resources
 // that are left.
 var passingDeletionSteps = []string{lifecycle.ReasonDraining, lifecycle.ReasonDeletingServer, lifecycle.ReasonReleasing, lifecycle.ReasonDeletingNode, lifecycle.ReasonNotSynced}

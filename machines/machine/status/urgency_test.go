@@ -14,7 +14,7 @@ import (
 	openstack "github.com/drover-project/drover/machines/openstack/provider"
 )
 
-// showing returns a change of one condition.
+// showing returns a function that sets one condition of a Machine.
 func showing(name string, status corev1.ConditionStatus, reason, message string) func(*v1alpha1.Machine) {
 	return func(m *v1alpha1.Machine) {
 		SetCondition(m, name, Verdict{status, reason, message}, metav1.NewTime(time.Unix(1, 0)))
@@ -81,7 +81,7 @@ func TestUrgentChangesAreWrittenAtOnceAndOthersCanWait(t *testing.T) {
 		{"an invalid spec is urgent", nil, showing(v1alpha1.ConditionSpecValid, corev1.ConditionFalse, "InvalidSpec", ""), true},
 		{"warnings can wait", nil, showing(v1alpha1.ConditionWarnings, corev1.ConditionTrue, lifecycle.ReasonWithoutEffect, "w"), false},
 		{"output of the console is urgent: the console is read rarely", nil, showing(v1alpha1.ConditionConsole, corev1.ConditionTrue, lifecycle.ReasonWaitingForNode, "c"), true},
-		{"the first phases can wait", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhasePending) }, false},
+		{"the phase Pending can wait", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhasePending) }, false},
 		{"the phase Failed is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseFailed) }, true},
 		{"the phase Running is urgent", nil, func(m *v1alpha1.Machine) { m.Status.Phase = ptr.To(v1alpha1.PhaseRunning) }, true},
 		{"the server's identity is urgent", func(m *v1alpha1.Machine) { m.Spec.ProviderID = nil }, func(m *v1alpha1.Machine) { m.Spec.ProviderID = ptr.To("openstack:///s") }, true},

@@ -25,7 +25,7 @@ const (
 	consoleRead = 64 << 10
 	// consoleBytes is how many bytes of a console the condition shows.
 	consoleBytes = 4096
-	// consoleInEvent is how many of these bytes an Event shows.
+	// consoleInEvent is how many bytes of a console an Event shows.
 	consoleInEvent = 800
 )
 
@@ -43,16 +43,16 @@ func (j *Join) keepConsole(ctx context.Context, s *scope.Scope) bool {
 	return true
 }
 
-// consoleIntro returns the start of the condition's message, which names the server.
+// consoleIntro returns the start of the message of condition Console. It names the server.
 func consoleIntro(s *cloud.Server) string { return fmt.Sprintf("server %s: ", s.ID) }
 
-// consoleIs reports whether the condition is about the present server and has the given reason.
+// consoleIs reports whether condition Console is about the present server and has the given reason.
 func consoleIs(s *scope.Scope, reason string) bool {
 	return status.ReasonOf(s.Base, v1alpha1.ConditionConsole) == reason &&
 		strings.HasPrefix(status.MessageOf(s.Base, v1alpha1.ConditionConsole), consoleIntro(s.Observed.Cloud.Server))
 }
 
-// clearConsole removes the failure from the condition when the server has become a Node after all.
+// clearConsole sets condition Console to False when the server has become a Node after all.
 func clearConsole(s *scope.Scope) {
 	if status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).Status == corev1.ConditionTrue {
 		s.SetCondition(v1alpha1.ConditionConsole, status.Verdict{Status: corev1.ConditionFalse, Reason: lifecycle.ReasonJoined})
@@ -114,7 +114,7 @@ func (j *Join) readConsole(ctx context.Context, s *scope.Scope) string {
 	return tail(text, consoleBytes)
 }
 
-// setConsole sets the condition and records the time of the read.
+// setConsole sets condition Console and records in it when the console was read.
 func setConsole(s *scope.Scope, v status.Verdict) {
 	s.SetCondition(v1alpha1.ConditionConsole, v)
 	status.ConditionOf(s.Machine, v1alpha1.ConditionConsole).LastHeartbeatTime = ptr.To(metav1.NewTime(s.Now()))

@@ -114,7 +114,7 @@ func (c *Creation) RecordServer(ctx context.Context, s *scope.Scope) (bool, erro
 }
 
 // ReplaceServer shows why a server has failed, and deletes the server. Another server is created once the failed server is
-// gone and the back-off has ended. spec.providerID is cleared and written before the deletion; otherwise a successor would
+// gone and the back-off has ended. spec.providerID is cleared and written before the deletion; otherwise a new leader would
 // mistake drover's own deletion for the loss of a server.
 func (c *Creation) ReplaceServer(ctx context.Context, s *scope.Scope) (bool, error) {
 	server := s.Observed.Cloud.Server

@@ -119,7 +119,7 @@ func (d *Deletion) ShutOffNode(ctx context.Context, s *scope.Scope) (bool, error
 	return true, nil
 }
 
-// ReturnNode removes the taint that [Deletion.ShutOffNode] put on the Node, because somebody has started the server
+// ReturnNode removes the taint that [Deletion.ShutOffNode] put on the Node, because another client has started the server
 // meanwhile, and the server may write to disks that Kubernetes would attach elsewhere. The Node is then drained like any
 // other Node.
 func (d *Deletion) ReturnNode(ctx context.Context, s *scope.Scope) (bool, error) {

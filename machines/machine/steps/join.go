@@ -48,8 +48,8 @@ func (j *Join) AwaitNode(ctx context.Context, s *scope.Scope) (bool, error) {
 	return false, j.Bootstrap.Tokens.Prolong(ctx, s.Machine)
 }
 
-// awaited describes the wait of a Machine without a Node: when it began, when it ends, where to look, and the failure in the
-// server's console if one was found there.
+// awaited describes the wait of a Machine without a Node: when it began, when it ends, where an operator can look for the
+// cause, and the failure in the server's console if one was found there.
 func awaited(s *scope.Scope) string {
 	server, name := s.Observed.Cloud.Server, s.Machine.ServerName()
 	until := "without a deadline"

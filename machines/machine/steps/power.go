@@ -18,7 +18,7 @@ import (
 
 // Power starts a server that was shut down. It tries only once, and records the failure when the server does not start.
 type Power struct {
-	// Decisions counts the decisions by the reason of their Events.
+	// Decisions counts the decisions about servers that were shut down, by the reason of their Events.
 	Decisions *prometheus.CounterVec
 	// Refrain reads from the API server whether an operator does not want drover to start the server of a Machine.
 	Refrain func(ctx context.Context, m *v1alpha1.Machine) (bool, error)
@@ -139,7 +139,7 @@ func (p *Power) fail(ctx context.Context, s *scope.Scope, why string) {
 	s.WarnOnWrite(lifecycle.ReasonServerWontStart, failed.Failure)
 }
 
-// decided counts and logs a decision.
+// decided counts and logs a decision about a server that was shut down.
 func (p *Power) decided(ctx context.Context, reason, message string) {
 	p.Decisions.WithLabelValues(reason).Inc()
 	ctrl.LoggerFrom(ctx).Info(message, "decision", reason)

@@ -30,7 +30,7 @@ type cache struct {
 type cached struct {
 	value any
 	err   error
-	// asked is when the request for this answer was sent.
+	// asked is when the request for this answer was sent. until is when the answer expires.
 	asked, until time.Time
 }
 
@@ -82,8 +82,8 @@ func (c *cache) keep(key string, e cached) {
 	c.entries[key] = e
 }
 
-// dropOlder removes the answer for a key if it was requested before the given time. It reports whether the next lookup makes
-// a request, which it does unless the cached answer was requested at that time or later.
+// dropOlder removes the answer for a key if its request was sent before the given time. It returns false when a newer answer
+// stays in the cache, and true when the next lookup makes a request.
 func (c *cache) dropOlder(key string, than time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,11 +16,11 @@ func TestLookupCachesAnswers(t *testing.T) {
 		// kept is how long lookups return the cached answer.
 		kept time.Duration
 	}{
-		"caches an answer for ten minutes (CAPI-15)":                             {nil, positiveTTL},
-		"caches for half a minute that no resource has the name (CAPI-15)":       {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
-		"does not cache a failure of the cloud (CAPI-15)":                        {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
-		"does not cache an error that did not come from the cloud (CAPI-15)":     {errors.New("broken"), 0},
-		"does not cache a refused sign-in, because credentials can be corrected": {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
+		"caches an answer for ten minutes (CAPI-15)":                               {nil, positiveTTL},
+		"caches the answer that no resource has the name for 30 seconds (CAPI-15)": {fault.New(fault.Invalid, fault.CodeFlavorNotFound, "none"), negativeTTL},
+		"does not cache a failure of the cloud (CAPI-15)":                          {fault.New(fault.Transient, fault.CodeUnknown, "down"), 0},
+		"does not cache an error that is not the cloud's (CAPI-15)":                {errors.New("broken"), 0},
+		"does not cache a refused sign-in, because credentials can be corrected":   {fault.New(fault.Auth, fault.CodeUnauthorized, "no"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := clocktesting.NewFakeClock(time.Unix(0, 0))
@@ -47,18 +47,18 @@ func TestLookupCachesAnswers(t *testing.T) {
 	}
 }
 
-func TestDropOlderRemovesOnlyOlderAnswers(t *testing.T) {
+func TestOnlyCachedAnswersFromBeforeAGivenTimeAreDropped(t *testing.T) {
 	clock := clocktesting.NewFakeClock(time.Unix(0, 0))
 	c := newCache(clock)
 	if _, err := lookup(c, "key", func() (int, error) { return 1, nil }); err != nil {
 		t.Fatal(err)
 	}
-	t.Run("keeps an answer from the given time (F-49)", func(t *testing.T) {
+	t.Run("an answer from exactly the given time is kept (F-49)", func(t *testing.T) {
 		if c.dropOlder("key", clock.Now()) {
 			t.Error("the answer was dropped")
 		}
 	})
-	t.Run("removes an answer from before the given time (F-49)", func(t *testing.T) {
+	t.Run("an answer from before the given time is dropped (F-49)", func(t *testing.T) {
 		if !c.dropOlder("key", clock.Now().Add(time.Second)) {
 			t.Error("the answer was kept")
 		}

@@ -8,8 +8,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestSweepRemovesAnswers(t *testing.T) {
-	t.Run("removes answers after their time to live (F-12)", func(t *testing.T) {
+func TestExpiredAnswersAreRemovedFromTheCache(t *testing.T) {
+	t.Run("a sweep removes the expired answers and keeps the others (F-12)", func(t *testing.T) {
 		clock := clocktesting.NewFakeClock(time.Now())
 		c := newCache(clock)
 		for n := range 10_000 {

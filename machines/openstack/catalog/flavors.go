@@ -20,7 +20,7 @@ type Flavor struct {
 	ExtraSpecs map[string]string `json:"extra_specs"`
 }
 
-// localName matches the names of flavors with a local disk in clouds that do not set an extra spec for it.
+// localName matches the names of flavors that have a local disk, for clouds that set no extra spec for local disks.
 var localName = regexp.MustCompile(`^l\d+\.`)
 
 // isLocal reports whether the flavor's disk is on the host: an extra spec whose name ends with storage has the value local, or

@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// bench is a catalog of the simulated cloud, with a fake clock that the test advances.
+// bench connects a Catalog to a simulated cloud. Both use a fake clock that the test advances.
 type bench struct {
 	*Catalog
 	t     *testing.T
@@ -34,7 +34,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// catalogOf returns the catalog for credentials.
+// catalogOf returns a Catalog that signs in to the simulated cloud with these credentials.
 func (b *bench) catalogOf(credentials client.Credentials) *Catalog {
 	b.t.Helper()
 	calls, err := client.New(client.Options{Clock: b.clock, Configured: b.sim.AuthURL()})
@@ -48,14 +48,14 @@ func (b *bench) catalogOf(credentials client.Credentials) *Catalog {
 	return New(session, b.clock, "cluster-1")
 }
 
-// withoutGroups returns seedSpec without security groups, so that the default group is used.
+// withoutGroups returns a spec without security groups, so that drover uses its default security group.
 func withoutGroups() *spec.Spec {
 	s := seedSpec()
 	s.SecurityGroups = nil
 	return s
 }
 
-// plan resolves a spec, and fails the test on an error.
+// plan returns the IDs of the resources that the spec names, and fails the test on an error.
 func (b *bench) plan(s *spec.Spec) *Plan {
 	b.t.Helper()
 	p, err := b.Resolve(b.t.Context(), s)
@@ -65,7 +65,7 @@ func (b *bench) plan(s *spec.Spec) *Plan {
 	return p
 }
 
-// seedSpec returns a spec with names of resources in the simulated cloud.
+// seedSpec returns a spec that names resources of the simulated cloud.
 func seedSpec() *spec.Spec {
 	return &spec.Spec{
 		Flavor: sim.MetaKubeFlavor, Image: sim.MetaKubeImage, AvailabilityZone: sim.MetaKubeZone,

@@ -21,7 +21,8 @@ type Image struct {
 	Architecture string `json:"architecture"`
 }
 
-// image returns an active image, because two images have the same name while one replaces the other.
+// image returns the active image with that name or ID. It ignores other images, because two images have the same name while one
+// replaces the other.
 func (c *Catalog) image(ctx context.Context, name string) (Image, error) {
 	return lookup(c.cache, imageKind.key(name), func() (Image, error) {
 		all, err := byNameOrID[Image](ctx, c.session, imageKind, name)

@@ -17,7 +17,7 @@ func TestTheOnlyNetworkWithASubnetIsPicked(t *testing.T) {
 		code    fault.Code
 	}{
 		"returns the only network with a subnet (F-37)":               {[]network{inside, other}, []subnet{in("1")}, "1", ""},
-		"ignores an external network (F-37)":                          {[]network{inside, outside}, []subnet{in("1"), in("3")}, "1", ""},
+		"ignores an external network with a subnet (F-37)":            {[]network{inside, outside}, []subnet{in("1"), in("3")}, "1", ""},
 		"returns an error when no network has a subnet (F-37)":        {[]network{inside, other}, nil, "", fault.CodeNetworkNotFound},
 		"returns an error when several networks have a subnet (F-37)": {[]network{inside, other}, []subnet{in("1"), in("2")}, "", fault.CodeAmbiguousName},
 	} {

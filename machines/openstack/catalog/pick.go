@@ -36,12 +36,12 @@ type kind struct {
 // key returns the cache key for a resource of this name.
 func (k kind) key(name string) string { return k.name + " " + name }
 
-// listing returns the list in which a name is looked up.
+// listing returns the list request that looks up a name.
 func (k kind) listing(name string) client.Listing {
 	return client.Listing{Call: client.Call{Service: k.service, Doing: "looking up " + k.name + " " + name}, Path: k.path, Field: k.field}
 }
 
-// wanted describes a resource for errors. region is empty while it is not known.
+// wanted describes, in errors, the resource that was looked up. region is empty while it is not known.
 type wanted struct {
 	kind         kind
 	name, region string
@@ -50,7 +50,8 @@ type wanted struct {
 // mostAlike is the maximum number of names that an error suggests.
 const mostAlike = 3
 
-// missing returns the error for a name that no resource has. The error suggests the names in there that are similar.
+// missing returns the error for a name that no resource has. It suggests similar names of existing resources. The argument there
+// has the names of all existing resources.
 func (w wanted) missing(there []string) *fault.Error {
 	where := ""
 	if w.region != "" {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestPickByNameOrID(t *testing.T) {
+func TestResourceIsPickedByNameOrID(t *testing.T) {
 	all := []resource{{ID: "1", Name: "small"}, {ID: "2", Name: "large"}, {ID: "3", Name: "large"}, {ID: "4", Name: "1"}}
 	for name, tc := range map[string]struct {
 		wants, id string

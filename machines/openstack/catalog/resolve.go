@@ -16,7 +16,7 @@ type Plan struct {
 	Image  Image
 	// Ports has one port for each network of the spec, in the same order.
 	Ports []PlannedPort
-	// SecurityGroups are IDs; nil when port security is off.
+	// SecurityGroups are the IDs of the security groups of the ports; nil when port security is off.
 	SecurityGroups []string
 	// PoolID is the ID of the network for the floating IP; empty when the spec asks for none.
 	PoolID string
@@ -90,7 +90,8 @@ func (c *Catalog) resolveZone(ctx context.Context, s *spec.Spec, _ *Plan) error 
 	return c.zone(ctx, s.AvailabilityZone)
 }
 
-// resolveNetworks plans one port for each network, even when two entries of the spec are the same network by name and by ID.
+// resolveNetworks plans one port for each network. When the spec has the same network twice, by name and by ID, the network gets
+// only one port.
 func (c *Catalog) resolveNetworks(ctx context.Context, s *spec.Spec, p *Plan) error {
 	if len(s.Networks) == 0 && s.Subnet == "" {
 		n, err := c.onlyNetwork(ctx)
@@ -109,7 +110,8 @@ func (c *Catalog) resolveNetworks(ctx context.Context, s *spec.Spec, p *Plan) er
 	return nil
 }
 
-// resolveSubnet sets the subnet on the port of its network. A subnet without a network selects the subnet's network.
+// resolveSubnet sets the subnet on the port of its network. When the spec names a subnet but no network, it plans a port in the
+// network of the subnet.
 func (c *Catalog) resolveSubnet(ctx context.Context, s *spec.Spec, p *Plan) error {
 	if s.Subnet == "" {
 		return nil

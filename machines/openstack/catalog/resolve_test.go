@@ -14,10 +14,10 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-func TestResolveReturnsAPlan(t *testing.T) {
+func TestResolveReturnsTheIDsForASpec(t *testing.T) {
 	b := newBench(t)
 	want := b.plan(seedSpec())
-	t.Run("makes no call when the same spec is resolved a second time", func(t *testing.T) {
+	t.Run("makes no call when the same spec is resolved again", func(t *testing.T) {
 		b.sim.ForgetCalls()
 		if diff := cmp.Diff(want, b.plan(seedSpec()), cmp.AllowUnexported(Flavor{}, Image{})); diff != "" {
 			t.Error(diff)
@@ -26,7 +26,7 @@ func TestResolveReturnsAPlan(t *testing.T) {
 			t.Errorf("got the calls %v, want none", calls)
 		}
 	})
-	t.Run("returns the same plan for IDs as for names (MC-42)", func(t *testing.T) {
+	t.Run("returns the same IDs for a spec with names as for a spec with IDs (MC-42)", func(t *testing.T) {
 		byID := seedSpec()
 		byID.Flavor, byID.Image = want.Flavor.ID, want.Image.ID
 		byID.Networks, byID.Subnet = []string{want.Ports[0].NetworkID}, want.Ports[0].SubnetID
@@ -35,14 +35,14 @@ func TestResolveReturnsAPlan(t *testing.T) {
 			t.Error(diff)
 		}
 	})
-	t.Run("returns the network of a subnet when the spec names no network (MC-42)", func(t *testing.T) {
+	t.Run("returns the network of the subnet when the spec names a subnet and no network (MC-42)", func(t *testing.T) {
 		alone := seedSpec()
 		alone.Networks = nil
 		if got := b.plan(alone).Ports; !slices.Equal(got, want.Ports) {
 			t.Errorf("got %+v, want %+v", got, want.Ports)
 		}
 	})
-	t.Run("returns no security groups without port security", func(t *testing.T) {
+	t.Run("returns no security groups when the spec disables port security", func(t *testing.T) {
 		open := seedSpec()
 		open.SecurityGroups, open.DisablePortSecurity = nil, true
 		if got := b.plan(open).SecurityGroups; got != nil {
@@ -79,13 +79,13 @@ func TestErrorForAnUnknownResourceNamesTheFieldOfTheSpec(t *testing.T) {
 	}
 }
 
-func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
+func TestLookupOfNewFlavors(t *testing.T) {
 	named := func(flavor string) *spec.Spec {
 		s := seedSpec()
 		s.Flavor = flavor
 		return s
 	}
-	t.Run("finds a flavor that is newer than the cached list at once (F-49)", func(t *testing.T) {
+	t.Run("a flavor that is newer than the cached list is found at once (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(5 * time.Minute)
@@ -95,7 +95,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 			t.Errorf("got %d lists of flavors, want 2", got)
 		}
 	})
-	t.Run("lists flavors only once for many concurrent look-ups of a name that no flavor has (F-49)", func(t *testing.T) {
+	t.Run("flavors are listed only once for many concurrent look-ups of a name that no flavor has (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(time.Second)
@@ -113,7 +113,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 			t.Errorf("got %d lists of flavors, want 1", got)
 		}
 	})
-	t.Run("lists flavors only once in 30 seconds for a name that no flavor has (F-49)", func(t *testing.T) {
+	t.Run("flavors are listed at most once in 30 seconds for a name that no flavor has (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.clock.Step(time.Second)
@@ -128,7 +128,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 			t.Errorf("got %d lists of flavors in 10 minutes, want 20", got)
 		}
 	})
-	t.Run("lists flavors and images again after Forget (F-49)", func(t *testing.T) {
+	t.Run("flavors and images are listed again after their cached answers were dropped (F-49)", func(t *testing.T) {
 		b := newBench(t)
 		b.plan(seedSpec())
 		b.sim.ForgetCalls()
@@ -141,7 +141,7 @@ func TestLookupOfFlavorsThatAreNewerThanTheCache(t *testing.T) {
 }
 
 func TestNetworkThatIsNamedTwice(t *testing.T) {
-	t.Run("a network that is named by name and by ID gets one port (F-27)", func(t *testing.T) {
+	t.Run("a network that the spec names twice, by name and by ID, gets one port (F-27)", func(t *testing.T) {
 		b := newBench(t)
 		second := b.sim.AddNetwork(sim.Network{Name: "second", Project: sim.MetaKubeProject})
 		s := seedSpec()
@@ -156,13 +156,13 @@ func TestImagesThatAreNotInLists(t *testing.T) {
 	b := newBench(t)
 	id := b.sim.AddImage(sim.Image{Name: "theirs", Community: true})
 	s := seedSpec()
-	t.Run("community images, which no list shows, are found by ID (F-27)", func(t *testing.T) {
+	t.Run("a community image, which no list shows, is found by ID (F-27)", func(t *testing.T) {
 		s.Image = id
 		if got := b.plan(s).Image.ID; got != id {
 			t.Errorf("got %s, want %s", got, id)
 		}
 	})
-	t.Run("community images, which no list shows, are not found by name, because anyone can use a name (F-27)", func(t *testing.T) {
+	t.Run("a community image, which no list shows, is not found by name, because any project can use the name (F-27)", func(t *testing.T) {
 		s.Image = "theirs"
 		if _, err := b.Resolve(t.Context(), s); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeImageNotFound {
 			t.Errorf("got %v", err)

@@ -100,9 +100,9 @@ func (c *Catalog) makeDefaultGroup(ctx context.Context) (securityGroup, error) {
 	return c.settleDefaultGroup(ctx, made)
 }
 
-// settleDefaultGroup lists the groups again after drover has created one, the group made. When another program has created a
-// group at the same time, both programs use the oldest group. If the group made is not the oldest, settleDefaultGroup deletes it,
-// because nothing uses it yet. A failed deletion is only logged.
+// settleDefaultGroup is called after drover has created the default group made, because another program may have created one at
+// the same time. It lists the groups and returns the oldest one, which all programs use. If made is not the oldest,
+// settleDefaultGroup deletes made, because nothing uses it yet. A failed deletion is only logged.
 func (c *Catalog) settleDefaultGroup(ctx context.Context, made securityGroup) (securityGroup, error) {
 	all, err := c.defaultGroups(ctx)
 	if err != nil || len(all) == 0 {

@@ -17,15 +17,15 @@ import (
 type answer struct {
 	service Service
 	status  int
-	// text is the message. kind is the error type that Neutron sends with the message. When the body is not known to be
-	// OpenStack's, text is a summary, because such a page is never shown.
+	// text is the message, or a summary when the body is not known to be OpenStack's, because drover never shows such a body. kind
+	// is the error type that Neutron sends with the message.
 	text, kind string
 	// own is true when the body is an error in OpenStack's format. proof is true when the body has the form in which this service
 	// reports that a resource does not exist.
 	own, proof bool
 }
 
-// proxyStatuses are the status codes that proxies generate themselves. A response with such a status below 500 counts as
+// proxyStatuses are the status codes below 500 that proxies generate themselves. A response with such a status counts as
 // OpenStack's only if it has an OpenStack body.
 var proxyStatuses = []int{
 	http.StatusBadRequest, http.StatusMethodNotAllowed, http.StatusRequestTimeout, http.StatusConflict,
@@ -38,7 +38,8 @@ func (a answer) isForeign() bool {
 	case a.status == http.StatusNotFound, a.status == http.StatusGone:
 		return !a.proof
 	case a.status < 400:
-		// A redirect, or an unexpected success status, such as that of a sign-in page.
+		// The service itself answers neither with a redirect nor with an unexpected success status. A proxy does, for example with a
+		// sign-in page.
 		return true
 	}
 	return !a.own && slices.Contains(proxyStatuses, a.status)
@@ -102,7 +103,7 @@ func (a *answer) readJSON(body map[string]json.RawMessage) {
 // neutronKey is the key under which Neutron writes an error: an object, or just the message.
 const neutronKey = "NeutronError"
 
-// words are the fields of an error object.
+// words are the fields of a JSON object that describes an error.
 type words struct {
 	Message, Detail, Type, Title string
 	Code                         json.RawMessage
@@ -115,8 +116,9 @@ func (w words) text() string {
 	return w.Message + " " + w.Detail
 }
 
-// author returns the service that writes errors in this form (Nova also stands for Cinder); empty when there is none. All services
-// use Keystone's form for errors about tokens, so this form does not prove that another service's resource does not exist.
+// author returns the service that writes errors in this form, with Compute for both Nova and Cinder. It returns an empty string
+// when no service writes this form. All services use Keystone's form for errors about tokens, so this form does not prove that
+// another service's resource does not exist.
 func (a *answer) author(key string, w words) Service {
 	switch {
 	case key == neutronKey:

@@ -44,10 +44,10 @@ func TooLong(rows int) error {
 
 type pageKey struct{}
 
-// withPage returns a context whose calls read pages of lists.
+// withPage returns a context for requests whose responses are pages of a list, for which the size limit is mostPage.
 func withPage(ctx context.Context) context.Context { return context.WithValue(ctx, pageKey{}, true) }
 
-// bound replaces the body of a response with one whose Read fails beyond the size limit.
+// bound limits the size of a response body: a Read beyond the limit returns an error.
 func bound(req *http.Request, resp *http.Response) error {
 	limit, list := int64(mostObject), (*atomic.Int64)(nil)
 	if page, _ := req.Context().Value(pageKey{}).(bool); page && serviceOf(req) != Identity && resp.StatusCode == http.StatusOK {

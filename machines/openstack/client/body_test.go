@@ -11,7 +11,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// endless answers with a JSON string that ends only after limit bytes, and counts the bytes that were sent.
+// endless returns a handler that answers with a JSON string of limit bytes, and counts the bytes that were sent.
 func endless(sent *atomic.Int64, status int, begin string, limit int64) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -26,7 +26,7 @@ func endless(sent *atomic.Int64, status int, begin string, limit int64) http.Han
 	}
 }
 
-func TestResponsesWithoutEnd(t *testing.T) {
+func TestSizeLimitOfResponses(t *testing.T) {
 	const huge = 1536 << 20
 	t.Run("a sign-in response of 1.5 GiB is refused and uses little memory (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
@@ -51,7 +51,7 @@ func TestResponsesWithoutEnd(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("a page of a list may have 20 MiB (F-8)", func(t *testing.T) {
+	t.Run("a page of a list with 20 MiB is accepted (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": endless(&sent, http.StatusOK, `{"text":"`, 20<<20)})
 		if _, err := List[string](t.Context(), c.session(t), Listing{Call: Call{Service: Compute, Doing: "listing"}, Path: "servers", Field: "servers"}); err != nil {
@@ -66,7 +66,7 @@ func TestResponsesWithoutEnd(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("an error page is read up to 4 MiB and not shown (F-8)", func(t *testing.T) {
+	t.Run("an error page is read only up to the limit, and its text is not shown (F-8)", func(t *testing.T) {
 		var sent atomic.Int64
 		c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": endless(&sent, http.StatusBadGateway, `{"error":"`, huge)})
 		err := get(t.Context(), c.session(t), "servers/a")
@@ -84,14 +84,14 @@ func TestRedirectsAreNotFollowed(t *testing.T) {
 	}})
 	for _, status := range []int{301, 302, 303, 307, 308} {
 		redirect := func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, inside.URL+"/secret", status) }
-		t.Run(fmt.Sprintf("a sign-in that is redirected by a %d fails (F-9)", status), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a sign-in fails when the answer is a redirect with status %d (F-9)", status), func(t *testing.T) {
 			c := newTestCloud(t, map[string]http.HandlerFunc{"POST /v3/auth/tokens": redirect})
 			_, err := c.session(t).Scope(t.Context())
 			if e := fault.Of(err); e == nil || e.Code != fault.CodeForeignAnswer || !strings.Contains(e.Message, "answered with a redirect, which drover does not follow") {
 				t.Errorf("got %v", err)
 			}
 		})
-		t.Run(fmt.Sprintf("a call that is redirected by a %d fails (F-9)", status), func(t *testing.T) {
+		t.Run(fmt.Sprintf("a call fails when the answer is a redirect with status %d (F-9)", status), func(t *testing.T) {
 			c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers/a": redirect})
 			if err := get(t.Context(), c.session(t), "servers/a"); fault.Of(err) == nil || fault.Of(err).Code != fault.CodeForeignAnswer {
 				t.Errorf("got %v", err)

@@ -13,14 +13,14 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// always answers every request with 200.
+// always is a RoundTripper that answers every request with 200.
 type always struct{}
 
 func (always) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: io.NopCloser(strings.NewReader("{}")), Request: r}, nil
 }
 
-// seriesIn returns the number of series in a registry.
+// seriesIn returns the number of metric series in a Prometheus registry.
 func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 	t.Helper()
 	families, err := registry.Gather()
@@ -34,7 +34,7 @@ func seriesIn(t *testing.T, registry prometheus.Gatherer) (n int) {
 }
 
 func TestSweepRemovesUnusedState(t *testing.T) {
-	t.Run("removes unused endpoints, queues, microversions and counters (F-12)", func(t *testing.T) {
+	t.Run("removes unused endpoints, queues and microversions, and the counters of groups without Machines (F-12)", func(t *testing.T) {
 		synctest.Test(t, testSweep)
 	})
 }

@@ -109,8 +109,8 @@ func (c *Credentials) conceal(text string) string {
 	return Conceal(text, hidden)
 }
 
-// wordLength is the maximum length of a hidden value that is replaced only where it is a whole word: a hidden 30 does not change
-// 1300.
+// wordLength is the length up to which Conceal replaces a hidden value only where it is a whole word, so that a hidden 30 does
+// not change 1300.
 const wordLength = 3
 
 // Conceal replaces each hidden value in a text by the text to show instead. It replaces longer values first.

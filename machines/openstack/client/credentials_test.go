@@ -4,14 +4,14 @@ import (
 	"testing"
 )
 
-func TestAuthOptionsHaveADomainForTheUserAndOneForTheProject(t *testing.T) {
+func TestDomainOfUserAndProjectAtSignIn(t *testing.T) {
 	for name, tc := range map[string]struct {
 		c                    Credentials
 		user, scope, scopeID string
 	}{
-		"uses one domain for user and project":                  {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
-		"uses a domain of the user and a domain of the project": {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
-		"uses the default domain when none is given":            {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
+		"is domainName for both when only domainName is given":                 {Credentials{Username: "u", Password: "p", ProjectName: "x", DomainName: "d"}, "d", "d", ""},
+		"is userDomainName for the user and projectDomainName for the project": {Credentials{Username: "u", Password: "p", ProjectName: "x", UserDomainName: "d", ProjectDomainName: "e"}, "d", "e", ""},
+		"is the default domain when no domain is given":                        {Credentials{Username: "u", Password: "p", ProjectName: "x"}, "", "", "default"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o := authOptions(&tc.c)

@@ -36,7 +36,7 @@ type dialer struct {
 	configured string
 	allowed    Endpoints
 	dial       net.Dialer
-	// environment returns the proxy of a request from the environment variables.
+	// environment returns the proxy that the environment variables set for a request; nil when they set none.
 	environment func(*http.Request) (*url.URL, error)
 
 	mu sync.Mutex
@@ -119,7 +119,8 @@ func (d *dialer) open(ctx context.Context, network, to string) (net.Conn, error)
 	return own.DialContext(ctx, network, to)
 }
 
-// check refuses the addresses of the machine and the network that drover runs on, because services other than a cloud listen there.
+// check refuses a loopback, link-local, unspecified or multicast address that no operator has allowed, because services other
+// than a cloud listen there.
 func (d *dialer) check(to netip.AddrPort) error {
 	addr := to.Addr().Unmap().WithZone("")
 	kind := addressKind(addr)
@@ -130,10 +131,10 @@ func (d *dialer) check(to netip.AddrPort) error {
 		"%s is a %s address, to which drover sends nothing; if it is the address of a cloud, start drover with --allowed-endpoints=%s", addr, kind, addr)
 }
 
-// nat64 is the prefix of IPv6 addresses that stand for IPv4 addresses (RFC 6052).
+// nat64 is the prefix of IPv6 addresses that contain an IPv4 address (RFC 6052).
 var nat64 = netip.MustParsePrefix("64:ff9b::/96")
 
-// addressKind returns the class of a refused address; empty for all others.
+// addressKind returns the kind of an address that needs an operator's permission, such as loopback; empty for any other address.
 func addressKind(addr netip.Addr) string {
 	if nat64.Contains(addr) {
 		b := addr.As16()

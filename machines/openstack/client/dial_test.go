@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestDialerRefusesOnlyLocalAddresses(t *testing.T) {
+func TestAddressCheckOfTheDialer(t *testing.T) {
 	for address, want := range map[string]string{
 		"127.0.0.1": "loopback", "127.9.9.9": "loopback", "::1": "loopback", "::ffff:127.0.0.1": "loopback", "64:ff9b::7f00:1": "loopback",
 		"169.254.169.254": "link-local", "fe80::1": "link-local", "64:ff9b::a9fe:a9fe": "link-local",
@@ -35,7 +35,7 @@ func TestDialerRefusesOnlyLocalAddresses(t *testing.T) {
 	}
 }
 
-func TestCatalogWithARefusedAddress(t *testing.T) {
+func TestServiceCatalogWithARefusedAddress(t *testing.T) {
 	c := newTestCloud(t, nil)
 	s := newTestSession(t, Options{Configured: c.URL + "/v3"}, c.URL+"/v3")
 	c.compute = "http://169.254.169.254/v2.1"
@@ -72,7 +72,7 @@ func TestProxyFromTheEnvironment(t *testing.T) {
 			}
 		})
 	}
-	t.Run("the proxy itself may have any address (F-9)", func(t *testing.T) {
+	t.Run("the dialer may connect to the proxy whatever its address (F-9)", func(t *testing.T) {
 		if !d.proxies["proxy.example:80"] {
 			t.Errorf("trusted are %v", d.proxies)
 		}

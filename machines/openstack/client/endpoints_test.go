@@ -44,7 +44,7 @@ func TestListOfAllowedEndpoints(t *testing.T) {
 		})
 	}
 	for _, item := range []string{"", "*", "*.example", "https://", "ftp://keystone.example", "host/path", "a b", "https://u:p@host", "https://host?x", "host:"} {
-		t.Run("refuses the item \""+item+"\" (F-4)", func(t *testing.T) {
+		t.Run("the invalid item \""+item+"\" is refused (F-4)", func(t *testing.T) {
 			if _, err := ParseEndpoints([]string{"fine.example", item}); err == nil || strings.Contains(err.Error(), "fine.example") {
 				t.Errorf("got %v", err)
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// refusal is a row of the table that maps responses to classes. The first matching row applies.
+// refusal is a row of the table that maps error responses to fault classes. The first matching row applies.
 type refusal struct {
 	service Service // empty means any service
 	status  int     // 0 means any status
@@ -23,12 +23,12 @@ type refusal struct {
 	code    fault.Code
 }
 
-// refusals maps error responses to their meaning. The texts were seen in the releases Zed to Epoxy.
+// refusals maps error responses to fault classes and codes. The texts were seen in the OpenStack releases Zed to Epoxy.
 var refusals = []refusal{
 	{status: 401, class: fault.Auth, code: fault.CodeUnauthorized},
 	// Keystone answers 404 to a token request with a deleted application credential.
 	{service: Identity, status: 404, class: fault.Auth, code: fault.CodeUnauthorized},
-	// A full server group is not a quota of the project.
+	// When a server group is full, Nova answers 403 as well, but no quota of the project is exhausted.
 	{service: Compute, status: 403, text: regexp.MustCompile(`(?i)too many servers in group`), class: fault.NoCapacity, code: fault.CodeServerGroupFull},
 	{service: Compute, status: 403, text: regexp.MustCompile(`(?i)metadata`), class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 403, text: regexp.MustCompile(`(?i)maximum number of ports|quota.*\bport`), class: fault.Quota, code: fault.CodePortQuotaExceeded},
@@ -49,7 +49,7 @@ var refusals = []refusal{
 	{service: Compute, status: 400, text: regexp.MustCompile(`(?i)image.*(could not be found|can not find|is not active)|invalid imageRef`), class: fault.Invalid, code: fault.CodeImageNotFound},
 	{status: 400, class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 406, class: fault.Invalid, code: fault.CodeInvalidSpec},
-	// No router connects the floating IP's port to the pool: only a person can change that.
+	// No router connects the floating IP's port to the pool. The class is Invalid, because retries do not help.
 	{service: Network, status: 404, kind: "ExternalGatewayForFloatingIPNotFound", class: fault.Invalid, code: fault.CodeInvalidSpec},
 	{status: 404, class: fault.NotFound, code: fault.CodeResourceNotFound},
 	{status: 410, class: fault.NotFound, code: fault.CodeResourceNotFound},
@@ -64,7 +64,8 @@ func (r *refusal) fits(a answer) bool {
 		(r.text == nil || r.text.MatchString(a.text))
 }
 
-// judge returns the class of a response. A page that is not OpenStack's proves nothing, whatever its status.
+// judge returns the fault class and code of an error response. A response that is not OpenStack's proves nothing, whatever its
+// status.
 func judge(a answer) (fault.Class, fault.Code) {
 	if a.isForeign() {
 		return fault.Transient, fault.CodeForeignAnswer

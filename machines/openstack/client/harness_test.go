@@ -10,15 +10,15 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// testCloud is an HTTP server that accepts every sign-in and answers with a test's handlers.
+// testCloud is an HTTP server that accepts every sign-in and answers other requests with the test's handlers.
 type testCloud struct {
 	*httptest.Server
 	handlers map[string]http.HandlerFunc
-	// compute is the URL of the compute service in the catalog.
+	// compute is the URL of the compute service in the service catalog.
 	compute string
 }
 
-// newTestCloud starts a cloud with handlers by method and path.
+// newTestCloud starts a testCloud. The keys of handlers are a method and a path, such as "GET /v2.1/servers".
 func newTestCloud(t *testing.T, handlers map[string]http.HandlerFunc) *testCloud {
 	t.Helper()
 	c := &testCloud{handlers: handlers}
@@ -43,7 +43,7 @@ func (c *testCloud) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.NotFound(w, r)
 }
 
-// session returns a session at the test cloud, which is the client's configured cloud.
+// session returns a session of a client whose configured cloud is the test cloud.
 func (c *testCloud) session(t *testing.T) *Session {
 	t.Helper()
 	return newTestSession(t, Options{Configured: c.URL + "/v3"}, c.URL+"/v3")
@@ -62,7 +62,7 @@ func newTestSession(t *testing.T, o Options, endpoint string) *Session {
 	return s
 }
 
-// get reads one object of the compute service.
+// get sends a GET for this path to the compute service.
 func get(ctx context.Context, s *Session, path string) error {
 	return s.Do(ctx, Call{Service: Compute, Doing: "reading"}, func(ctx context.Context, api *gophercloud.ServiceClient) error {
 		var body map[string]any

@@ -10,7 +10,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// retryLease is the time until a call is retried after the lease was too old. The lease is renewed every few seconds.
+// retryLease is the time after which drover retries a call that it did not send because the lease was too old. The lease is
+// renewed every few seconds.
 const retryLease = time.Second
 
 // leased checks the age of the lease just before a request is sent, because the request may have waited in a queue, or the process

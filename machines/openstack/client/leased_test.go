@@ -13,12 +13,12 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-// oldLease is a lease that was not renewed in time.
+// oldLease is a leader lease that was not renewed in time.
 type oldLease struct{}
 
 func (oldLease) Fresh(time.Time) bool { return false }
 
-func TestRequestsRefusedUnderAnOldLeaseDoNotAffectTheLimiter(t *testing.T) {
+func TestRequestsThatAreRefusedBecauseTheLeaseWasNotRenewedDoNotChangeTheLimiter(t *testing.T) {
 	counted, err := newMetrics(prometheus.NewRegistry(), prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)

@@ -19,14 +19,14 @@ const (
 	// patience is how long a request without a Machine waits for its turn. It is short compared with callTimeout, so that enough
 	// time is left for the response.
 	patience = 2 * time.Second
-	// paceAhead is how long before its turn a request may occupy a worker.
+	// paceAhead is the maximum time for which a request may occupy a worker before its turn under the rate limit comes.
 	paceAhead = patience / 2
 )
 
 // limits holds one limiter for each service and host.
 type limits struct {
 	clock clock.WithDelayedExecution
-	// wake enqueues the Machine.
+	// wake enqueues a Machine whose waiting request may be sent now.
 	wake      func(types.NamespacedName)
 	mu        sync.Mutex
 	endpoints map[endpointKey]*endpointLimiter
@@ -55,7 +55,7 @@ func (l *limits) endpoint(s Service, host string) *endpointLimiter {
 	return e
 }
 
-// sweep removes the queues and the limiters that were last used before the given time, with what they have learned.
+// sweep removes the queues and the limiters that were last used before the given time. Their measured limits are lost.
 func (l *limits) sweep(before time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +92,7 @@ type request struct {
 	turn time.Time
 	// delayed is true when the request had to wait for its turn.
 	delayed bool
-	// inFlight is the number of requests of the kind in flight when this one was let through, including itself.
+	// inFlight is the number of requests of the same kind in flight when this request got its slot, including itself.
 	inFlight int
 	sent     time.Time
 }
@@ -177,11 +177,11 @@ type result struct {
 	unsent bool
 	// answered is true when the endpoint answered, except with an answer that it is unavailable.
 	answered bool
-	// rest is the pause that the endpoint asked for.
+	// rest is the pause that the endpoint asked for; zero when it asked for none.
 	rest time.Duration
 }
 
-// release ends a request and learns from its result.
+// release frees the slot of a request, and adapts the limits to the result of the request.
 func (e *endpointLimiter) release(kind requestKind, r *request, how result) {
 	e.mu.Lock()
 	q := e.queue(kind)

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// endpoint answers one request after another, each after a fixed time.
+// endpoint is an API that processes one request at a time. Each request takes the same time.
 type endpoint struct {
 	mu    sync.Mutex
 	takes time.Duration
@@ -35,7 +35,7 @@ func (e *endpoint) serve() {
 
 var posts = requestKind{"POST", "ports"}
 
-// busy returns the kinds of requests that are in flight or wait.
+// busy returns each kind that has a request in flight or in a queue.
 func (l *limits) busy() (kinds []requestKind) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -51,14 +51,14 @@ func (l *limits) busy() (kinds []requestKind) {
 	return kinds
 }
 
-// fleet is a number of Machines that make calls to one endpoint, with the controller that wakes them.
+// fleet holds the limiter of one endpoint, and the wake-ups that the limiter sends to the controller of the Machines.
 type fleet struct {
 	limits *limits
 	*endpointLimiter
 
 	mu    sync.Mutex
 	woken map[types.NamespacedName]chan struct{}
-	// passes counts how often Machines tried to send a request.
+	// passes counts how often Machines asked the limiter whether they may send a request.
 	passes int
 }
 
@@ -69,7 +69,7 @@ func newFleet() *fleet {
 	return f
 }
 
-// wakeups returns the channel that receives the wake-ups of a Machine.
+// wakeups returns the channel that receives a value when the limiter wakes the Machine.
 func (f *fleet) wakeups(key types.NamespacedName) chan struct{} {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -86,12 +86,12 @@ func (f *fleet) wake(key types.NamespacedName) {
 	}
 }
 
-// member returns a Machine of a group.
+// member returns a Machine of a node group as the caller of a request.
 func member(group, name string) caller {
 	return caller{group: group, machine: MachineRef{UID: types.UID(name), Key: types.NamespacedName{Name: name}}}
 }
 
-// ask makes one attempt to send a request.
+// ask asks the limiter once whether the caller may send a request.
 func (f *fleet) ask(by caller) (*request, error) {
 	f.mu.Lock()
 	f.passes++
@@ -99,7 +99,7 @@ func (f *fleet) ask(by caller) (*request, error) {
 	return f.acquire(context.Background(), posts, by)
 }
 
-// through makes one request for a Machine, retries it whenever the Machine is woken, and returns the time until the
+// through sends one request for a Machine: it asks the limiter again whenever the Machine is woken. It returns the time until the
 // request was answered.
 func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	began := time.Now()
@@ -118,7 +118,7 @@ func (f *fleet) through(e *endpoint, by caller) time.Duration {
 	}
 }
 
-// waiters returns the number of Machines that are parked or expected.
+// waiters returns the number of entries that the queue holds for Machines that wait or were woken.
 func (f *fleet) waiters() int {
 	f.endpointLimiter.mu.Lock()
 	defer f.endpointLimiter.mu.Unlock()
@@ -129,7 +129,7 @@ func (f *fleet) waiters() int {
 // waits reports whether the error asks a Machine to wait for its turn.
 func waits(err error) bool { return err != nil && fault.Of(err).Code == fault.CodeWaitingForTurn }
 
-// fill makes requests until all slots are taken, and returns the requests.
+// fill sends requests until all of the limiter's slots are taken, and returns the requests.
 func (f *fleet) fill(t *testing.T) []*request {
 	t.Helper()
 	var all []*request
@@ -143,7 +143,7 @@ func (f *fleet) fill(t *testing.T) []*request {
 	return all
 }
 
-func TestLimiterGivesASmallGroupItsShare(t *testing.T) {
+func TestLimiterServesASmallAndALargeNodeGroupInTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		e := &endpoint{takes: 50 * time.Millisecond}
@@ -181,9 +181,9 @@ func TestLimiterGivesASmallGroupItsShare(t *testing.T) {
 	})
 }
 
-func TestRequestWithoutAMachine(t *testing.T) {
+func TestRequestThatIsNotForAMachine(t *testing.T) {
 	nobody := caller{group: "g"}
-	t.Run("a request waits for its turn", func(t *testing.T) {
+	t.Run("a request waits until a slot is free", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first := f.fill(t)
@@ -193,7 +193,7 @@ func TestRequestWithoutAMachine(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a request fails when its turn does not come in time", func(t *testing.T) {
+	t.Run("a request fails when no slot is free in time", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			f.fill(t)
@@ -220,7 +220,7 @@ func TestRequestWithoutAMachine(t *testing.T) {
 	})
 }
 
-func TestRefusalPausesAllRequestsToTheEndpoint(t *testing.T) {
+func TestRetryAfterPausesAllRequestsToTheEndpoint(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFleet()
 		first, parked := f.fill(t), member("g", "parked")

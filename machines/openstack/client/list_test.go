@@ -10,10 +10,10 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestListsWithoutEnd(t *testing.T) {
+func TestEndlessListsAreRefused(t *testing.T) {
 	for name, row := range map[string]string{
-		"a list with an endless number of small rows is refused (F-8)": `{"id":"x"}`,
-		"a list with an endless number of large rows is refused (F-8)": `{"id":"` + strings.Repeat("x", 16<<10) + `"}`,
+		"a list whose pages of small rows do not end is refused (F-8)": `{"id":"x"}`,
+		"a list whose pages of large rows do not end is refused (F-8)": `{"id":"` + strings.Repeat("x", 16<<10) + `"}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			const rows = 1000
@@ -21,7 +21,7 @@ func TestListsWithoutEnd(t *testing.T) {
 			var pages atomic.Int64
 			c := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/servers": func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
-				// The pages end at some point, so that the test also ends when the client never stops reading.
+				// The list ends after 100 pages, so that the test also ends when the client does not stop reading.
 				next := ""
 				if pages.Add(1) < 100 {
 					next = fmt.Sprintf(`{"rel":"next","href":"http://x/servers?marker=%d"}`, pages.Load())

@@ -9,7 +9,7 @@ import (
 	"k8s.io/utils/clock"
 )
 
-func TestMetricsOfURLsWithInvalidText(t *testing.T) {
+func TestMetricsOfURLsThatAreNotValidUTF8(t *testing.T) {
 	l := newLimits(clock.RealClock{}, nil)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(l)
@@ -20,7 +20,7 @@ func TestMetricsOfURLsWithInvalidText(t *testing.T) {
 		}
 		l.endpoint(Compute, u.Host).queue(requestKindOf(&http.Request{Method: http.MethodGet, URL: u}))
 	}
-	t.Run("the metrics of URLs with invalid text are collected (F-8)", func(t *testing.T) {
+	t.Run("a scrape succeeds when host and path of a request's URL are not valid UTF-8 (F-8)", func(t *testing.T) {
 		if _, err := registry.Gather(); err != nil {
 			t.Error(err)
 		}

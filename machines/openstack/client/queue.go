@@ -15,10 +15,9 @@ const (
 	// grace is how long a slot is reserved for a Machine that was woken. The Machine's reconcile begins within milliseconds unless
 	// all workers are busy.
 	grace = 250 * time.Millisecond
-	// mostMissed is the maximum number of consecutive missed calls that are counted. It thereby limits how many Machines are woken
-	// for one slot.
+	// mostMissed is the maximum of queue.missed. It limits how many Machines are woken for one slot.
 	mostMissed = 6
-	// askAgain is the time after which a Machine retries even if it was never woken, which happens only through a bug.
+	// askAgain is the time after which a waiting Machine retries even if it has not been woken. It keeps its position in the queue.
 	askAgain = 30 * time.Second
 	// forgetAfter is the time after which a woken Machine that did not retry is removed from the queue, because it does not need
 	// the request any more.
@@ -44,9 +43,9 @@ type queue struct {
 	// waiters whose time of grace has not ended.
 	called   []*waiter
 	expected int
-	// missed is the number of consecutive calls whose time of grace ended before the Machine arrived.
+	// missed counts how often in a row a called Machine did not arrive within the time of grace, up to mostMissed.
 	missed int
-	// timer runs tick at the time due. It is nil when there is nothing to do at a later time.
+	// timer runs tick at the time due. due is zero when tick has nothing to do at a later time.
 	timer clock.Timer
 	due   time.Time
 }
@@ -92,7 +91,7 @@ func (e *endpointLimiter) arrive(q *queue, by caller, now time.Time) *request {
 	called, free := w != nil && w.called(), false
 	switch {
 	case called || q.missed > 0:
-		// While called Machines do not arrive, because the workers are busy, the Machine that has arrived gets the slot.
+		// When called Machines do not arrive in time, because the workers are busy, any Machine that arrives gets the slot.
 		free = e.fits(q, q.inFlight, 0, now)
 	case w == nil && q.line.Len() == 0:
 		free = e.fits(q, q.inFlight+q.expected, q.expected, now)
@@ -126,11 +125,12 @@ func (e *endpointLimiter) fits(q *queue, inFlight, others int, now time.Time) bo
 	return inFlight < q.concurrency.Limit() && (inFlight == 0 || e.rate.Ahead(now, others) <= paceAhead)
 }
 
-// occupied returns the number of slots that are taken or reserved. After several missed calls in a row, more Machines are called
-// for one slot: 1, 1, 2, 4 and so on.
+// occupied returns the number of slots that are taken or reserved. The more calls were missed in a row, the fewer slots it counts
+// as reserved, so that more Machines are called for one slot: 1, 1, 2, 4 and so on.
 func (q *queue) occupied() int { return q.inFlight + q.expected>>max(q.missed-1, 0) }
 
-// fill sends requests, and calls Machines, while there are free slots.
+// fill assigns free slots to waiters, in the order of the queue: a waiting goroutine may send its request, and a waiting Machine is
+// called.
 func (e *endpointLimiter) fill(q *queue, now time.Time) {
 	for e.rate.Paused(now) == 0 && e.fits(q, q.occupied(), q.expected, now) {
 		w, ok := q.line.Pop()
@@ -190,7 +190,8 @@ func (e *endpointLimiter) schedule(q *queue, now time.Time) {
 	}
 }
 
-// tick ends the times of grace that are over, and removes called Machines that did not arrive.
+// tick ends the time of grace of Machines that did not arrive within it, removes Machines that did not arrive within forgetAfter,
+// and fills the free slots.
 func (e *endpointLimiter) tick(q *queue) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -240,7 +241,7 @@ func (e *endpointLimiter) forget(machine types.UID) {
 	}
 }
 
-// drop ends the wait of a Machine; w is nil when the Machine does not wait.
+// drop removes a Machine from the queue; w is nil when the Machine does not wait.
 func (q *queue) drop(w *waiter) {
 	if w == nil {
 		return
@@ -256,7 +257,7 @@ func (q *queue) drop(w *waiter) {
 	}
 }
 
-// uncall undoes the call of a waiter, if it was called.
+// uncall removes a waiter from the called waiters. It does nothing for a waiter that was not called.
 func (q *queue) uncall(w *waiter) {
 	if !w.called() {
 		return

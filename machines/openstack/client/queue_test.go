@@ -9,8 +9,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestMachineThatWaitsForItsTurn(t *testing.T) {
-	t.Run("the Machine occupies no worker and is woken when a place is free (F-56)", func(t *testing.T) {
+func TestMachineInTheQueueOfTheLimiter(t *testing.T) {
+	t.Run("the Machine occupies no worker, is woken when a slot is free, and gets that slot (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, late := f.fill(t), member("g", "late")
@@ -32,7 +32,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the Machine keeps its position in the queue however often it asks (F-56)", func(t *testing.T) {
+	t.Run("the Machine keeps its position in the queue however often it asks for a slot (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, a, b := f.fill(t), member("g", "a"), member("g", "b")
@@ -50,7 +50,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the Machine loses its turn when it does not ask in time, and is first in the queue when it asks later (F-56)", func(t *testing.T) {
+	t.Run("a woken Machine that does not ask in time loses the slot, and is first in the queue when it asks again (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, slow, next := f.fill(t), member("g", "slow"), member("g", "next")
@@ -78,7 +78,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a Machine that never asks again does not block the other Machines (F-56)", func(t *testing.T) {
+	t.Run("a woken Machine that never asks again does not block the other Machines (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, last := f.fill(t), member("other", "last")
@@ -103,7 +103,7 @@ func TestMachineThatWaitsForItsTurn(t *testing.T) {
 			}
 		})
 	})
-	t.Run("the Machine leaves the queue when the driver forgets the Machine (F-56)", func(t *testing.T) {
+	t.Run("the Machine leaves the queue when drover removes it from its registry (F-56)", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			f := newFleet()
 			first, next := f.fill(t), member("g", "next")

@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// passing answers every request with 200.
+// passing is a RoundTripper that answers every request with 200.
 type passing struct{}
 
 func (passing) RoundTrip(*http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
 }
 
-func TestReadOnlyRefusesChanges(t *testing.T) {
+func TestReadOnlyTransportRefusesChanges(t *testing.T) {
 	for call, passes := range map[string]bool{
 		"GET /v2.1/servers/detail": true, "HEAD /v3": true, "POST /identity/v3/auth/tokens": true,
 		"POST /v2.1/servers": false, "POST /v2.1/servers/x/action": false, "PUT /v2.0/ports/x": false, "DELETE /v2.1/servers/x": false, "PATCH /v3/x": false,

@@ -64,11 +64,12 @@ func serviceOf(req *http.Request) Service {
 // Call describes a call to the cloud, for its error and for the limiter.
 type Call struct {
 	Service Service
-	// Doing is a gerund with its object, for the error: creating port 0 of kube-system/a.
+	// Doing describes the call in errors, for example "creating port 0 of kube-system/a".
 	Doing string
-	// Version is the row of the table of microversions for a compute call.
+	// Version is the row of the table of microversions (versions.go) for a call to Nova.
 	Version Version
-	// Machine is the Machine whose reconcile ends when the call has to wait for its turn. If it is zero, the call itself waits.
+	// Machine is the Machine for which the call is made: when the call has to wait for its turn, the Machine's reconcile ends, and
+	// the Machine is woken later. If it is zero, the call itself waits.
 	Machine MachineRef
 	// Pages is true when the responses are pages of a list, which may be larger than other responses: up to 64 MiB instead of 4
 	// MiB.

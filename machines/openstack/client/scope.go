@@ -125,7 +125,7 @@ type token struct {
 	Catalog []catalogEntry `json:"catalog"`
 }
 
-// inDomain is an object of Keystone with its domain.
+// inDomain is an object of Keystone together with the domain that it belongs to.
 type inDomain struct {
 	Named
 	Domain Named `json:"domain"`

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestChooseEndpoints(t *testing.T) {
+func TestServiceEndpointsAreChosenByRegionAndInterface(t *testing.T) {
 	var tok token
 	if err := json.Unmarshal([]byte(`{"project":{"id":"p"},"catalog":[
 		{"type":"compute","endpoints":[{"interface":"public","region":"a","url":"http://a/compute/v2.1"},{"interface":"public","region":"b","url":"http://b/compute/v2.1"},{"interface":"internal","region":"a","url":"http://int/v2.1/"}]},
@@ -21,11 +21,11 @@ func TestChooseEndpoints(t *testing.T) {
 		compute, network, image string
 		fails                   bool
 	}{
-		"returns the endpoints of a region":                                         {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
-		"returns the endpoints of another region":                                   {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
+		"returns the public endpoints of region a":                                  {Credentials{Region: "a"}, "http://a/compute/v2.1/", "http://a:9696/v2.0/", "http://a/image/v2/", false},
+		"returns the public endpoints of region b":                                  {Credentials{Region: "b"}, "http://b/compute/v2.1/", "http://b/network/v2.0/", "", false},
 		"returns the internal endpoints when the credentials select that interface": {Credentials{Region: "a", Interface: "internal"}, "http://int/v2.1/", "", "", false},
-		"refuses an unknown region":                                                 {Credentials{Region: "c"}, "", "", "", true},
-		"refuses several endpoints when no region is given":                         {Credentials{}, "", "", "", true},
+		"refuses a region that the service catalog does not have":                   {Credentials{Region: "c"}, "", "", "", true},
+		"refuses a service catalog with several regions when no region is given":    {Credentials{}, "", "", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scope, err := chooseEndpoints(&tok, &tc.c)
@@ -58,7 +58,7 @@ func TestServiceURLGetsAVersionAndATrailingSlash(t *testing.T) {
 	}
 }
 
-func TestStampParsesTimesWithAndWithoutAZone(t *testing.T) {
+func TestTimesOfTheCloudAreParsedWithAndWithoutATimeZone(t *testing.T) {
 	want := time.Date(2026, 11, 20, 7, 40, 12, 0, time.UTC)
 	for _, text := range []string{`"2026-11-20T07:40:12.000000Z"`, `"2026-11-20T07:40:12"`} {
 		var s stamp

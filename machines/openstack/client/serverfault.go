@@ -6,8 +6,8 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Nova reports only a text, and no code, for the reason why a server is in ERROR. Such texts are matched only in this table; each
-// row names the release in which the text was seen. A text that matches no row is Unknown and is shown unchanged.
+// serverFaults maps the reasons why a server is in ERROR to fault classes. Nova reports such a reason only as a text, without a
+// code. Each row names the release in which its text was seen. A text that matches no row is Unknown and is shown unchanged.
 var serverFaults = []struct {
 	text  *regexp.Regexp
 	class fault.Class
@@ -15,11 +15,11 @@ var serverFaults = []struct {
 }{
 	// Zed, Epoxy: the scheduler found no host; also sent when Placement is down.
 	{regexp.MustCompile(`(?i)no valid host was found`), fault.NoCapacity, fault.CodeNoValidHost},
-	// From Nova's source: every host was tried, and the last one had no room when the server arrived there.
+	// From Nova's source code: every host was tried, and the last one no longer had the resources for the server.
 	{regexp.MustCompile(`(?i)insufficient compute resources`), fault.NoCapacity, fault.CodeNoValidHost},
-	// Zed: ports that Nova creates itself.
+	// Zed: the port quota was too small for a port that Nova creates itself.
 	{regexp.MustCompile(`(?i)maximum number of ports exceeded`), fault.Quota, fault.CodePortQuotaExceeded},
-	// Zed: the boot volume.
+	// Zed: the volume quota was too small for the boot volume.
 	{regexp.MustCompile(`(?i)volume.*quota|quota.*(volume|gigabytes)|VolumeLimitExceeded|maximum number of volumes`), fault.Quota, fault.CodeVolumeQuotaExceeded},
 	{regexp.MustCompile(`(?i)quota exceeded`), fault.Quota, fault.CodeQuotaExceeded},
 	// Zed: hosts were found, but the build failed on each that was tried, for example because Neutron is down. It does not mean a

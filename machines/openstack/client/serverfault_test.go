@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-func TestJudgeServerReturnsTheCodeOfAFault(t *testing.T) {
+func TestFaultTextOfAServerIsMappedToAnErrorCode(t *testing.T) {
 	for text, want := range map[string]fault.Code{
 		"No valid host was found. There are not enough hosts available.":                   fault.CodeNoValidHost,
 		"Build of instance x aborted: VolumeLimitExceeded: Maximum number of volumes (10)": fault.CodeVolumeQuotaExceeded,
@@ -16,7 +16,7 @@ func TestJudgeServerReturnsTheCodeOfAFault(t *testing.T) {
 		"Something nobody has seen":                                                        fault.CodeUnknown,
 		"":                                                                                 fault.CodeUnknown,
 	} {
-		t.Run("the text \""+text+"\" has the code "+string(want)+" (CAPI-21, MC-49)", func(t *testing.T) {
+		t.Run("the fault text \""+text+"\" has the code "+string(want)+" (CAPI-21, MC-49)", func(t *testing.T) {
 			e := JudgeServer("id", text)
 			if e.Code != want || !strings.Contains(e.Message, "server id went to ERROR") || !strings.Contains(e.Message, text) {
 				t.Fatalf("got %s %q", e.Code, e.Message)
@@ -25,29 +25,29 @@ func TestJudgeServerReturnsTheCodeOfAFault(t *testing.T) {
 	}
 }
 
-func TestJudgeServerThatFailedOnItsHost(t *testing.T) {
+func TestFaultOfAFailedServerBuild(t *testing.T) {
 	const retries = "Exceeded maximum number of retries. "
 	for name, tt := range map[string]struct {
 		text  string
 		class fault.Class
 		code  fault.Code
 	}{
-		"the fault of a build that failed on every host is Transient, not NoCapacity (F-58)": {
+		"is Transient, not NoCapacity, when the build failed on every host (F-58)": {
 			retries + "Exhausted all hosts available for retrying build failures for instance x.", fault.Transient, fault.CodeServerError,
 		},
-		"the fault of a build whose last retry failed is Transient (F-58)": {
+		"is Transient when the binding of a port failed on the last host (F-58)": {
 			retries + "Exceeded max scheduling attempts 3 for instance x. Last exception: Binding failed for port y", fault.Transient, fault.CodeServerError,
 		},
-		"the fault of a build that failed because Neutron was down is Transient (F-58)": {
+		"is Transient when Nova could not connect to Neutron (F-58)": {
 			"Build of instance x aborted: Unable to establish connection to http://cloud:9696/v2.0/ports/y: HTTPConnectionPool(host='cloud', port=9696): " +
 				"Max retries exceeded with url: /v2.0/", fault.Transient, fault.CodeServerError,
 		},
-		"the fault RemoteError, which Nova shows while Neutron is down, is Transient (F-58)": {"RemoteError", fault.Transient, fault.CodeServerError},
-		"the fault of a build whose hosts turned out to have no room is NoCapacity (F-58)": {
+		"is Transient when its text is RemoteError, which Nova shows while Neutron is down (F-58)": {"RemoteError", fault.Transient, fault.CodeServerError},
+		"is NoCapacity when the last host had too few free vCPUs (F-58)": {
 			retries + "Exceeded max scheduling attempts 3 for instance x. Last exception: Insufficient compute resources: Free vcpu 0.00 VCPU < requested 4 VCPU.",
 			fault.NoCapacity, fault.CodeNoValidHost,
 		},
-		"the fault of a build that a quota stopped on every host is Quota (F-58)": {
+		"is Quota when the quota of ports stopped the build (F-58)": {
 			retries + "Last exception: Maximum number of ports exceeded", fault.Quota, fault.CodePortQuotaExceeded,
 		},
 	} {

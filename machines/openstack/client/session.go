@@ -21,7 +21,7 @@ const (
 	callTimeout = 60 * time.Second
 	// SignInAgain is the time until a refused sign-in is retried. Without this delay, a wrong password could lock the user out.
 	SignInAgain = 30 * time.Second
-	// tokenUse is the part of a token's lifetime after which it is renewed.
+	// tokenUse is the fraction of a token's lifetime after which the token is renewed.
 	tokenUse = 0.9
 )
 
@@ -132,8 +132,8 @@ func (s *Session) signIn(ctx context.Context) (*Scope, error) {
 	return scope, nil
 }
 
-// signedIn records the result of a sign-in, and when the next sign-in may be tried. When the request was not sent at all, because
-// its queue was long, the next sign-in may be tried as soon as its turn comes.
+// signedIn records the result of a sign-in, and when the next sign-in may be tried. When the request was not sent, because it had
+// to wait for its turn, the next sign-in may be tried as soon as that turn comes.
 func (s *Session) signedIn(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -175,8 +175,8 @@ func (s *Session) authenticate(ctx context.Context, started time.Time) (*Scope, 
 	return scope, classify(s.signingIn(), err, &s.creds)
 }
 
-// reauthenticate gets a new token. After a failure it returns the same error for the time SignInAgain, as Scope does. Until then,
-// no caller asks for a token with these credentials.
+// reauthenticate gets a new token. After a failure it returns the same error until retryAt, and asks Keystone for no token before
+// that time.
 func (s *Session) reauthenticate(ctx context.Context) error {
 	s.mu.Lock()
 	failed, waiting := s.lastFailure(), s.clock.Now().Before(s.retryAt)
@@ -292,7 +292,7 @@ func readToken(from *gophercloud.ProviderClient) (*token, error) {
 	return &t, result.ExtractInto(&t)
 }
 
-// storeToken stores the provider's token and computes the time of its renewal: its lifetime, counted on drover's clock.
+// storeToken stores the provider's token. It computes the time of the renewal on drover's clock, from the token's lifetime.
 func (s *Session) storeToken(t *token, started time.Time) {
 	life := t.Expires.Sub(t.Issued.Time)
 	s.mu.Lock()
@@ -343,7 +343,8 @@ func (s *Session) Do(ctx context.Context, c Call, fn func(ctx context.Context, a
 	return classify(c, err, &s.creds)
 }
 
-// seeRefusal records that the token was refused and could not be renewed, so that no call can be made with it.
+// seeRefusal records that the token was refused and could not be renewed, if err means this. No call can then be made with the
+// token.
 func (s *Session) seeRefusal(err error) {
 	var again *gophercloud.ErrUnableToReauthenticate
 	if !errors.As(err, &again) {

@@ -19,7 +19,7 @@ type transport struct {
 	clock   clock.Clock
 }
 
-// RoundTrip sends one request when its endpoint's limiter lets it through.
+// RoundTrip sends one request when the limiter of its endpoint allows it.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	s := serviceOf(req)
 	endpoint, kind, by := t.limits.endpoint(s, req.URL.Host), requestKindOf(req), callerOf(req)
@@ -53,10 +53,11 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// impliedPause is how long an endpoint is paused after a 429 without a time.
+// impliedPause is how long an endpoint is paused after a 429 response without a Retry-After header.
 const impliedPause = time.Second
 
-// mostRest is the maximum pause of an endpoint, even when its response asks for more. The next request shows whether it is over.
+// mostRest is the maximum pause of an endpoint, even when its response asks for a longer one. The first request after the pause
+// shows whether the endpoint accepts requests again.
 const mostRest = 5 * time.Minute
 
 // pauseAfter returns how long to pause an endpoint after a response, at most mostRest; 0 when the response asks for no pause.

@@ -17,8 +17,9 @@ import (
 	"github.com/drover-project/drover/machines/fault"
 )
 
-// Version is a row of the table of compute microversions: the version that a call wants, the least version that it needs, and what is
-// lost below the wanted version. Versions have the form 2.x; empty means the base version 2.1, for which no version header is sent.
+// Version is a row of the table of compute microversions: the version that a call wants, the least version that it needs, and the
+// feature that is missing below the wanted version. Versions have the form 2.x; empty means the base version 2.1, for which no
+// version header is sent.
 type Version struct {
 	wanted, least string
 	lost          string
@@ -103,8 +104,8 @@ type versions struct {
 	newest map[string]shown
 }
 
-// shown is what an endpoint has shown of its microversions, and when; newest is empty when the endpoint refused to show any. lastUsed
-// is when the entry was last needed.
+// shown is what an endpoint answered when drover asked for its newest microversion. newest is empty when the endpoint refused to
+// answer. at is the time of the answer, and lastUsed is when the entry was last used.
 type shown struct {
 	newest       string
 	at, lastUsed time.Time

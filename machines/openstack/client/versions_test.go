@@ -10,8 +10,8 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 )
 
-func TestVersionDocumentThatAnswers404(t *testing.T) {
-	t.Run("the version document is requested again a minute after a 404, because a proxy may have sent the 404", func(t *testing.T) {
+func TestVersionDocumentAfterA404(t *testing.T) {
+	t.Run("the document is requested again one minute after a 404, because the 404 may be a proxy's", func(t *testing.T) {
 		asked := 0
 		cloud := newTestCloud(t, map[string]http.HandlerFunc{"GET /v2.1/": func(w http.ResponseWriter, r *http.Request) {
 			if asked++; asked == 1 {
@@ -37,7 +37,7 @@ func TestVersionDocumentThatAnswers404(t *testing.T) {
 	})
 }
 
-func TestCreateVersionSupportsAllFeatures(t *testing.T) {
+func TestServerCreateAsksForTheMicroversionOfItsFeatures(t *testing.T) {
 	for name, tc := range map[string]struct {
 		features CreateFeatures
 		want     string
@@ -45,8 +45,8 @@ func TestCreateVersionSupportsAllFeatures(t *testing.T) {
 		"asks for no microversion when the create uses no special feature": {CreateFeatures{}, ""},
 		"asks for 2.52 when the create has Nova tags":                      {CreateFeatures{Tags: true}, "2.52"},
 		"asks for 2.67 when the create has a volume type":                  {CreateFeatures{Tags: true, VolumeType: true}, "2.67"},
-		"asks for the raised version when the spec raises the version":     {CreateFeatures{Raised: "2.79"}, "2.79"},
-		"asks for 2.67 for a volume type when the raised version is lower": {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
+		"asks for computeAPIVersion when the spec sets that field":         {CreateFeatures{Raised: "2.79"}, "2.79"},
+		"asks for 2.67 for a volume type when computeAPIVersion is lower":  {CreateFeatures{Raised: "2.9", VolumeType: true}, "2.67"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := CreateVersion(tc.features).wanted; got != tc.want {
@@ -56,18 +56,18 @@ func TestCreateVersionSupportsAllFeatures(t *testing.T) {
 	}
 }
 
-func TestVersionSettlesOnASupportedMicroversion(t *testing.T) {
+func TestMicroversionOfACallIsOneThatTheCloudSupports(t *testing.T) {
 	for name, tc := range map[string]struct {
 		version Version
 		newest  string
 		want    string
 		fails   bool
 	}{
-		"returns the wanted version":                                          {VersionFlavors, "2.93", "2.61", false},
-		"returns the least version when the wanted version is not supported":  {VersionServerGroups, "2.60", "2.15", false},
-		"returns the base version when no least version is given":             {VersionFlavors, "2.1", "", false},
-		"returns an error when the cloud does not support the least version":  {VersionTags, "2.51", "", true},
-		"returns an error when the cloud does not support the raised version": {CreateVersion(CreateFeatures{Raised: "2.99"}), "2.93", "", true},
+		"returns the wanted version when the cloud supports it":                                              {VersionFlavors, "2.93", "2.61", false},
+		"returns the least acceptable version when the cloud does not support the wanted version":            {VersionServerGroups, "2.60", "2.15", false},
+		"returns the base version when that is acceptable and the cloud does not support the wanted version": {VersionFlavors, "2.1", "", false},
+		"returns an error when the cloud does not support the least acceptable version":                      {VersionTags, "2.51", "", true},
+		"returns an error when the cloud does not support the computeAPIVersion of the spec":                 {CreateVersion(CreateFeatures{Raised: "2.99"}), "2.93", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := tc.version.settle(tc.newest)

@@ -2,7 +2,7 @@ package inventory
 
 import "k8s.io/apimachinery/pkg/types"
 
-// AddPort adds a port that this process has just created. No create of a server names it yet.
+// AddPort adds a port that this process has just created. No request to create a server names the port yet.
 func (p *Project) AddPort(tag OwnerTag, row *PortRow) {
 	port := row.Owned()
 	port.NamedByCreate = false
@@ -94,7 +94,8 @@ func (p *Project) HasAddresses(machine types.UID) bool {
 	return p.known.HasAddresses(machine)
 }
 
-// HasNothingOf reports whether all lists have been seen since the start and no resource of the Machine exists or may exist.
+// HasNothingOf reports whether servers, ports and floating IPs have all been listed since the start, and no resource of the
+// Machine exists or may exist.
 func (p *Project) HasNothingOf(machine types.UID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()

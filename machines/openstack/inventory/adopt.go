@@ -16,13 +16,13 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// adoptions is the maximum number of servers that are tagged between two lists, so that tagging does not delay a cluster that is
-// taken over. When there are more, the next list follows soon.
+// adoptions is the maximum number of servers that are tagged between two lists, so that tagging does not delay the lists when
+// drover takes over a cluster. When there are more servers to tag, the next list follows soon.
 const adoptions = 25
 
-// Adopt makes the Machine the owner of the server that an operator allows it to take over. When that is not permitted, it sets
-// m.Refusal. drover writes the tags after the next list. It returns Transient while it is not known whether the server has another
-// owner.
+// Adopt makes the Machine the owner of the server that an operator allows it to take over. If the server has another owner, Adopt
+// sets m.Refusal to the reason instead. drover writes the tags after the next list. Adopt returns Transient while it is not known
+// whether the server has another owner.
 func (p *Project) Adopt(ctx context.Context, m *Machine) error {
 	p.mu.Lock()
 	of, present := p.known.Adoptee(m)

@@ -14,7 +14,7 @@ import (
 )
 
 // firstLook looks up, after a start, every server of this project that a Machine names and that the first complete list lacks.
-// drover accepts no loss before these look-ups are complete, so that a restart does not restart the count of losses. When too
+// drover accepts no loss before these look-ups are complete, so that losses from before a restart are counted again. When too
 // many servers are missing, the mass-deletion guard holds them all and firstLook looks none of them up. firstLook begins by
 // reading the state that the previous leader stored. It reports whether this call completed the look-ups.
 func (p *Project) firstLook(ctx context.Context, s *client.Session) bool {

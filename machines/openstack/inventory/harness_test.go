@@ -15,7 +15,7 @@ const testCluster = "c1"
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// machine is the only Machine for which Cloud.Instance was called.
+// machine is a registry of Machines that holds only this Machine.
 type machine Machine
 
 func (m machine) Get(uid types.UID) (Machine, bool) { return Machine(m), uid == m.UID }
@@ -29,7 +29,7 @@ func (m machine) when(is bool) types.UID {
 	return ""
 }
 
-// newProject returns a project whose clock shows noon and in which this Machine is registered. It makes no call.
+// newProject returns a project whose clock shows noon and whose only registered Machine is m. It makes no call to the cloud.
 func newProject(t *testing.T, m Machine) *Project {
 	t.Helper()
 	return New(Options{

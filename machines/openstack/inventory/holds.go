@@ -7,11 +7,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Holds stores what the mass-deletion guards hold, for the next leader.
+// Holds stores the state of the mass-deletion guards for the next leader.
 type Holds interface {
-	// Load returns what was last stored for a project in a region; zero when there is nothing.
+	// Load returns the stored state for a project in a region; zero when none is stored.
 	Load(ctx context.Context, of HoldsKey) (Held, error)
-	// Store replaces what is stored.
+	// Store replaces the stored state for a project in a region.
 	Store(ctx context.Context, of HoldsKey, h Held) error
 }
 
@@ -21,7 +21,7 @@ type HoldsKey struct{ Endpoint, Project, Region string }
 
 func (p *Project) holdsKey() HoldsKey { return HoldsKey{p.endpoint, p.site.Project, p.site.Region} }
 
-// loadHolds reads what the previous leader stored, once.
+// loadHolds reads the state that the previous leader stored, unless it has been read already.
 func (p *Project) loadHolds(ctx context.Context) error {
 	p.mu.Lock()
 	loaded := p.known.Guard.IsLoaded()

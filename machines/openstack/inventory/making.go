@@ -24,8 +24,8 @@ func (p *Project) BeginMaking(machine types.UID) (end func(), err error) {
 }
 
 // MayMake returns nil when the resource with that tag may be created: no earlier create of the resource is in doubt and, if the
-// resource is a server, none of the Machine's ports is bound to an unknown server. Otherwise it returns Transient. It ends the
-// doubt about a create that is resolved by now.
+// resource is a server, none of the Machine's ports is bound to an unknown server. Otherwise it returns Transient. An earlier
+// create that counts as failed by now is no longer in doubt, and MayMake removes it.
 func (p *Project) MayMake(tag OwnerTag) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

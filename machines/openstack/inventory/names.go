@@ -14,7 +14,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// The types of the inner packages in the methods of Project, so that other packages need to import only the inventory.
+// These are the types of the inner packages that occur in the methods of Project. They have names here, so that other packages
+// need to import only the inventory.
 type (
 	// Machine is the inventory's view of a Machine.
 	Machine = owner.Machine

@@ -21,18 +21,18 @@ type Options struct {
 	// Endpoint is the URL of the project's Keystone. Site is the project and the region.
 	Endpoint string
 	Site     Site
-	// ClusterID is the second owner tag of every resource.
+	// ClusterID is the cluster's ID in the owner tag of every resource.
 	ClusterID string
 	// Machines has the Machines for which Cloud.Instance was called.
 	Machines owner.Machines
 	// Reader lists all Machines. nil means that only the Machines in the field Machines are known.
 	Reader ctrlclient.Reader
-	// Holds stores what the mass-deletion guard holds, across restarts. nil means that this is kept in memory only.
+	// Holds stores the state of the mass-deletion guard across restarts. nil means that the state is kept in memory only.
 	Holds Holds
 	// Collect reports whether an operator has confirmed the loss of many servers at the same time. nil means that a loss cannot
 	// be confirmed.
 	Collect func(ctx context.Context) (bool, error)
-	// Changed is called with the changes after each list.
+	// Changed is called after each round of lists, with what has changed.
 	Changed func(ctx context.Context, p *Project, c Change)
 	// Other returns a session with other credentials for the same project; nil when there is none.
 	Other func(p *Project, than *client.Session) *client.Session
@@ -81,8 +81,8 @@ func (p *Project) Endpoint() string { return p.endpoint }
 // Site returns the project and the region.
 func (p *Project) Site() Site { return p.site }
 
-// Listed reports whether all lists have been seen since the start; an absence proves nothing before that. failure is the error of
-// the last list while lists fail.
+// Listed reports whether servers, ports and floating IPs have all been listed since the start. Before that, an absence proves
+// nothing. failure is the error of the last list; nil when it succeeded.
 func (p *Project) Listed() (done bool, failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -96,7 +96,8 @@ func (p *Project) Use(s *client.Session) {
 	p.session = s
 }
 
-// Replace switches from the session old, whose credentials are not used any more, to the session by.
+// Replace switches from the session old to the session by, because the credentials of old are not used any more. It changes
+// nothing when old is not the current session.
 func (p *Project) Replace(old, by *client.Session) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +106,7 @@ func (p *Project) Replace(old, by *client.Session) {
 	}
 }
 
-// Kick schedules a list soon.
+// Kick makes Run list the servers again after servers.FastPeriod, unless a list is due earlier.
 func (p *Project) Kick() { signal(p.kicks) }
 
 // signal sends to a channel of capacity one, unless the channel is full.

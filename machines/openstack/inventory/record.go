@@ -14,7 +14,7 @@ type Record struct{ provider.Record }
 // RecordOf returns the record of a Machine; zero when there is none.
 func RecordOf(m *v1alpha1.Machine) Record { return Record{provider.RecordOf(m)} }
 
-// Site returns where the server was created; zero when it is not recorded.
+// Site returns the project and region in which the Machine's resources are created; zero when they are not recorded.
 func (r *Record) Site() Site { return Site{Project: r.ProjectID, Region: r.Region} }
 
 // ServerIDOf returns the ID of the server in spec.providerID; empty when there is none.

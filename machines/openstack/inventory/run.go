@@ -75,7 +75,8 @@ func (p *Project) poll(ctx context.Context) time.Duration {
 	return next
 }
 
-// ask requests the lists of a round. When the ports and floating IPs cannot be listed again, the known ports and floating IPs stay.
+// ask requests the lists of a round. When ports and floating IPs were listed before and cannot be listed now, the known ones
+// stay.
 func (p *Project) ask(ctx context.Context, s *client.Session, round known.Round) (known.Answers, error) {
 	a := known.Answers{Round: round}
 	if round.Addresses {

@@ -7,29 +7,31 @@ import (
 )
 
 const (
-	// firstLimit is the limit before anything was measured. An endpoint that works on one call at a time shows a short queue at
-	// this limit. For a faster endpoint, the best limit is found one step sooner than from a limit of 1.
+	// firstLimit is the concurrency limit before any latency was measured. With this limit, an endpoint that processes one request
+	// at a time gets only a short queue. For a faster endpoint, the best limit is found one step sooner than from a limit of 1.
 	firstLimit = 4
 	// firstSamples and leastSamples are the minimum number of answers in a window, before and after the first sign of a queue. A
 	// window has more answers when more requests are in flight.
 	firstSamples, leastSamples = 3, 10
 	// mostSamples is the maximum size of a window.
 	mostSamples = 64
-	// slack is the part of the limit that may queue at the endpoint. It is at least one request, so that the endpoint is never
-	// idle, and large enough that the noise of real latencies is not mistaken for a queue.
+	// slack is how many requests may queue at the endpoint, as a fraction of the number that it processes concurrently. At least one
+	// request may queue, so that the endpoint is never idle. The fraction is large enough that the noise of real latencies is not
+	// mistaken for a queue.
 	slack = 0.3
 	// lookSamples is the number of answers that measure the unloaded latency. The measured value is the latency at lookRank of the
 	// sorted answers. A value that is too high lets a few more requests queue; a value that is too low keeps the endpoint from
 	// being used fully.
 	lookSamples, lookRank = 5, 3
-	// sink is the weight of a window that is faster than the unloaded latency. It is small, because a few answers may be faster by
-	// chance.
+	// sink is the weight with which a window of lower latencies reduces the unloaded latency. It is small, because a few answers may
+	// be faster by chance.
 	sink = 0.125
-	// noQueue is the part of the limit that the endpoint must process concurrently for the limit to be doubled. The rest allows for
-	// the noise of a few real latencies.
+	// noQueue is the fraction of the limit that the endpoint must process concurrently for the limit to be doubled. It is less than
+	// 1, because measured latencies vary.
 	noQueue = 0.75
-	// firstLook and nextLook are the intervals after which the unloaded latency is measured again, at a quarter of the limit. For
-	// slow calls the interval is at least firstCalls calls long, so that measuring costs only a few percent of the throughput.
+	// firstLook is the interval before the unloaded latency is measured again for the first time, at a quarter of the limit.
+	// nextLook is the interval between later measurements. For slow calls the intervals are at least firstCalls and nextCalls calls
+	// long, so that measuring costs only a few percent of the throughput.
 	firstLook, firstCalls = 10 * time.Second, 25
 	nextLook, nextCalls   = time.Minute, 100
 )
@@ -41,11 +43,11 @@ const (
 type Concurrency struct {
 	limit float64
 	most  int
-	// floor is the unloaded latency; 0 while it is not known. Until the first window is full, alone is the smallest number of
-	// requests in flight so far, and floor the latency of the request that was sent with it.
+	// floor is the unloaded latency; 0 while it is not known. Until the first window is full, it is the latency of the request that
+	// was sent with the fewest requests in flight, and alone is their number.
 	floor time.Duration
 	alone int
-	// doubling is true until the first sign of a queue.
+	// doubling is true until the first sign of a queue. While it is true, the limit may be doubled.
 	doubling bool
 
 	// window holds the latencies since the limit was last set. load is the sum, over the window, of the requests in flight when
@@ -109,7 +111,7 @@ func (c *Concurrency) samples() int {
 	return min(mostSamples, max(leastSamples, c.Limit()))
 }
 
-// look measures the unloaded latency.
+// look records a latency while the unloaded latency is measured. After lookSamples answers it sets the unloaded latency.
 func (c *Concurrency) look(now time.Time, latency time.Duration) {
 	if now.Add(-latency).Before(c.lookFrom) {
 		return

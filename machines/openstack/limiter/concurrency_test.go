@@ -17,11 +17,11 @@ type backend struct {
 	workers int
 	service time.Duration
 	busy    []time.Time
-	// noise is a random factor of the service time; nil when there is none.
+	// noise returns a random factor for the service time. nil means that the service time is constant.
 	noise func() float64
 }
 
-// send returns the time of the answer.
+// send sends a request at the time now, and returns the time of its answer.
 func (b *backend) send(now time.Time) time.Time {
 	if len(b.busy) < b.workers {
 		b.busy = append(b.busy, now)
@@ -66,8 +66,8 @@ func (f *flights) Pop() any {
 	return last
 }
 
-// press keeps limit() requests in flight for the given time. It returns the number of answers, and the median latency of the
-// second half.
+// press keeps limit() requests in flight for the given time, and calls done for each answer. It returns the number of answers, and the
+// median latency in the second half of the time.
 func press(b *backend, limit func() int, done func(now time.Time, f flight), lasts time.Duration) (answered int, median time.Duration) {
 	var all flights
 	var late []time.Duration
@@ -88,7 +88,7 @@ func press(b *backend, limit func() int, done func(now time.Time, f flight), las
 	return answered, late[len(late)/2]
 }
 
-func TestConcurrencyFindsTheBestLimit(t *testing.T) {
+func TestConcurrencyLimitForAnEndpoint(t *testing.T) {
 	const most, unloaded, lasts = 64, 50 * time.Millisecond, 2 * time.Minute
 	for name, workers := range map[string]int{
 		"reaches 90 % of the best throughput at an endpoint with one worker (CAPI-17)":                           1,
@@ -112,7 +112,7 @@ func TestConcurrencyFindsTheBestLimit(t *testing.T) {
 	}
 }
 
-// finish returns how long the given number of requests takes from a cold start.
+// finish returns how long the given number of requests takes when the concurrency limit begins at its first value.
 func finish(b *backend, requests int) time.Duration {
 	c := NewConcurrency(64)
 	var all flights
@@ -130,7 +130,7 @@ func finish(b *backend, requests int) time.Duration {
 	}
 }
 
-func TestConcurrencyStartsFast(t *testing.T) {
+func TestConcurrencyLimitRisesFastAtTheStart(t *testing.T) {
 	const service = 1400 * time.Millisecond
 	for _, workers := range []int{1, 2, 8} {
 		for _, requests := range []int{20, 100} {
@@ -144,7 +144,7 @@ func TestConcurrencyStartsFast(t *testing.T) {
 	}
 }
 
-func TestConcurrencyFindsTheBestLimitWithNoise(t *testing.T) {
+func TestConcurrencyLimitWithVaryingLatencies(t *testing.T) {
 	const seeds, unloaded = 10, 50 * time.Millisecond
 	for _, workers := range []int{1, 2, 8, 16} {
 		t.Run(fmt.Sprintf("reaches 90 %% of the best throughput at an endpoint with a concurrency of %d when latencies vary by 40 %% (F-56)", workers), func(t *testing.T) {
@@ -169,7 +169,7 @@ func TestConcurrencyFindsTheBestLimitWithNoise(t *testing.T) {
 	}
 }
 
-func TestConcurrencyFollowsAChangingEndpoint(t *testing.T) {
+func TestConcurrencyLimitFollowsAChangingEndpoint(t *testing.T) {
 	b := &backend{workers: 16, service: 50 * time.Millisecond}
 	c := NewConcurrency(64)
 	done := func(now time.Time, f flight) { c.Done(now, now.Sub(f.sent), f.inFlight) }
@@ -186,7 +186,7 @@ func TestConcurrencyFollowsAChangingEndpoint(t *testing.T) {
 	}
 }
 
-func TestConcurrencyDoesNotRiseWithoutDemand(t *testing.T) {
+func TestConcurrencyLimitDoesNotRiseWithoutDemand(t *testing.T) {
 	c := NewConcurrency(64)
 	for n := range 1000 {
 		c.Done(noon.Add(time.Duration(n)*time.Second), 50*time.Millisecond, 1)
@@ -196,7 +196,7 @@ func TestConcurrencyDoesNotRiseWithoutDemand(t *testing.T) {
 	}
 }
 
-func TestConcurrencyHalvesWhenARequestGetsNoAnswer(t *testing.T) {
+func TestConcurrencyLimitHalvesWhenARequestGetsNoAnswer(t *testing.T) {
 	c := &Concurrency{limit: 16, most: 64}
 	c.Failed()
 	if c.Limit() != 8 {

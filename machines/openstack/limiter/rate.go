@@ -3,8 +3,9 @@ package limiter
 import "time"
 
 const (
-	// enough is the minimum number of answers per second, between two refusals, for an estimate. The refusals must not be further
-	// apart than recent. Fewer answers reflect how much was sent rather than how much the endpoint accepts.
+	// enough is the minimum number of answers per second, between two refusals, from which drover estimates the rate that the
+	// endpoint accepts. The refusals must be at most the time recent apart. Fewer answers reflect how much was sent rather than how
+	// much the endpoint accepts.
 	enough = 2
 	recent = 30 * time.Second
 	// above is the factor by which drover sends faster than the estimated rate. The endpoint gains tokens during the pause after a
@@ -17,8 +18,8 @@ const (
 	calm     = time.Minute
 )
 
-// Rate pauses an endpoint for as long as it asks (429, 503 with Retry-After: CAPI-16). From two consecutive refusals it learns how
-// many requests per second the endpoint accepts: those answered between them. The zero value has no limit.
+// Rate pauses an endpoint for as long as it asks (429, 503 with Retry-After: CAPI-16). It learns how many requests per second the
+// endpoint accepts from the number of requests that were answered between two consecutive refusals. The zero value has no limit.
 type Rate struct {
 	perSecond float64
 	// next is the time of the next request's turn; until is when the pause ends.
@@ -47,7 +48,7 @@ func (r *Rate) Reserve(now time.Time) time.Time {
 	return turn
 }
 
-// Ahead returns the time from now until the turn of a request, when the given number of other requests is sent before it.
+// Ahead returns the time from now until the turn of a request, if the given number of other requests is sent first.
 func (r *Rate) Ahead(now time.Time, others int) time.Duration {
 	if r.perSecond == 0 {
 		return 0

@@ -36,7 +36,7 @@ func TestTheRequestRateThatAnEndpointAcceptsIsLearned(t *testing.T) {
 	}
 }
 
-func TestRatePausesUntilTheEndOfTheLongestRetryAfter(t *testing.T) {
+func TestRequestsPauseUntilTheEndOfTheLongestRetryAfter(t *testing.T) {
 	r := &Rate{}
 	r.Refused(noon, time.Minute)
 	r.Refused(noon.Add(time.Second), time.Second)
@@ -51,7 +51,7 @@ func TestRatePausesUntilTheEndOfTheLongestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestRateLearnsNoLimitFromARefusalInAQuietHour(t *testing.T) {
+func TestNoRateLimitIsLearnedFromRefusalsAtALowRequestRate(t *testing.T) {
 	r := &Rate{}
 	now := noon
 	for range 5 {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestKubeletIDPrefixHasTheFormOfTheNodes(t *testing.T) {
+func TestTheKubeletsProviderIDHasTheFormThatOtherNodesUse(t *testing.T) {
 	for _, tt := range []struct {
 		name       string
 		nodes      []string

@@ -15,7 +15,7 @@ import (
 type Provider struct {
 	// ClusterID is part of the owner tags of ports and floating IPs.
 	ClusterID string
-	// Region selects provider IDs with a region while the cluster has no Nodes.
+	// Region selects provider IDs with a region (openstack://REGION/UUID) while the cluster has no Nodes.
 	Region bool
 }
 

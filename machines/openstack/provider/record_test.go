@@ -27,14 +27,14 @@ func TestRecordMergesIntoTheStoredStatus(t *testing.T) {
 		record *Record
 		want   string
 	}{
-		"stores a first record":                                                      {"", server, all},
-		"replaces a record that cannot be parsed":                                    {`[]`, server, all},
-		"stores a place when nothing else is recorded":                               {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
-		"changes only the place when a place is recorded":                            {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
-		"keeps volumes of an earlier server":                                         {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
-		"keeps ports and floating IP of the stored record while no others are known": {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
-		"replaces zone and host of another server":                                   {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
-		"returns the stored record when the content is equal in another order":       {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
+		"stores a first record":                                                         {"", server, all},
+		"replaces a record that cannot be parsed":                                       {`[]`, server, all},
+		"stores project and region when nothing else is known":                          {"", &Record{ProjectID: "p", Region: "r"}, `{"projectID":"p","region":"r"}`},
+		"changes only project and region when the new record has nothing else":          {all, &Record{ProjectID: "q"}, `{"hostID":"h","serverID":"s","zone":"z","portIDs":["p1","p2"],"floatingIPID":"f","volumeIDs":["v"],"projectID":"q"}`},
+		"keeps the volumes of an earlier server and adds those of the new server":       {`{"serverID":"t","volumeIDs":["u"]}`, &Record{ServerID: "s", VolumeIDs: []string{"v"}}, `{"serverID":"s","volumeIDs":["u","v"]}`},
+		"keeps the stored ports and floating IP when the new record has none":           {`{"serverID":"s","portIDs":["p"],"floatingIPID":"f"}`, &Record{ServerID: "s", Zone: "z"}, `{"serverID":"s","zone":"z","portIDs":["p"],"floatingIPID":"f"}`},
+		"removes zone and host of an earlier server":                                    {`{"serverID":"t","zone":"z","hostID":"h"}`, &Record{ServerID: "s"}, `{"serverID":"s"}`},
+		"returns the stored record unchanged when only the order of its fields differs": {`{"zone":"z","serverID":"s"}`, &Record{ServerID: "s", Zone: "z"}, `{"zone":"z","serverID":"s"}`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := stored(tc.stored)
@@ -46,7 +46,7 @@ func TestRecordMergesIntoTheStoredStatus(t *testing.T) {
 	}
 }
 
-// formerRecord is the record's format in releases before package cloud had records.
+// formerRecord is the type with which earlier releases of drover wrote the record.
 type formerRecord struct {
 	HostID       string   `json:"hostID,omitempty"`
 	ServerID     string   `json:"serverID,omitempty"`
@@ -62,7 +62,7 @@ type formerPlace struct {
 	Region    string   `json:"region,omitempty"`
 }
 
-func TestRecordHasTheFormatOfFormerReleases(t *testing.T) {
+func TestRecordHasTheFormatOfEarlierReleases(t *testing.T) {
 	former := formerRecord{"h", "s", "z", []string{"p"}, "f", formerPlace{[]string{"v"}, "p", "r"}}
 	raw, err := json.Marshal(former)
 	if err != nil {
@@ -83,9 +83,9 @@ func TestRecordShowsWhetherTheMachineHadAServer(t *testing.T) {
 		`[]`:          {Server: true, BeforeDeletion: "\n\n\n"},
 		`{"other":1}`: {Server: true, BeforeDeletion: "\n\n\n"},
 	} {
-		name := "no server is remembered for the record '" + text + "'"
+		name := "the Machine counts as one that never had a server when its record is '" + text + "'"
 		if want.Server {
-			name = "a server is remembered for the record '" + text + "'"
+			name = "the Machine counts as one that had a server when its record is '" + text + "'"
 		}
 		t.Run(name, func(t *testing.T) {
 			m := &v1alpha1.Machine{Status: v1alpha1.MachineStatus{ProviderStatus: stored(text)}}

@@ -10,7 +10,7 @@ type Access struct {
 	Credentials *client.Credentials
 	// Origin names the field or key that the secret was read from; empty means that errors do not name it.
 	Origin string
-	// Wanted is what the spec requires of the configured cloud's user.
+	// Wanted is the identity that the spec names and that the configured cloud's user must have.
 	Wanted Identity
 
 	// endpoint is Keystone's URL. endpointField is the field from which it was read.

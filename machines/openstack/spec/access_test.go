@@ -17,7 +17,7 @@ func TestRefusalOfAnEndpointNamesTheFlag(t *testing.T) {
 		flag       string
 		shows, not string
 	}{
-		"shows a URL with the flag that allows it (F-4)":                                 {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
+		"shows the URL and the flag that allows it (F-4)":                                {found{text: url}, fault.Auth, "--allowed-endpoints=" + url, url, "Secret"},
 		"shows the reference instead of the URL when the URL is in a Secret (F-9, F-10)": {found{text: url, ref: secret}, fault.Auth, "--secret-namespaces=n", "the value of Secret n/s, key k", "k.example"},
 		"shows the reference instead of the URL when the URL is in a ConfigMap (F-10)":   {found{text: url, ref: config}, fault.Auth, "--allowed-endpoints=URL", "the value of ConfigMap n/c, key k", "k.example"},
 		"returns Invalid and no flag for a text that is not a URL":                       {found{text: "not a url"}, fault.Invalid, "", "not a URL like https://", "start drover"},
@@ -42,9 +42,9 @@ func TestErrorOfARefusedSignInNamesTheOriginOfTheSecret(t *testing.T) {
 		err    error
 		want   string
 	}{
-		"adds the source of the secret to a refused sign-in":      {a, refused, "Secret n/s, key password: refused"},
-		"does not change another error":                           {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
-		"adds nothing to the error when the secret has no origin": {Access{}, refused, "refused"},
+		"adds the origin of the secret to the error of a refused sign-in": {a, refused, "Secret n/s, key password: refused"},
+		"does not change the error of an exhausted quota":                 {a, fault.New(fault.Quota, fault.CodeUnknown, "full"), "full"},
+		"adds nothing to the error when the secret has no origin":         {Access{}, refused, "refused"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.access.WithOrigin(tc.err); got.Error() != tc.want {

@@ -9,7 +9,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// credentialRules are what an operator allows for credentials.
+// credentialRules are the operator's rules for the credentials in provider specs.
 type credentialRules struct {
 	// configured are the credentials of the configured cloud.
 	configured *client.Credentials
@@ -77,7 +77,8 @@ type credentialReader struct {
 	err    error
 }
 
-// text returns the value of the highest layer that has the field. It stops at a layer in which the field is absent.
+// text returns the value of the highest layer that has the field. When the field cannot be read in a layer, text reads no lower
+// layer.
 func (r *credentialReader) text(names ...string) found {
 	none := found{from: -1, field: names[0]}
 	for i := 0; i < len(r.list) && r.err == nil; i++ {
@@ -90,7 +91,7 @@ func (r *credentialReader) text(names ...string) found {
 	return none
 }
 
-// textOf reads a field in one layer. When a name of the field cannot be read, its aliases are used.
+// textOf reads a field in one layer. names are the names of the field; textOf ignores a name whose value cannot be read.
 func (r *credentialReader) textOf(i int, names []string) found {
 	readable := make([]string, 0, len(names))
 	for _, name := range names {

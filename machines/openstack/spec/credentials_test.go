@@ -14,16 +14,16 @@ func TestReadCredentials(t *testing.T) {
 		want      func(*client.Credentials) bool
 		fails     string
 	}{
-		"uses the configured cloud for all fields (MC-11)": {[]string{`{}`, cloud}, func(c *client.Credentials) bool {
+		"uses the configured cloud's fields when the spec has no credentials (MC-11)": {[]string{`{}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByPassword && c.Password == "env-secret" && c.Region == "r"
 		}, ""},
-		"prefers the spec to the configured cloud under every alias (MC-11)":             {[]string{`{"tenantName":"mine"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectName == "mine" }, ""},
-		"prefers a project ID to a name (MC-11)":                                         {[]string{`{"tenantID":"id"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectID == "id" && c.ProjectName == "" }, ""},
-		"reads fields that are empty in the spec from the configured cloud (MC-11)":      {[]string{`{"username":"","password":"","tokenId":"","identityEndpoint":""}`, cloud}, func(c *client.Credentials) bool { return c.Username == "u" }, ""},
-		"accepts the same endpoint in another spelling":                                  {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *client.Credentials) bool { return c.Password == "env-secret" }, ""},
-		"refuses another endpoint with the configured cloud's credentials (MC-12)":       {[]string{`{"identityEndpoint":"https://evil:5000/v3"}`, cloud}, nil, "has no credentials of its own"},
-		"refuses another endpoint with its own user and the configured password (MC-12)": {[]string{`{"identityEndpoint":"https://evil:5000/v3","username":"u"}`, cloud}, nil, "has no credentials of its own"},
-		"accepts another endpoint with its own credentials":                              {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
+		"prefers the spec's tenantName to the configured projectName (MC-11)":                  {[]string{`{"tenantName":"mine"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectName == "mine" }, ""},
+		"prefers a project ID in the spec to the configured project name (MC-11)":              {[]string{`{"tenantID":"id"}`, cloud}, func(c *client.Credentials) bool { return c.ProjectID == "id" && c.ProjectName == "" }, ""},
+		"reads fields that are empty in the spec from the configured cloud (MC-11)":            {[]string{`{"username":"","password":"","tokenId":"","identityEndpoint":""}`, cloud}, func(c *client.Credentials) bool { return c.Username == "u" }, ""},
+		"accepts the configured endpoint in another spelling":                                  {[]string{`{"identityEndpoint":"HTTPS://KEYSTONE:5000/v3/"}`, cloud}, func(c *client.Credentials) bool { return c.Password == "env-secret" }, ""},
+		"refuses another endpoint with the configured cloud's credentials (MC-12)":             {[]string{`{"identityEndpoint":"https://evil:5000/v3"}`, cloud}, nil, "has no credentials of its own"},
+		"refuses another endpoint with a user of the spec and the configured password (MC-12)": {[]string{`{"identityEndpoint":"https://evil:5000/v3","username":"u"}`, cloud}, nil, "has no credentials of its own"},
+		"accepts another endpoint with credentials of the spec":                                {[]string{`{"identityEndpoint":"https://other/v3","username":"x","password":"y","projectName":"z"}`, cloud}, func(c *client.Credentials) bool { return c.IdentityEndpoint == "https://other/v3" && c.Password == "y" }, ""},
 		"accepts the spec's own credentials with the configured endpoint": {[]string{`{"username":"x","password":"y"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Username == "x" && c.Password == "y" && c.ProjectName == "p"
 		}, ""},
@@ -37,11 +37,11 @@ func TestReadCredentials(t *testing.T) {
 		"accepts a token": {[]string{`{"tokenId":"t"}`, cloud}, func(c *client.Credentials) bool {
 			return c.Method() == client.ByToken && c.Token == "t" && c.Password == ""
 		}, ""},
-		"refuses credentials without any field":   {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
-		"refuses an endpoint without credentials": {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
-		"refuses a user without a password":       {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
-		"refuses a user without a project":        {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
-		"refuses conflicting aliases":             {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
+		"refuses credentials without any field":               {[]string{`{}`, `{}`}, nil, "identityEndpoint: is missing"},
+		"refuses an endpoint without credentials":             {[]string{`{"identityEndpoint":"https://k"}`, `{}`}, nil, "there are no credentials"},
+		"refuses a user without a password":                   {[]string{`{"identityEndpoint":"https://k","username":"u"}`, `{}`}, nil, "password: is missing"},
+		"refuses a user without a project":                    {[]string{`{"identityEndpoint":"https://k","username":"u","password":"p"}`, `{}`}, nil, "projectName: is missing"},
+		"refuses different values for two aliases of a field": {[]string{`{"tenantName":"a","projectName":"b"}`, cloud}, nil, "conflicts with projectName"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var c *client.Credentials
@@ -61,8 +61,8 @@ func TestReadCredentials(t *testing.T) {
 	}
 }
 
-func TestTrailingBlankOfAPassword(t *testing.T) {
-	t.Run("a blank at the end is part of the password (F-40)", func(t *testing.T) {
+func TestTrailingSpaceOfAPassword(t *testing.T) {
+	t.Run("a space at the end is part of the password (F-40)", func(t *testing.T) {
 		with, err := readCredentials(t.Context(), stack(t, `{"identityEndpoint":"https://k","username":"u","password":"p \n","projectName":"p"}`), credentialRules{configured: &client.Credentials{}, override: true})
 		if err != nil || with.Credentials.Password != "p " {
 			t.Errorf("got %+v, %v", with, err)

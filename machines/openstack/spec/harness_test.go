@@ -8,7 +8,7 @@ import (
 
 var errUnreadable = errors.New("unreadable")
 
-// stack returns the layers of documents, the highest first; the last one is the configured cloud.
+// stack returns the layers of a spec, one for each document, in the order of precedence. The last one is the configured cloud.
 func stack(t *testing.T, documents ...string) layers {
 	t.Helper()
 	ls := layers{get: func(context.Context, *reference) (string, error) { return "", errUnreadable }}

@@ -23,7 +23,8 @@ type layer struct {
 	secret *reference
 }
 
-// reference returns the source of a value of the layer. ref is the reference in the document; nil when there is none.
+// reference returns the key of the Secret or ConfigMap that a value of the layer was read from; nil for a value in a document.
+// ref is the reference in the document; nil when there is none.
 func (l layer) reference(field string, ref *reference) *reference {
 	if l.secret == nil {
 		return ref
@@ -44,7 +45,7 @@ func (l layer) invalid(field, format string, args ...any) *fault.Error {
 	return fault.New(fault.Invalid, fault.CodeInvalidSpec, "%s.%s: %s", l.source, field, fmt.Sprintf(format, args...))
 }
 
-// wrong returns err as a fault with the name of the field; a fault keeps its class.
+// wrong returns err with the name of the field. An error that is a fault keeps its class; any other error becomes Invalid.
 func (l layer) wrong(field string, err error) *fault.Error {
 	var known *fault.Error
 	if errors.As(err, &known) {
@@ -91,10 +92,10 @@ func configuredLayer(c *client.Credentials) layer {
 type layers struct {
 	list []layer
 	get  dereference
-	// lenient uses the first of several aliases that disagree, and skips credentials that cannot be read. It is set for Machines
-	// that have, or had, a server.
+	// lenient is true for Machines that have, or had, a server. When aliases of a field disagree, the first one is then used, and
+	// credentials that cannot be read are skipped.
 	lenient bool
-	// note records what is accepted without effect, for the Warnings condition; may be nil.
+	// note records a warning about a field that is accepted without effect, for the Warnings condition; may be nil.
 	note func(text string)
 	// origin records the values that messages must not show; may be nil.
 	origin *provenance
@@ -111,7 +112,7 @@ func (ls layers) resolve(ctx context.Context, i int, field string, v value) (str
 	return text, ref, err
 }
 
-// found is a text and where it came from.
+// found is the value of a field and where it was read.
 type found struct {
 	text string
 	// from is the index of the layer; -1 when no layer has the field.

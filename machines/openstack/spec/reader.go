@@ -76,7 +76,7 @@ type Object struct {
 	Name, Namespace string
 	Spec            *v1alpha1.MachineSpec
 	Labels          map[string]string
-	// Lenient skips what cannot be read instead of refusing it. It is for Machines that have, or had, a server.
+	// Lenient is true for Machines that have, or had, a server: what cannot be read is then skipped instead of refused.
 	Lenient bool
 	// HasServer is true for a Machine with the ID of an OpenStack server: its cloudProvider is not checked any more.
 	HasServer bool
@@ -119,7 +119,7 @@ func (s *Sources) stack() layers {
 	return layers{list: s.layers, get: s.objects.dereference, lenient: s.lenient, note: s.note}
 }
 
-// under adds the object's name to a text that does not begin with it.
+// under puts the object's name before a text that does not begin with that name.
 func under(name, text string) string {
 	if strings.HasPrefix(text, name) {
 		return text

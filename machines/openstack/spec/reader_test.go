@@ -10,13 +10,13 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// objectOf returns an object with that cloudProviderSpec.
+// objectOf returns the input of the Reader for a Machine with this cloudProviderSpec.
 func objectOf(document string) Object {
 	raw := []byte(`{"cloudProvider":"openstack","operatingSystem":"ubuntu","cloudProviderSpec":` + document + `}`)
 	return Object{Name: "Machine n/m", Namespace: "n", Spec: &v1alpha1.MachineSpec{ProviderSpec: v1alpha1.ProviderSpec{Value: &runtime.RawExtension{Raw: raw}}}}
 }
 
-func TestReaderMergesAllSources(t *testing.T) {
+func TestReaderOfMachineSpecs(t *testing.T) {
 	options := Options{
 		Configured:        client.Credentials{IdentityEndpoint: "https://k:5000/v3", Username: "u", Password: "p", ProjectName: "x"},
 		SharedServerGroup: true, ReservedTags: []string{"ours"},
@@ -29,19 +29,19 @@ func TestReaderMergesAllSources(t *testing.T) {
 		}
 		return s
 	}
-	t.Run("adds the shared server group to a spec without a server group when the operator wants the shared group", func(t *testing.T) {
+	t.Run("adds the shared server group to a spec without a server group when that option is set", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Spec(t.Context())
 		if err != nil || got.ServerGroup != SharedServerGroup {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	t.Run("keeps a server group that the spec names", func(t *testing.T) {
+	t.Run("keeps the server group that the spec names", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`,"serverGroup":"g"}`)).Spec(t.Context())
 		if err != nil || got.ServerGroup != "g" || got.ServerGroupField != "serverGroup" {
 			t.Errorf("got %+v, %v", got, err)
 		}
 	})
-	for name, tags := range map[string]string{"in a map": `{"ours":"x"}`, "in a list": `["ours=x"]`} {
+	for name, tags := range map[string]string{"when tags are a map": `{"ours":"x"}`, "when tags are a list": `["ours=x"]`} {
 		t.Run("refuses a reserved tag "+name, func(t *testing.T) {
 			_, err := read(t, objectOf(`{`+least+`,"tags":`+tags+`}`)).Spec(t.Context())
 			if want := "Machine n/m: spec.providerSpec.value.cloudProviderSpec.tags: the key ours is reserved for drover; remove it"; err == nil || err.Error() != want {
@@ -49,13 +49,13 @@ func TestReaderMergesAllSources(t *testing.T) {
 			}
 		})
 	}
-	t.Run("begins the origin of a secret with the Machine's name, even when the secret is the configured cloud's", func(t *testing.T) {
+	t.Run("the origin of a password begins with the Machine's name, even for the configured cloud's password", func(t *testing.T) {
 		got, err := read(t, objectOf(`{`+least+`}`)).Access(t.Context())
 		if want := "Machine n/m: " + configuredCloud + ".password"; err != nil || got.Origin != want {
 			t.Errorf("got %+v, %v, want the origin %q", got, err, want)
 		}
 	})
-	t.Run("sorts warnings and removes duplicates", func(t *testing.T) {
+	t.Run("returns one warning for each field without effect, in the order of the fields' names", func(t *testing.T) {
 		o := objectOf(`{` + least + `,"trustDevicePath":true,"insecure":true}`)
 		got := read(t, o).Warnings()
 		if len(got) != 2 || !strings.Contains(got[0], ".insecure: has no effect") || !strings.Contains(got[1], ".trustDevicePath: has no effect") {
@@ -67,7 +67,7 @@ func TestReaderMergesAllSources(t *testing.T) {
 			t.Error("it was read")
 		}
 	})
-	t.Run("records in lenient mode that the document is unreadable", func(t *testing.T) {
+	t.Run("in lenient mode, accepts a document that is not an object and records it as unreadable", func(t *testing.T) {
 		o := objectOf(`[]`)
 		o.Lenient = true
 		if s := read(t, o); s.Unreadable == nil {

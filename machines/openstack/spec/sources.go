@@ -25,7 +25,7 @@ type Sources struct {
 	Unreadable *fault.Error
 
 	reader *Reader
-	// configured is the configured cloud at the time of Read.
+	// configured holds the credentials of the configured cloud at the time of Read.
 	configured *configured
 	objects    objects
 	name       string
@@ -117,7 +117,7 @@ func (s *Sources) document(path, namespace string, value *runtime.RawExtension) 
 	return nil
 }
 
-// fill copies the fields of low that are empty in high.
+// fill copies the fields from low that are empty in high into high.
 func fill(high, low *v1alpha1.ProviderConfig) {
 	text := func(h *string, l string) {
 		if *h == "" {
@@ -203,8 +203,8 @@ func (s *Sources) secretLayer(ctx context.Context, path, namespace string, ref *
 	return nil
 }
 
-// cluster adds the Cluster that the label names, or the only Cluster of the namespace. Without a label it adds nothing when the
-// namespace has several Clusters or none.
+// cluster adds the document of a Cluster as a layer: of the Cluster that the label names, or of the only Cluster of the
+// namespace. Without a label it adds nothing when the namespace has several Clusters or none.
 func (s *Sources) cluster(ctx context.Context, name string, labels map[string]string) error {
 	if s.objects.reader == nil {
 		return nil

@@ -9,9 +9,9 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// way is one way of signing in, as far as the layers have it.
+// way is one way of signing in, with the values that the layers have for it.
 type way struct {
-	// user is the application credential, the user, or the token itself. secret belongs to it and may be missing.
+	// user is the application credential, the user, or the token itself. secret is the secret for it, and may be missing.
 	user, secret found
 	// use copies the fields of the way into the credentials.
 	use func(*client.Credentials)

@@ -21,7 +21,7 @@ type change struct {
 }
 
 // converge returns the writes that bring all objects of a group in line with a verdict. The owner is written first, because a
-// successor continues from the owner's condition. Objects that are paused or being deleted are left out.
+// new leader continues from the owner's condition. Objects that are paused or being deleted are left out.
 func converge(g *Group, v Verdict, now time.Time) (changes []change) {
 	if v.LeftAlone {
 		return nil
@@ -46,8 +46,8 @@ func converge(g *Group, v Verdict, now time.Time) (changes []change) {
 
 func isTrue(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionTrue }
 
-// newCondition returns the condition Frozen of an object for a verdict. When the verdict has no reason, the group is not
-// frozen and only this object's condition says that it is. newCondition then sets the reason itself.
+// newCondition returns the condition Frozen of an object for a verdict. A verdict without a reason means that the group is
+// not frozen, although the object's condition still shows a freeze. In that case newCondition sets the reason itself.
 func newCondition(o client.Object, v Verdict, now time.Time) *metav1.Condition {
 	c := &metav1.Condition{
 		Type: v1alpha1.ConditionFrozen, Status: metav1.ConditionFalse, Reason: v.Reason, Message: v.Message,

@@ -31,7 +31,7 @@ func said(changes []change) string {
 	return strings.Join(all, ", ")
 }
 
-func TestOnlyTheDifferencesOfAFreezeAreWritten(t *testing.T) {
+func TestOnlyNeededWritesOfAFreezeAreMade(t *testing.T) {
 	all := func(g *Group, label bool, condition metav1.ConditionStatus) {
 		for _, o := range g.objects() {
 			mark(o, label, condition, ReasonOvershoot)

@@ -9,14 +9,14 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-func TestEachChangeOfAFreezeIsNoticed(t *testing.T) {
+func TestChangesThatAffectAFreezeAreNoticed(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.MachineDeployment){
 		"notices a change of the freeze label (MCM-78)":     func(d *v1alpha1.MachineDeployment) { mark(d, true, "", "") },
 		"notices a change of the condition Frozen (MCM-78)": func(d *v1alpha1.MachineDeployment) { mark(d, false, "True", ReasonOvershoot) },
 		"notices the unfreeze annotation (MCM-77)": func(d *v1alpha1.MachineDeployment) {
 			d.Annotations = map[string]string{v1alpha1.AnnotationUnfreeze: ""}
 		},
-		"notices the end of a pause":                    func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
+		"notices a change of the paused annotation":     func(d *v1alpha1.MachineDeployment) { d.Annotations = map[string]string{v1alpha1.AnnotationPaused: ""} },
 		"notices the deletion of a deployment (MCM-76)": func(d *v1alpha1.MachineDeployment) { d.DeletionTimestamp = ptr.To(metav1.NewTime(noon)) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -41,7 +41,7 @@ type world struct {
 	*testing.T
 	client  client.Client
 	metrics *prometheus.Registry
-	// sets is the lease of the set controller. The set controller does nothing without it.
+	// sets is the lease of the set controller. While it is false, the set controller does nothing.
 	sets lease
 }
 

@@ -138,7 +138,7 @@ func (b *bubble) addSet(d *v1alpha1.MachineDeployment, name string, replicas int
 	b.must(b.admin.Create(b.Context(), s))
 }
 
-// addTo creates the Machines with these numbers of a set.
+// addTo creates Machines of a set. Their names end in the numbers from from to to-1.
 func (b *bubble) addTo(set string, from, to int) {
 	b.Helper()
 	s := &v1alpha1.MachineSet{}
@@ -181,7 +181,7 @@ func (b *bubble) expect(name, want string) {
 
 var defaults = freeze.Limits{Up: 2, Down: 1, Period: time.Minute}
 
-func TestAHealthyClusterCostsNothing(t *testing.T) {
+func TestAHealthyClusterCausesNoCalls(t *testing.T) {
 	t.Run("drover makes no read and no write in an hour with 20 groups, one of which grows and shrinks (MCM-70)", func(t *testing.T) {
 		inBubble(t, "", defaults, func(b *bubble) {
 			for i := range 20 {
@@ -358,7 +358,7 @@ func TestAFreezeRecordsOneEventPerObject(t *testing.T) {
 			if c == nil || !strings.Contains(c.Message, "6 living Machines") {
 				b.Errorf("the condition is %+v", c)
 			}
-			// The condition and the label of two objects, and an Event for each object.
+			// For each of the two objects, drover writes the condition, the label and an Event.
 			if n := b.writes.Load(); n != 6 {
 				b.Errorf("%d writes, want 6", n)
 			}

@@ -25,8 +25,8 @@ type frozenStatus struct {
 	Conditions []metav1.Condition `json:"conditions"`
 }
 
-// carryOut writes one change: first the condition, from which a successor continues, and then the label and the annotations
-// in one write.
+// carryOut writes one change: first the condition, from which a new leader continues, and then the label and the
+// annotations in one write.
 func (w writes) carryOut(ctx context.Context, c change, v Verdict) error {
 	kind, err := w.Client.GroupVersionKindFor(c.object)
 	if err != nil {
@@ -39,7 +39,7 @@ func (w writes) carryOut(ctx context.Context, c change, v Verdict) error {
 		}
 	}
 	if metadata := metadataOf(c); len(metadata) > 0 {
-		// Writing the condition has changed the resourceVersion.
+		// The object is identified by its UID, because writing the condition has changed its resourceVersion.
 		metadata["uid"] = c.object.GetUID()
 		written := c.object.DeepCopyObject().(client.Object)
 		if err := w.Merge(ctx, written, map[string]any{"metadata": metadata}); err != nil {

@@ -70,7 +70,7 @@ func (c *Collector) record(ctx context.Context, o *verdict.Orphan, kind, reason,
 	c.control.Eventf(c.configMap(), nil, kind, reason, "Collect", "%s: %s", describe(o), message)
 }
 
-// describe names an orphan in texts for people.
+// describe returns the name of an orphan for messages.
 func describe(o *verdict.Orphan) string {
 	text := o.Kind + " " + o.ID
 	if o.Name != "" {

@@ -14,7 +14,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-// The keys of the ConfigMap: the memory for a successor (as JSON), and the report for people.
+// The keys of the ConfigMap: the memory for the next leader (as JSON), and the report for operators.
 const (
 	memoryKey = "memory"
 	reportKey = "report"

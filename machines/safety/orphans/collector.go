@@ -49,8 +49,9 @@ type Options struct {
 	// known), and since, the time since which this process has been the leader. A nil Leading means that the leaders are not
 	// known.
 	Leading func() (before, since time.Time)
-	// Stale returns why the reads of a round may be out of date, for example because an API server does not answer. The
-	// reason is for people; an empty one means that the reads are up to date. A nil Stale means that they always are.
+	// Stale returns why the reads of a round may be out of date, for example because an API server does not answer. The reason
+	// is a text for operators; an empty text means that the reads are up to date. If Stale is nil, they always count as up to
+	// date.
 	Stale func() string
 	// Observed reports whether drover runs in observe mode. In observe mode writes are only logged, so deletions are not
 	// counted.
@@ -159,8 +160,8 @@ func (c *Collector) begin(ctx context.Context) bool {
 	return err == nil
 }
 
-// unled returns the span of time before this process in which no process was the leader, and reports whether the span is long
-// enough to matter.
+// unled returns the span of time in which no process was the leader before this process became it, and reports whether the
+// span is long enough to matter.
 func (c *Collector) unled() (verdict.Span, bool) {
 	if c.Leading == nil {
 		return verdict.Span{}, false
@@ -197,7 +198,7 @@ func (c *Collector) pass(ctx context.Context, since time.Time) {
 		return
 	}
 	if err := c.board.store(ctx, memory.Stored, reportOf(&decided)); err != nil {
-		// The memory for a successor is stored before the round deletes anything.
+		// The memory for the next leader is stored before the round deletes anything.
 		ctrl.LoggerFrom(ctx).Error(err, "Orphans are not collected: storing the findings failed")
 		c.memory.Orphans = nil
 		return

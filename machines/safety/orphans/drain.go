@@ -23,8 +23,8 @@ const unreachableAfter = 5 * time.Minute
 // drainPeriod is the time between two checks of a Node that is being drained.
 const drainPeriod = 20 * time.Second
 
-// goOnDraining requests the evictions that are due on the Nodes whose drains were not finished in the last round. It makes no
-// decision and deletes no server: the next round does, from its own reads.
+// goOnDraining requests the evictions that are due on the Nodes whose drains were not finished in the last round. It does not
+// decide about orphans and deletes no server. The next round does both, after it has read everything again.
 func (c *Collector) goOnDraining(ctx context.Context) {
 	left := c.draining
 	c.draining = nil
@@ -62,8 +62,8 @@ func (c *Collector) drainAgain(ctx context.Context, o *verdict.Orphan) bool {
 	return true
 }
 
-// isLeft reports whether the cloud's lists, which all Machines share, still show the server of an orphan without another
-// Machine. Lists that are incomplete, or that the mass-deletion guard holds back, prove nothing.
+// isLeft reports whether the cloud's lists, which all Machines share, still show the server of an orphan, with the same owner
+// tag. It ignores projects whose lists are incomplete, or in which the mass-deletion guard holds back missing servers.
 func (c *Collector) isLeft(ctx context.Context, o *verdict.Orphan) bool {
 	return slices.ContainsFunc(c.Cloud.Tagged(ctx), func(p cloud.Project) bool {
 		return p.Unknown == "" && p.Held == "" && slices.ContainsFunc(p.Resources, func(r cloud.Resource) bool {

@@ -7,7 +7,7 @@ import (
 	"github.com/drover-project/drover/machines/safety/orphans/verdict"
 )
 
-func TestANodeIsComparedWithTheJudgedNodeBeforeADrain(t *testing.T) {
+func TestANodeIsReadAgainBeforeItsDrain(t *testing.T) {
 	dead := verdict.Node{Name: "n", UID: "u", OwnedBy: "m", Changed: time.Unix(1, 0)}
 	works := dead
 	works.Ready, works.Changed = true, time.Unix(2, 0)

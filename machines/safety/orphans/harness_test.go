@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// control returns the real control plane that tests share, one after the other. started is true when a test has used it.
+// control returns the real control plane that the tests use one after the other. started is true once a test has started it.
 var (
 	started bool
 	control = sync.OnceValues(func() (*kube.Cluster, error) {
@@ -63,8 +63,8 @@ const (
 	namespace   = "drover"
 )
 
-// world is an API server and a simulated cloud, with the driver and a collector. Only the test moves the clock of the cloud and
-// the collector.
+// world is an API server and a simulated cloud, with drover's OpenStack driver and a collector of orphans. Only the test moves the clock
+// of the cloud and the collector.
 type world struct {
 	*testing.T
 	client client.Client
@@ -76,8 +76,8 @@ type world struct {
 	cloud   *openstack.Cloud
 	*Collector
 	since time.Time
-	// confirmed reports whether an operator has confirmed the deletion. lost reports whether the lease is not fresh. away
-	// reports whether the API server gives no answer.
+	// confirmed reports whether an operator has confirmed the deletion. lost reports whether the lease was not renewed
+	// in time. away reports whether the API server does not answer.
 	confirmed, lost, away atomic.Bool
 	registry              *prometheus.Registry
 }
@@ -273,7 +273,7 @@ func (w *world) projects() []cloud.Project {
 	return []cloud.Project{{Unknown: "there is none"}}
 }
 
-// later moves the clock by a period, waits for the lists, and runs a round.
+// later moves the clock by a period, waits until the cloud has been listed again, and runs a round of the collector.
 func (w *world) later() {
 	w.Helper()
 	end, lists := w.clock.Now().Add(testPeriod), w.sim.CallCount("GET /servers/detail")
@@ -342,7 +342,7 @@ func (w *world) cached(n *corev1.Node) {
 	})
 }
 
-// remove deletes a Machine by removing its finalizers, and waits until the collector has seen the deletion.
+// remove deletes a Machine, which has no finalizers, and waits until the collector has seen the deletion.
 func (w *world) remove(m *v1alpha1.Machine) {
 	w.Helper()
 	w.must(w.client.Delete(w.Context(), m))

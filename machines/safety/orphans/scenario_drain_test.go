@@ -97,7 +97,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 // RoundTrip makes a call.
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// inBubble runs a scenario. The scenario starts after the first round, when the Machine is gone.
+// inBubble runs a scenario in virtual time. The scenario starts after the first round, when the Machine gone has been deleted.
 func inBubble(t *testing.T, timeout time.Duration, scenario func(b *bubble)) {
 	t.Helper()
 	crds, err := deploy.Objects("crds")

@@ -22,7 +22,7 @@ type State struct {
 	// Recovered is the time from which the API servers can be relied on: the end of the last freeze, or their first answer to
 	// this process. Durations, for example how long a Node has not been Ready, are measured from no earlier than this time.
 	Recovered time.Time
-	// Message names the API server and its state, for people; empty when Frozen is false.
+	// Message names the API server and its state for operators; empty when Frozen is false.
 	Message string
 }
 

@@ -19,7 +19,7 @@ func answersAt(seconds ...int) *history {
 
 func at(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
 
-func TestStateFreezesDuringAnOutage(t *testing.T) {
+func TestDecisionsAreFrozenDuringAnOutage(t *testing.T) {
 	for name, tt := range map[string]struct {
 		history          *history
 		now              int

@@ -6,7 +6,7 @@ import (
 )
 
 func TestTheTimeWithoutALeaderIsMeasured(t *testing.T) {
-	// renewed renews the lease every 10 s.
+	// renewed renews the lease every 10 s during the time d.
 	renewed := func(control *server, d time.Duration) {
 		for ; d > 0; d -= 10 * time.Second {
 			time.Sleep(10 * time.Second)

@@ -95,7 +95,7 @@ func (w *Watch) Probe(ctx context.Context) {
 }
 
 // askControl reports whether the API server of the control cluster answers. If a lease is configured, reading the lease is
-// the probe.
+// the probe. Otherwise, and when that read fails, it lists MachineDeployments.
 func (w *Watch) askControl(ctx context.Context) bool {
 	if w.options.Lease.Name != "" && w.readLease(ctx) {
 		return true
@@ -124,7 +124,7 @@ func answers(err error) bool {
 	return err == nil || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }
 
-// metadataOf returns an empty list of the metadata of core objects.
+// metadataOf returns an empty list into which the metadata of objects of a core kind can be read.
 func metadataOf(kind string) *metav1.PartialObjectMetadataList {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))

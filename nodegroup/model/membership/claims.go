@@ -32,7 +32,7 @@ func (c *nodeClaims) seal() {
 	c.owners.Seal()
 }
 
-// linking is persistent.Link or persistent.Unlink.
+// linking is the type of persistent.Link and persistent.Unlink.
 type linking func(t *persistent.Map[persistent.Names], key, name string)
 
 // change adds or removes the keys of a Machine. server is the ID of the server that the Machine names.

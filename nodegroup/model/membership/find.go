@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/machines/api/v1alpha1"
 )
 
-// Find returns the Machine that the node of a request belongs to; nil for a foreign node. It first uses the fields of the
+// Find returns the Machine that the node of a request belongs to; nil when it belongs to none. It first uses the fields of the
 // request, then those of the Node that the request names (CA-C33, C35).
 func (ix *Index) Find(asked Node) *Member {
 	n := ix.completed(asked)

@@ -33,7 +33,7 @@ type Placeholder struct {
 	Group string
 	// Machine is the name of the instance's Machine; empty when the instance has no Machine yet.
 	Machine string
-	// Series and Ordinal number the replicas without a Machine.
+	// Series and Ordinal are the numbers in the placeholder of a replica without a Machine.
 	Series, Ordinal int32
 	// Template is true for the group's template node.
 	Template bool

@@ -45,7 +45,7 @@ func NewIndex(provider cloud.Provider, bareSets bool) *Index {
 	return &Index{identities: identities{provider}, bareSets: bareSets}
 }
 
-// joined is a Node and the UID of the Machine that it belongs to. The UID is empty for a foreign Node.
+// joined is a Node and the UID of the Machine that it belongs to. The UID is empty when the Node belongs to no Machine.
 type joined struct {
 	node    *corev1.Node
 	machine string

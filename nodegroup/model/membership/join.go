@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// matchNodes finds again the Machine of each Node in u.matching.
+// matchNodes determines the Machine of each Node in u.matching again.
 func (u *update) matchNodes() {
 	var moved []string
 	for name := range u.matching {
@@ -40,7 +40,7 @@ func (u *update) matchNodes() {
 	}
 }
 
-// joinMachines finds again the Node of each Machine in u.joining, and stores it in the Machine's member.
+// joinMachines determines the Node of each Machine in u.joining again, and stores it in the Machine's member.
 func (u *update) joinMachines() {
 	for uid := range u.joining {
 		m := u.members.Get(uid)

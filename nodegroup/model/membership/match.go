@@ -26,8 +26,8 @@ func factsOf(n *corev1.Node) nodeFacts {
 	}
 }
 
-// match returns the Machine that a node belongs to by the node's own fields; nil for a foreign node. The server decides when it
-// is known. The Machine's label, annotation and name are used only where they do not contradict the server (CA-C25, C26).
+// match returns the Machine that a node belongs to by the node's own fields; nil when they match no Machine. The server decides
+// when it is known. The Machine's label, annotation and name are used only where they do not contradict the server (CA-C25, C26).
 func (ix *Index) match(n nodeFacts) *Member {
 	if n.ProviderID != "" {
 		if m := ix.choose(ix.machineClaims.servers.Get(ix.server(n.ProviderID)), n); m != nil {
@@ -88,8 +88,8 @@ func owns(m *Member, n nodeFacts) bool {
 }
 
 // mayOwn reports whether a node can belong to the Machine, whatever the Machine's fields state. A node that existed before the
-// Machine needs the Machine's owner label. A node of the control plane needs the label and must not be older than the Machine:
-// the author of the Machine may have made a cloud list the server of that node, and then the autoscaler would drain the node.
+// Machine needs the Machine's owner label. A node of the control plane needs the label and must not be older than the Machine.
+// Otherwise the author of a Machine, with a cloud that lists the server of that node, could make the autoscaler drain the node.
 func mayOwn(m *Member, n nodeFacts) bool {
 	older := !n.registered.IsZero() && n.registered.Before(&m.Machine.CreationTimestamp)
 	if n.controlPlane {

@@ -17,7 +17,7 @@ type Owner struct {
 	ID string
 	// Replicas is spec.replicas. Last is the size that the deployment controller restores when a client drops spec.replicas.
 	Replicas, Last *int32
-	// series is the number in the names of placeholders.
+	// series is the number in the names of the group's placeholders.
 	series     *int32
 	Removals   []v1alpha1.Removal
 	Template   *v1alpha1.NodeTemplate
@@ -76,7 +76,7 @@ func (o *Owner) Kind() string {
 	return kind
 }
 
-// PlaceholderSeries returns the number in the names of placeholders.
+// PlaceholderSeries returns the number in the names of the group's placeholders.
 func (o *Owner) PlaceholderSeries() int32 {
 	if o.series == nil {
 		return 0

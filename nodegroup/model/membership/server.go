@@ -29,8 +29,8 @@ func (i identities) claimedServer(m *v1alpha1.Machine) string {
 	return i.server(ptr.Deref(m.Spec.ProviderID, ""))
 }
 
-// sameClaims reports whether two versions of a Machine have the same keys, and the same rank among the Machines that claim one
-// node.
+// sameClaims reports whether two versions of a Machine claim the same Nodes, and are preferred to other Machines in the same way
+// when several Machines claim one Node.
 func (i identities) sameClaims(a, b *v1alpha1.Machine) bool {
 	return i.claimedServer(a) == i.claimedServer(b) && nodeRefName(a) == nodeRefName(b) && a.ServerName() == b.ServerName() &&
 		a.DeletionTimestamp.IsZero() == b.DeletionTimestamp.IsZero() && a.CreationTimestamp.Equal(&b.CreationTimestamp)

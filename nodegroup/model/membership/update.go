@@ -21,8 +21,8 @@ type update struct {
 	*Index
 	// dirty are the ids of the groups that have changed.
 	dirty map[string]bool
-	// matching holds the names of Nodes whose Machine must be found again. joining holds the UIDs of Machines whose Node must
-	// be found again.
+	// matching holds the names of Nodes whose Machine must be determined again. joining holds the UIDs of Machines whose Node must
+	// be determined again.
 	matching, joining map[string]bool
 }
 

@@ -137,8 +137,8 @@ func (c Change) Landed(live *membership.Owner) bool {
 	})
 }
 
-// Undecidable reports whether other clients have changed the object since, so that drover cannot see whether the change was
-// applied.
+// Undecidable reports whether other clients have changed the object since the change was decided, so that drover cannot see
+// whether the change was applied.
 func (c Change) Undecidable(live *membership.Owner) bool {
 	return live.GetGeneration() > c.Group.Owner.GetGeneration()+1 && len(c.Remove) == 0
 }

@@ -63,8 +63,8 @@ func (r Removal) Decide(s *model.Snapshot, id string) (Change, error) {
 	lowered += replaced
 	spare -= replaced
 	lowered += min(int32(len(sel.rolled)), spare, sel.toRoll())
-	// These Machines are listed without lowering the size further. Thus they will not lower it either when a later call names
-	// them again after the group has grown.
+	// These Machines are listed for removal without lowering the size further. So a later call that names them again, after the
+	// group has grown, does not lower the size either.
 	c.Remove = slices.Concat(c.Remove, sel.dying, promises, sel.surplus, sel.rolled)
 	c.Replicas = g.Target - lowered
 	return c, nil
@@ -89,8 +89,8 @@ func (sel *selection) replacements(most int32) (int32, []*membership.Member) {
 	return count, machines
 }
 
-// toRoll returns how many Machines of an older template count, except the Machines that the call names. The rollout removes
-// them in any case.
+// toRoll returns how many counted Machines of an older template the call does not name. The rollout removes these Machines in any
+// case.
 func (sel *selection) toRoll() int32 {
 	if len(sel.rolled) == 0 {
 		return 0

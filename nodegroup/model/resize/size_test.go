@@ -63,7 +63,7 @@ func TestPatchesOfAGroup(t *testing.T) {
 	p.Deployment.Spec.PlaceholderSeries = ptr.To[int32](math.MaxInt32)
 	m := p.Machine("a-1")
 	g := groupOf(w, p)
-	t.Run("a patch contains the resourceVersion on which it was decided, and only the changed fields", func(t *testing.T) {
+	t.Run("a patch contains the resourceVersion of the object that was read, and only the changed fields", func(t *testing.T) {
 		c := Change{Group: g, Replicas: 3}
 		got, err := c.Patch(pools.Noon)
 		want := `{"metadata":{"resourceVersion":"1","uid":"uid-a"},"spec":{"replicas":3}}`
@@ -79,7 +79,7 @@ func TestPatchesOfAGroup(t *testing.T) {
 			t.Errorf("got error %v, want kind %s", err, model.ResourceExhausted)
 		}
 	})
-	t.Run("a patch sets the series of placeholders to 0 after the largest number", func(t *testing.T) {
+	t.Run("a patch that raises the largest possible series of placeholders sets it to 0", func(t *testing.T) {
 		got, err := Change{Group: g, Replicas: 2, raiseSeries: true}.Patch(pools.Noon)
 		want := `{"metadata":{"resourceVersion":"1","uid":"uid-a"},"spec":{"placeholderSeries":0}}`
 		if err != nil || string(got) != want {

@@ -24,7 +24,7 @@ import (
 // downloadHosts holds the hosts from which the setup in the user data downloads.
 var downloadHosts = []string{"github.com", "release-assets.githubusercontent.com", "dl.k8s.io"}
 
-// Download is a file that can be downloaded.
+// Download is a file that guests can download.
 type Download struct {
 	// Path is the path of the file on this machine.
 	Path string
@@ -68,7 +68,8 @@ func (i *Internet) serve(l net.Listener) {
 	_ = server.ServeTLS(l, "", "")
 }
 
-// download answers as GitHub does, which redirects releases to another host, and as dl.k8s.io does.
+// download answers like the real download hosts: it redirects requests for github.com to another host, and serves all other
+// files directly.
 func (i *Internet) download(w http.ResponseWriter, r *http.Request) {
 	if r.Host == "github.com" {
 		http.Redirect(w, r, "https://"+downloadHosts[1]+r.URL.Path, http.StatusFound)

@@ -15,12 +15,12 @@ import (
 
 // Guest holds what the cloud knows about a server, and what the virtual machine boots.
 type Guest struct {
-	// ID and Name are the server's.
+	// ID and Name are the ID and the name of the server.
 	ID, Name string
-	// Address and MAC are the port's. Without a MAC, one is derived from the address.
+	// Address and MAC are the addresses of the server's port. Without a MAC, one is derived from the address.
 	Address netip.Addr
 	MAC     string
-	// VCPUs and Memory (in MiB) are the flavor's.
+	// VCPUs and Memory (in MiB) are the size of the server's flavor.
 	VCPUs, Memory int
 	// Disk is the image; the guest writes to a copy of it. Initrd, and Append for the kernel's command line, may be empty.
 	Disk, Kernel, Initrd, Append string

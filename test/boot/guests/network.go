@@ -153,12 +153,12 @@ func (n *Network) lease(g *Guest) error {
 	return os.WriteFile(n.path("dhcp", g.ID), []byte(line), 0o644)
 }
 
-// Route adds a route to a network behind a guest, such as that of its pods.
+// Route adds a route to a network behind a guest, such as its pod network.
 func (n *Network) Route(behind netip.Prefix, address netip.Addr) error {
 	return run(fmt.Sprintf("ip route replace %s via %s", behind, address))
 }
 
-// Close ends all guests and the network.
+// Close stops all guests and removes the network.
 func (n *Network) Close() {
 	n.mu.Lock()
 	var ids []string

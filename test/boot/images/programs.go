@@ -14,7 +14,7 @@ import (
 
 const kubernetes = "k8s.io/kubernetes"
 
-// module is the version of Kubernetes that a kubelet is built from.
+// module is a version of Kubernetes from which a kubelet is built.
 type module struct {
 	// version is the version without v, such as 1.37.1.
 	version string

@@ -13,7 +13,7 @@ const (
 	// maximum age of the last renewal at a create or delete call. cmd/drover uses the same values.
 	LeaseLife  = 15 * time.Second
 	leaseFresh = LeaseLife / 2
-	// leaseRetry is the period of renewals.
+	// leaseRetry is the interval between renewals of the lease.
 	leaseRetry = 2 * time.Second
 )
 
@@ -27,8 +27,8 @@ type StaleLeader struct {
 // lease is the state of the lease as the process sees it.
 type lease struct {
 	mu sync.Mutex
-	// renewed is the time of the lease's last renewal; zero means just now. resumed is the time at which a paused
-	// process continues.
+	// renewed is the time of the lease's last renewal. It is zero while the process still renews the lease. resumed is the time at which a
+	// paused process continues.
 	renewed, resumed time.Time
 }
 
@@ -63,7 +63,7 @@ func (l *lease) ends() time.Time {
 	return l.renewed.Add(LeaseLife)
 }
 
-// wait blocks while the process stands still. It returns an error when ctx ends first.
+// wait blocks while the process is paused. It returns an error when ctx ends first.
 func (l *lease) wait(ctx context.Context) error {
 	l.mu.Lock()
 	pause := time.Until(l.resumed)

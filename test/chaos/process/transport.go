@@ -14,7 +14,7 @@ import (
 type transport struct {
 	process *Process
 	next    http.RoundTripper
-	// name returns a call's name.
+	// name returns the name of a call, without the parts that differ between runs.
 	name func(*http.Request) string
 }
 
@@ -86,7 +86,7 @@ func (t transport) carryOut(r *http.Request, name string) (*http.Response, error
 	return resp, err
 }
 
-// wait blocks while the process stands still.
+// wait blocks while the process is paused.
 func (t transport) wait(r *http.Request) error {
 	if calls.IsDiscovery(r) {
 		return nil

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// longestTravel is the upper bound of the time between a call's turn and its arrival. Each call takes a different time,
-// so that no two events happen at the same instant, because their order would be undefined.
+// longestTravel is the upper bound of the time between a call's release and its arrival. Each call takes a different time, so that no two
+// events happen at the same instant, because their order would be undefined.
 const longestTravel = time.Millisecond
 
 // Scheduler orders calls: when every goroutine of the synctest bubble is idle, it picks one of the waiting calls at random and
@@ -34,13 +34,13 @@ type turn struct {
 	travel time.Duration
 }
 
-// New returns a Scheduler that uses random. It gives turns only while Run is running.
+// New returns a Scheduler that uses random. It releases calls only while Run is running.
 func New(random *rand.Rand) *Scheduler {
 	return &Scheduler{random: random, bell: make(chan struct{}, 1)}
 }
 
-// Await blocks until the call with that name gets its turn. detail distinguishes calls of the same name. Await returns
-// an error when ctx ends first.
+// Await blocks until the scheduler releases the call with that name. detail distinguishes calls of the same name. Await returns an error
+// when ctx ends first.
 func (s *Scheduler) Await(ctx context.Context, name string, detail func() string) error {
 	own := &turn{name: name, detail: sync.OnceValue(detail), leave: make(chan struct{})}
 	s.mu.Lock()

@@ -12,22 +12,23 @@ type Disturbance struct {
 	Rest time.Duration
 	// Settle is the longest delay between the write of a change and the delivery of its event.
 	Settle time.Duration
-	// reach is how long after the beginning of the disturbance changes are affected.
+	// reach is how long after its beginning the disturbance affects changes.
 	reach time.Duration
-	// others is true when all kinds but the given one are affected.
+	// others is true when the disturbance affects all kinds except the one that it is about.
 	others bool
 	// lag returns the delay of the event of a change. Nil means that no event is late. about is the kind that the
 	// disturbance is about, kind is the kind of the change, and written is the time from the beginning of the
 	// disturbance to the change.
 	lag func(about, kind string, written time.Duration) time.Duration
-	// disturb, unless nil, is applied to the watches of a kind when the time after has passed since the beginning.
+	// disturb, unless nil, is called when the duration after has passed since the beginning. kind is the kind that the disturbance is
+	// about.
 	disturb func(w *World, kind string)
 	after   time.Duration
 }
 
 const (
-	// gap is how long a watch is interrupted before its history is lost, and how long most other kinds lag behind the one that is
-	// ahead. between is the delay between two of those kinds.
+	// gap is how long a watch is interrupted before its history is lost. When one kind is ahead, gap is also the delay of the other kinds.
+	// between is the additional delay of each of lastKinds after the previous one.
 	gap     = 30 * time.Second
 	between = 2 * time.Second
 	// again is how long an informer takes to watch again.
@@ -65,7 +66,7 @@ func late(name string, d time.Duration) Disturbance {
 	}
 }
 
-// only returns a delay for the events of the kind that the disturbance is about, as lag computes it. Events of other kinds have
+// only returns a function that delays the events of the kind that the disturbance is about by the result of lag. Events of other kinds have
 // no delay.
 func only(lag func(written time.Duration) time.Duration) func(about, kind string, written time.Duration) time.Duration {
 	return func(about, kind string, written time.Duration) time.Duration {

@@ -11,7 +11,7 @@ import (
 	sim "github.com/drover-project/drover/test/openstack"
 )
 
-// Ours returns the cloud resources that are not unrelated.
+// Ours returns the cloud resources that drover has created: all except the unrelated ones.
 func (w *World) Ours() sim.Left {
 	all := w.Cloud.Leftovers()
 	mine := func(ids []string) (out []string) {
@@ -100,9 +100,9 @@ func (w *World) CheckUnrelated() error {
 	return nil
 }
 
-// CheckCreates returns an error unless between n and n+spare servers were created, with no more ports and floating IPs than that,
-// apart from ports that were replaced after a create in doubt. spare allows for servers that a set creates before it sees its own
-// deletion.
+// CheckCreates returns an error unless the number of created servers is between n and n+spare, and not more ports and floating IPs were
+// created than n+spare. Ports that were replaced after a create in doubt do not count. spare allows for servers that a set creates before
+// it sees its own deletion.
 func (w *World) CheckCreates(n, spare int) error {
 	made := map[string]int{"POST /servers": -2, "POST /ports": -2, "POST /floatingips": -2}
 	for _, call := range w.Cloud.Calls() {

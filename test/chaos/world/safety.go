@@ -65,7 +65,7 @@ func (w *World) createDefinitions() error {
 	return nil
 }
 
-// SetDeadlock sets a kernel deadlock condition on the Node of a server. The kubelet goes on.
+// SetDeadlock sets a kernel deadlock condition on the Node of a server. The kubelet keeps running.
 func (w *World) SetDeadlock(server string) error {
 	w.safety.mu.Lock()
 	w.safety.unhealthy[server] = true
@@ -95,9 +95,8 @@ func (s *safety) isUnhealthy(server string) bool {
 	return s.unhealthy[server]
 }
 
-// Orphan deletes a Machine and removes its finalizers a second later, as an impatient user may. The Machine's server
-// and other resources stay. Within that second drover begins the deletion; without the pause, chance would decide
-// whether it begins.
+// Orphan deletes a Machine and removes its finalizers a second later, as an impatient user may. The Machine's server and other resources
+// stay. drover begins the deletion within that second. Without the pause it would depend on chance whether drover begins the deletion.
 func (w *World) Orphan(m *v1alpha1.Machine) error {
 	w.safety.mu.Lock()
 	w.safety.orphaned[m.UID] = true
@@ -169,7 +168,7 @@ func (w *World) nodeOf(ctx context.Context, server string) (*corev1.Node, error)
 	return nil, nil
 }
 
-// setCondition sets a condition of a server's Node, if it has one.
+// setCondition sets a condition on a server's Node. It does nothing if the server has no Node.
 func (w *World) setCondition(ctx context.Context, server string, c corev1.NodeCondition) error {
 	node, err := w.nodeOf(ctx, server)
 	if node == nil || err != nil {

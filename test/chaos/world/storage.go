@@ -18,15 +18,15 @@ import (
 )
 
 const (
-	// volumeName is the name of the PersistentVolume, its claim, its attachment and the pods' disruption budget.
+	// volumeName is the name of the PersistentVolume, its claim, its attachment and the pods' PodDisruptionBudget.
 	volumeName = "data"
 	// detachTime is the time from the end of a pod to the detachment of its volume.
 	detachTime = 17 * time.Second
-	// busyTime is how long after RecordDeletion the budget forbids evictions.
+	// busyTime is how long after RecordDeletion the PodDisruptionBudget forbids evictions.
 	busyTime = 45 * time.Second
 )
 
-// addVolume creates the pods' volume, and a disruption budget that forbids their eviction at first.
+// addVolume creates the pods' volume, and a PodDisruptionBudget that forbids their eviction at first.
 func (w *World) addVolume() error {
 	driver := corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "example.org", VolumeHandle: volumeName}}
 	for _, o := range []client.Object{
@@ -85,7 +85,7 @@ func (w *World) RecordDeletion() {
 	}
 }
 
-// busy reports whether the budget still forbids the pod's eviction.
+// busy reports whether the PodDisruptionBudget still forbids the pod's eviction.
 func (s *storage) busy() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,7 +99,7 @@ func (w *World) note(err error) {
 	}
 }
 
-// countDisruptions is the disruption controller: it writes how many pods may be evicted.
+// countDisruptions does what the disruption controller does: it writes how many pods may be evicted.
 func (w *World) countDisruptions(ctx context.Context, c client.Client) error {
 	var budget policyv1.PodDisruptionBudget
 	if err := c.Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: volumeName}, &budget); err != nil {
@@ -118,7 +118,7 @@ func (w *World) countDisruptions(ctx context.Context, c client.Client) error {
 	return client.IgnoreNotFound(c.Status().Update(ctx, &budget))
 }
 
-// attach is the attach-detach controller: it attaches a volume to the Node of its pod, and detaches it when the pod has been
+// attach does what the attach-detach controller does: it attaches a volume to the Node of its pod, and detaches it when the pod has been
 // gone for detachTime.
 func (w *World) attach(ctx context.Context, c client.Client) error {
 	var pods corev1.PodList

@@ -63,7 +63,7 @@ func (o *watches) lag(resource string, written time.Time) time.Duration {
 	return max(0, o.disturbed.How.lag(o.disturbed.Resource, resource, written.Sub(o.begun)))
 }
 
-// run applies the part of the disturbance that concerns whole watches and not single events.
+// run disturbs the watches themselves, if the disturbance does more than delay events.
 func (o *watches) run() {
 	if o.disturbed == nil || o.disturbed.How.disturb == nil {
 		return

@@ -29,7 +29,7 @@ type Options struct {
 	LateCreates bool
 	// SilentServers is true when no server starts a kubelet.
 	SilentServers bool
-	// PodVolume is true when pods have a volume, and a disruption budget forbids their eviction until 45 s after RecordDeletion.
+	// PodVolume is true when pods have a volume, and a PodDisruptionBudget forbids their eviction until 45 s after RecordDeletion.
 	PodVolume bool
 	// Safety is true when drover replaces unhealthy Machines, collects orphans, freezes groups and watches the API server's
 	// reachability, as it does in production. Nodes whose kubelets were stopped become Unknown 40 s later.
@@ -163,14 +163,14 @@ func (w *World) gone(id string) {
 	}
 }
 
-// inTurn sends each call when the scheduler gives the call its turn. name returns the name of a call.
+// inTurn is a transport that sends each call when the scheduler releases it. name returns the name of a call.
 type inTurn struct {
 	world *World
 	next  http.RoundTripper
 	name  func(*http.Request) string
 }
 
-// RoundTrip sends a call when it is its turn.
+// RoundTrip sends a call when the scheduler releases it.
 func (t inTurn) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !calls.IsDiscovery(r) {
 		if err := t.world.Scheduler.Await(r.Context(), t.name(r), func() string { return calls.Content(r) }); err != nil {

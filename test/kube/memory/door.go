@@ -64,7 +64,7 @@ func (d door) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-// encoded returns the bytes of an answer. A record is encoded as it is stored.
+// encoded returns the bytes of an answer. A record is stored in encoded form.
 func encoded(content any) ([]byte, error) {
 	switch c := content.(type) {
 	case *store.Record:
@@ -75,7 +75,7 @@ func encoded(content any) ([]byte, error) {
 	return json.Marshal(content)
 }
 
-// answer returns status and content.
+// answer carries out a request, and returns the status and content of the response.
 func (d door) answer(r *http.Request, body []byte) (int, any) {
 	who, err := d.server.authenticate(d.user, r.Header.Get("Authorization"))
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// script runs operations against one server and records the answers, in a form that is the same for both servers.
+// script runs the operations of a case on one server and records the answers, in a form in which both servers' answers can be compared.
 type script struct {
 	t         testing.TB
 	ctx       context.Context
@@ -31,7 +31,7 @@ type script struct {
 	client    client.WithWatch
 	namespace string
 	lines     []string
-	// nobody, when set, is a transport for requests without an identity.
+	// nobody is a transport for requests without an identity. When it is nil, such requests use the configuration without credentials.
 	nobody http.RoundTripper
 	// seen holds the last resource version of each object, by name.
 	seen map[string]string
@@ -74,7 +74,7 @@ func (s *script) object(apiVersion, kind, name, rest string) *unstructured.Unstr
 	return o
 }
 
-// answered records the outcome of an operation on an object.
+// answered records the answer to an operation on an object: the error, or the parts of the object that must be equal on both servers.
 func (s *script) answered(what string, o *unstructured.Unstructured, err error) {
 	if err != nil {
 		s.say("%s: %s", what, verdict(err))
@@ -83,7 +83,7 @@ func (s *script) answered(what string, o *unstructured.Unstructured, err error) 
 	s.say("%s: %s", what, s.digest(o))
 }
 
-// verdict returns an error in the form that is the same for both servers: code, reason, and the types of its causes.
+// verdict returns an error in a form that is the same for both servers: code, reason, and the types of its causes.
 func verdict(err error) string {
 	status, ok := err.(apierrors.APIStatus)
 	if !ok {
@@ -92,7 +92,7 @@ func verdict(err error) string {
 	st := status.Status()
 	out := fmt.Sprintf("%d %s", st.Code, st.Reason)
 	if st.Details != nil {
-		// Causes that the schema adds are left out, because this server does not validate.
+		// Causes that come from schema validation are left out, because the in-memory server does not validate.
 		for _, cause := range st.Details.Causes {
 			if cause.Type == "DisruptionBudget" || cause.Type == metav1.CauseTypeFieldManagerConflict {
 				out += fmt.Sprintf(" %s(%s)", cause.Type, cause.Field)
@@ -134,7 +134,7 @@ func (s *script) digest(o *unstructured.Unstructured) string {
 // uids matches UIDs, which are different on every server.
 var uids = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 
-// owners returns the managers and the fields that each of them owns.
+// owners returns the field managers of an object, with the fields that each of them owns.
 func owners(o *unstructured.Unstructured) string {
 	var out []string
 	for _, m := range o.GetManagedFields() {
@@ -212,8 +212,8 @@ func (s *script) list(what string, gvk schema.GroupVersionKind, options ...clien
 	s.say("list %s: %v, more %t", what, names, list.GetContinue() != "")
 }
 
-// metadata records an object that was requested with its metadata only. The client for metadata would accept a whole
-// object, too, so this looks at the bytes.
+// metadata records an object that was requested with its metadata only. It checks the bytes of the response, because the
+// metadata client would also accept a whole object.
 func (s *script) metadata(what string, o *unstructured.Unstructured) {
 	out := &metav1.PartialObjectMetadata{}
 	out.SetGroupVersionKind(o.GroupVersionKind())
@@ -268,7 +268,7 @@ func (s *script) asMetadata(path, form string) map[string]any {
 	return out
 }
 
-// eventually waits until wanted returns true for an object, because the collector of a real server takes its time.
+// eventually waits until wanted returns true for an object, because the garbage collector of the real server needs time.
 func (s *script) eventually(what string, o *unstructured.Unstructured, wanted func(*unstructured.Unstructured, bool) bool) {
 	ended := "not within 30 s"
 	_ = wait.PollUntilContextTimeout(s.ctx, 50*time.Millisecond, 30*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -290,5 +290,5 @@ func (s *script) eventually(what string, o *unstructured.Unstructured, wanted fu
 	s.say("%s: %s", what, ended)
 }
 
-// gone is the condition for an object that the collector deletes.
+// gone is a condition for eventually: it reports whether the object no longer exists.
 func gone(_ *unstructured.Unstructured, there bool) bool { return !there }

@@ -21,7 +21,7 @@ import (
 )
 
 var builtins = []operations{
-	{"a create keeps the status of a Node, and later only the status path changes it", func(s *script) {
+	{"a create keeps the status of a Node, and later only a write to /status changes the status", func(s *script) {
 		n := s.create("a Node", s.object("v1", "Node", s.namespace+"-node", `{"metadata":{"labels":{"a":"b"}},"spec":{"providerID":"openstack:///1","taints":[{"key":"t","effect":"NoSchedule"}]},"status":{"capacity":{"cpu":"2"}}}`))
 		s.say("capacity %v", n.Object["status"].(map[string]any)["capacity"])
 		s.patch("status by the main path", n, types.MergePatchType, `{"metadata":{"annotations":{"x":"1"}},"status":{"capacity":{"cpu":"3"}}}`)
@@ -30,7 +30,7 @@ var builtins = []operations{
 		s.apply("a label", "alice", s.object("v1", "Node", s.namespace+"-node", `{"metadata":{"labels":{"c":"d"}}}`))
 		s.delete("it", n)
 	}},
-	{"a Secret keeps its type forever, and its data forever when it is immutable", func(s *script) {
+	{"the type of a Secret cannot change, and the data of an immutable Secret cannot change", func(s *script) {
 		secret := s.create("a Secret", s.object("v1", "Secret", "s", `{"stringData":{"a":"b"}}`))
 		s.patch("its type", secret, types.MergePatchType, `{"type":"other"}`)
 		s.patch("more data", secret, types.MergePatchType, `{"stringData":{"c":"d"},"data":{"e":"Zg=="}}`)
@@ -38,12 +38,12 @@ var builtins = []operations{
 		s.patch("its data", secret, types.MergePatchType, `{"data":{"a":"Zg=="}}`)
 		s.patch("a label", secret, types.MergePatchType, `{"metadata":{"labels":{"x":"1"}}}`)
 	}},
-	{"an update of a Lease needs the resource version that it was made from", func(s *script) {
+	{"an update of a Lease without a resource version is refused", func(s *script) {
 		lease := s.create("a Lease", s.object("coordination.k8s.io/v1", "Lease", "l", `{"spec":{"holderIdentity":"a"}}`))
 		lease.SetResourceVersion("")
 		s.update("without a version", lease)
 	}},
-	{"a request with a valid join token has the token's user and groups", func(s *script) {
+	{"a request with a valid bootstrap token has the token's user and groups", func(s *script) {
 		s.token("tokena", time.Hour)
 		s.token("tokenb", -time.Hour)
 		for _, bearer := range []string{"tokena.0123456789abcdef", "tokena.0123456789abcdee", "tokenb.0123456789abcdef", "nobody.0123456789abcdef"} {
@@ -72,7 +72,7 @@ var builtins = []operations{
 		request.Labels = map[string]string{"x": "1"}
 		s.say("by its path: %v, %v", s.client.SubResource("approval").Update(s.ctx, request), s.conditions(request.Name))
 	}},
-	{"an eviction counts against its budget, and is refused when the budget is exhausted or the pod has two budgets (F-22)", func(s *script) {
+	{"an eviction is counted by its budget, and refused when the budget is used up or the pod has two budgets (F-22)", func(s *script) {
 		s.pod("a", "", "Running")
 		s.evict("without a budget", "a", "")
 		s.get("a", s.object("v1", "Pod", "a", ""))
@@ -140,7 +140,7 @@ var reads = []operations{
 			s.delete(name, s.object("v1", "Pod", name, ""), client.GracePeriodSeconds(0))
 		}
 	}},
-	{"a watch shows changes as its selector sees them", func(s *script) {
+	{"a watch with a selector shows an object that begins or stops to match as added or deleted", func(s *script) {
 		before := s.create("one that exists before", s.machine("before"))
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(before.GroupVersionKind())
@@ -162,7 +162,7 @@ var reads = []operations{
 		s.delete("it", m)
 		s.watched(w, 5)
 	}},
-	{"a watch may begin with the existing objects", func(s *script) {
+	{"a watch with sendInitialEvents begins with the existing objects", func(s *script) {
 		s.create("one", s.machine("a"))
 		s.create("another", s.machine("b"))
 		list := &unstructured.UnstructuredList{}
@@ -179,8 +179,8 @@ var reads = []operations{
 	}},
 }
 
-// The owners and dependents are of built-in kinds, because the real collector discovers other kinds only half a minute
-// after its start.
+// The cases use owners and dependents of built-in kinds, because the real garbage collector discovers other kinds only
+// half a minute after its start.
 var collections = []operations{
 	{"dependents are deleted after their owner", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
@@ -216,7 +216,7 @@ var collections = []operations{
 		s.eventually("the one born late goes", late, gone)
 		s.eventually("the owner goes", owner, gone)
 	}},
-	{"dependents stay and lose their owner with the orphan policy", func(s *script) {
+	{"dependents stay and lose their owner reference when the owner is deleted with the policy Orphan", func(s *script) {
 		owner := s.create("an owner", s.configMap("s", ""))
 		child := s.create("its dependent", s.owned("child", false, owner))
 		s.delete("the owner", owner, client.PropagationPolicy(metav1.DeletePropagationOrphan))
@@ -249,8 +249,8 @@ func (s *script) owned(name string, blocks bool, owners ...*unstructured.Unstruc
 	return m
 }
 
-// collected returns once the collector has checked all objects that were created before. It waits until the collector
-// has deleted an object whose owner does not exist.
+// collected waits until the garbage collector has checked all objects that exist now: it creates an object whose owner
+// does not exist, and waits until the collector has deleted this object.
 func (s *script) collected() {
 	owner := s.configMap("never", "")
 	owner.SetUID("11111111-2222-4333-8444-555555555555")
@@ -343,7 +343,7 @@ func (s *script) budget(name string) *policyv1.PodDisruptionBudget {
 	return b
 }
 
-// count does what the disruption controller does: it writes how many disruptions are allowed.
+// count sets how many disruptions a PodDisruptionBudget allows, as the disruption controller does.
 func (s *script) count(b *policyv1.PodDisruptionBudget, allowed int32) {
 	b.Status = policyv1.PodDisruptionBudgetStatus{ObservedGeneration: b.Generation, DisruptionsAllowed: allowed, DesiredHealthy: 1, CurrentHealthy: 2, ExpectedPods: 2}
 	if err := s.client.Status().Update(s.ctx, b); err != nil {
@@ -351,7 +351,7 @@ func (s *script) count(b *policyv1.PodDisruptionBudget, allowed int32) {
 	}
 }
 
-// watched records the next n events.
+// watched records the next n events of a watch.
 func (s *script) watched(w watch.Interface, n int) {
 	for range n {
 		select {

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// operations are played against both servers. Their answers must be the same, word for word.
+// operations is a case: a rule, and a function that makes requests. The answers of both servers must be the same, word for word.
 type operations struct {
 	rule string
 	play func(*script)
@@ -37,8 +37,7 @@ type operations struct {
 type server struct {
 	config *rest.Config
 	mapper meta.RESTMapper
-	// nobody is a transport for requests without an identity. It is set when the configuration
-	// cannot express that.
+	// nobody is a transport for requests without an identity. It is nil when a configuration without credentials has the same effect.
 	nobody http.RoundTripper
 }
 
@@ -88,7 +87,7 @@ func realOne(t *testing.T, components ...kube.Component) server {
 	return s
 }
 
-// compare plays every case on both servers.
+// compare runs every case on both servers, and fails the test when the answers differ.
 func compare(t *testing.T, fake, truth server, cases []operations) {
 	for i, c := range cases {
 		t.Run(c.rule, func(t *testing.T) {
@@ -109,12 +108,12 @@ func compare(t *testing.T, fake, truth server, cases []operations) {
 	}
 }
 
-func TestTheServerInMemoryAnswersAsTheRealOne(t *testing.T) {
+func TestTheInMemoryServerAnswersLikeARealAPIServer(t *testing.T) {
 	fake, _ := inMemory(t)
 	compare(t, fake, realOne(t), joined(writes, applies, statuses, deletions, builtins, reads))
 }
 
-func TestTheServerInMemoryCollectsGarbageAsTheRealOne(t *testing.T) {
+func TestTheInMemoryServerCollectsGarbageLikeARealCluster(t *testing.T) {
 	fake, _ := inMemory(t)
 	compare(t, fake, realOne(t, kube.ControllerManager), collections)
 }

@@ -25,8 +25,7 @@ func (s *script) evict(what, name, uid string) {
 	s.say("evict %s %s: OK", name, what)
 }
 
-// rawEvict evicts a pod without the client, which would keep retrying an eviction that is to be
-// tried later.
+// rawEvict evicts a pod without the client, which would retry an eviction that is refused for now.
 func (s *script) rawEvict(name string) string {
 	resp := s.postEviction(name)
 	defer func() { _ = resp.Body.Close() }()

@@ -98,7 +98,7 @@ func TestWatchesOfInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("an informer continues a watch that was cut", func(t *testing.T) {
+	t.Run("an informer misses no change after its watch was cut", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "a")
 			if n := w.known(t); n != 1 {
@@ -112,7 +112,7 @@ func TestWatchesOfInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch cannot begin at a change that is older than an hour and followed by many others", func(t *testing.T) {
+	t.Run("a watch from a change that is over an hour old and followed by many others is refused as expired", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			w.makeNode(t, "first")
 			first, err := w.client.CoreV1().Nodes().Get(t.Context(), "first", metav1.GetOptions{})
@@ -136,7 +136,7 @@ func TestWatchesOfInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch that is held until a given time shows every change at that time", func(t *testing.T) {
+	t.Run("a watch that is delayed until a given time shows all changes at that time", func(t *testing.T) {
 		var release time.Time
 		lag := func(_, _ string, written time.Time) time.Duration { return max(0, release.Sub(written)) }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
@@ -153,7 +153,7 @@ func TestWatchesOfInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("a watch that is held ends at its timeout", func(t *testing.T) {
+	t.Run("a delayed watch ends at its timeout", func(t *testing.T) {
 		lag := func(_, _ string, _ time.Time) time.Duration { return time.Hour }
 		inWorld(t, memory.Options{Lag: lag}, func(t *testing.T, w *world) {
 			begin := time.Now()
@@ -167,7 +167,7 @@ func TestWatchesOfInformersInVirtualTime(t *testing.T) {
 			}
 		})
 	})
-	t.Run("CutWatches and Forget affect only the given resource", func(t *testing.T) {
+	t.Run("CutWatches and Forget end only the watches of the given resource", func(t *testing.T) {
 		inWorld(t, memory.Options{}, func(t *testing.T, w *world) {
 			var watches []watch.Interface
 			for _, follow := range []func(context.Context, metav1.ListOptions) (watch.Interface, error){

@@ -38,7 +38,7 @@ var writes = []operations{
 		lost.SetNamespace("nowhere")
 		s.create("one in a missing namespace", lost)
 	}},
-	{"a generated name begins as asked and is unique", func(s *script) {
+	{"a generated name begins with generateName and is unique", func(s *script) {
 		names := map[string]bool{}
 		for range 5 {
 			m := s.machine("")
@@ -49,7 +49,7 @@ var writes = []operations{
 		}
 		s.say("%d names", len(names))
 	}},
-	{"unknown fields are pruned where the schema does not keep them", func(s *script) {
+	{"unknown fields are pruned unless the schema preserves them", func(s *script) {
 		m := s.machine("m")
 		m.Object["extra"] = "x"
 		_ = unstructured.SetNestedField(m.Object, "x", "spec", "extra")
@@ -76,7 +76,7 @@ var writes = []operations{
 			return o
 		}())
 	}},
-	{"an update cannot change what the server sets", func(s *script) {
+	{"an update cannot change the metadata that the API server sets", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		m.SetGeneration(77)
 		m.SetCreationTimestamp(m.GetCreationTimestamp())
@@ -101,7 +101,7 @@ var writes = []operations{
 		s.patch("nothing into what was not there", m, types.MergePatchType, of(`{"deep":{"a":null,"b":{"c":null,"d":1.5,"e":1e3}},"list":[{"x":null,"y":[{"z":null}]},[{"x":null}],null,1]}`))
 		s.patch("an object over a value, a value over an object", m, types.MergePatchType, of(`{"flavor":{"a":1},"deep":"x"}`))
 	}},
-	{"a JSON patch changes by path", func(s *script) {
+	{"a JSON patch changes the field at its path, and is refused when its test fails", func(s *script) {
 		m := s.create("a Machine", s.machine("m"))
 		s.patch("a field", m, types.JSONPatchType, `[{"op":"replace","path":"/spec/versions/kubelet","value":"1.33.9"}]`)
 		s.patch("a test that fails", m, types.JSONPatchType, `[{"op":"test","path":"/spec/versions/kubelet","value":"9"}]`)
@@ -176,7 +176,7 @@ var applies = []operations{
 }
 
 var statuses = []operations{
-	{"an update does not change the status, and an update of /status changes only the status, of a kind with a status subresource", func(s *script) {
+	{"an update of /status changes only the status, and no other update does, for a kind with a status subresource", func(s *script) {
 		born := s.set("s")
 		_ = unstructured.SetNestedField(born.Object, int64(7), "status", "replicas")
 		set := s.create("a set with a status", born)

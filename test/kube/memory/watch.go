@@ -117,7 +117,8 @@ func (w *watch) Read(p []byte) (int, error) {
 	}
 }
 
-// next copies the bytes that are ready. If none are ready, due is the time at which some will be, if that is known.
+// next copies the bytes that are ready into p. If there are none, due is the time at which the next bytes will be ready, if
+// that is known.
 func (w *watch) next(p []byte) (n int, due time.Time) {
 	w.server.store.Do(func() {
 		if len(w.frames) == 0 {

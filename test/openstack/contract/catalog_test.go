@@ -22,19 +22,19 @@ var versionRows = []row{
 			b.same("Vary", strings.Join(a.header.Values("Vary"), ", "), "OpenStack-API-Version, X-OpenStack-Nova-API-Version")
 		}
 	}},
-	{"a version beyond the newest is 406", nothing, func(b *bench) {
+	{"a microversion beyond the newest is refused with 406", nothing, func(b *bench) {
 		newest := b.user.get(compute, "/").word("version.version")
 		a := b.want(b.user.get(compute, "/servers", at("2.9999")), http.StatusNotAcceptable,
 			"Version 2.9999 is not supported by the API. Minimum is 2.1 and maximum is "+newest+".")
 		b.same("code", a.at("computeFault.code"), 406)
 	}},
-	{"a malformed version is 400", nothing, func(b *bench) {
+	{"a malformed microversion is refused with 400", nothing, func(b *bench) {
 		b.want(b.user.get(compute, "/servers", at("new")), http.StatusBadRequest, "is of invalid format. Must be of format MajorNum.MinorNum.")
 	}},
 }
 
 var lookupRows = []row{
-	{"flavors show their size, and from 2.61 on also their extra specs", nothing, func(b *bench) {
+	{"flavors show their size, and from microversion 2.61 on also their extra specs", nothing, func(b *bench) {
 		for version, specs := range map[string]bool{"": false, "2.61": true} {
 			for _, f := range b.want(b.user.get(compute, "/flavors/detail", at(version)), http.StatusOK).rows("flavors") {
 				_, has := f["extra_specs"].(doc)
@@ -49,7 +49,7 @@ var lookupRows = []row{
 			}
 		}
 	}},
-	{"images, networks, subnets and groups are found by name and by ID, and by nothing else", nothing, byNameAndID},
+	{"images, networks, subnets and security groups are found by their full name and by ID", nothing, byNameAndID},
 	{"a network has the field router:external", nothing, func(b *bench) {
 		for name, outside := range map[string]bool{b.network: false, b.pool: true} {
 			a := b.want(b.user.get(network, "/networks?name="+url.QueryEscape(name)), http.StatusOK)
@@ -67,7 +67,7 @@ var lookupRows = []row{
 		}
 		b.Errorf("no zone %s in %s", b.zone, a.text)
 	}},
-	{"a look-up by an unknown ID is 404 with the error text of each service", nothing, func(b *bench) {
+	{"a GET by an unknown ID returns 404 with the error text of the service", nothing, func(b *bench) {
 		const no = "00000000-0000-0000-0000-00000000dead"
 		b.want(b.user.get(compute, "/servers/"+no), http.StatusNotFound, `"itemNotFound"`, "Instance "+no+" could not be found.")
 		b.want(b.user.get(compute, "/os-server-groups/"+no), http.StatusNotFound, `"itemNotFound"`, "Instance group "+no+" could not be found.")
@@ -78,7 +78,7 @@ var lookupRows = []row{
 		b.want(b.user.get(network, "/security-groups/"+no), http.StatusNotFound, `"SecurityGroupNotFound"`, "Security group "+no+" does not exist")
 		b.want(b.user.get(image, "/images/"+no), http.StatusNotFound)
 	}},
-	{"limits show the quota and the use", nothing, func(b *bench) {
+	{"Nova's limits show the project's quota and how much of it is used", nothing, func(b *bench) {
 		before := b.want(b.user.get(compute, "/limits"), http.StatusOK)
 		b.boot(wish{})
 		after := b.want(b.user.get(compute, "/limits"), http.StatusOK)
@@ -90,7 +90,7 @@ var lookupRows = []row{
 		used, _ := before.at("limits.absolute.totalInstancesUsed").(float64)
 		b.same("totalInstancesUsed", after.at("limits.absolute.totalInstancesUsed"), used+1)
 	}},
-	{"the details of the quota show how many ports are in use", nothing, func(b *bench) {
+	{"Neutron's quota details show how many ports are in use", nothing, func(b *bench) {
 		path := "/quotas/" + b.user.project + "/details.json"
 		before, _ := b.want(b.user.get(network, path), http.StatusOK).at("quota.port.used").(float64)
 		b.portID()

@@ -17,7 +17,7 @@ import (
 // doc is a JSON object.
 type doc = map[string]any
 
-// The services by their type in the catalog.
+// Services, by their type in the service catalog.
 const (
 	identity = "identity"
 	compute  = "compute"
@@ -36,7 +36,7 @@ type client struct {
 	endpoints map[string]string
 }
 
-// answer is the response to a call. err is set when there was no response.
+// answer is the response to a call. err is set when no response came.
 type answer struct {
 	status int
 	header http.Header
@@ -45,7 +45,7 @@ type answer struct {
 	err    error
 }
 
-// request is one call. version is a microversion of compute.
+// request is one HTTP call. version is Nova's microversion for the call.
 type request struct {
 	method, url string
 	version     string
@@ -66,7 +66,7 @@ func send(t *testing.T, in request) answer {
 		}
 		body = bytes.NewReader(raw)
 	}
-	// Deletions at the end of a row are sent after its context has ended.
+	// The request must not end with the row's context, because a row also deletes its resources after that.
 	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), in.method, in.url, body)
 	if err != nil {
 		t.Fatal(err)
@@ -97,7 +97,7 @@ func send(t *testing.T, in request) answer {
 	return a
 }
 
-// at returns the value at a path in the body, such as servers.0.id; nil if it does not exist.
+// at returns the value at a path in the body, such as servers.0.id. It returns nil if there is no value.
 func (a answer) at(path string) any {
 	v := a.body
 	for _, step := range strings.Split(path, ".") {
@@ -117,7 +117,7 @@ func (a answer) at(path string) any {
 	return v
 }
 
-// word returns the string at a path in the body; empty when there is no string.
+// word returns the string at a path in the body. It returns an empty text if there is no string.
 func (a answer) word(path string) string {
 	text, _ := a.at(path).(string)
 	return text
@@ -158,7 +158,7 @@ func domain(c openstackclient.Credentials, own string) doc {
 	return nil
 }
 
-// byPassword returns the request body for signing in by names and password.
+// byPassword returns the request body for signing in with the names of user and project, and a password.
 func byPassword(c openstackclient.Credentials) doc {
 	return doc{
 		"identity": doc{"methods": []string{"password"}, "password": doc{"user": doc{
@@ -178,7 +178,7 @@ func newClient(t *testing.T, c openstackclient.Credentials) *client {
 	return clientOf(t, c, a)
 }
 
-// clientOf returns a client with the token and the catalog in Keystone's answer.
+// clientOf returns a client that uses the token and the service catalog in Keystone's answer.
 func clientOf(t *testing.T, c openstackclient.Credentials, a answer) *client {
 	t.Helper()
 	cl := &client{
@@ -204,7 +204,7 @@ func clientOf(t *testing.T, c openstackclient.Credentials, a answer) *client {
 	return cl
 }
 
-// do makes a call. version may be empty.
+// do makes a call to a service. in may hold the microversion, as an at, and the body.
 func (c *client) do(method, service, path string, in ...any) answer {
 	c.t.Helper()
 	r := request{method: method, url: c.endpoints[service] + path, token: c.token}
@@ -219,7 +219,7 @@ func (c *client) do(method, service, path string, in ...any) answer {
 	return send(c.t, r)
 }
 
-// at is the microversion in the arguments of a call.
+// at is a microversion, when it is passed to a call of the client.
 type at string
 
 func (c *client) get(service, path string, in ...any) answer {

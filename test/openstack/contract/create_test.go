@@ -8,7 +8,7 @@ import (
 
 var createRows = []row{
 	{"a server has everything that drover requests", nothing, everythingAskedFor},
-	{"user data may have 65535 characters in base64, and is not shown", nothing, func(b *bench) {
+	{"user data may have 65535 characters in base64, and a GET of the server does not show it", nothing, func(b *bench) {
 		data := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", 49149)))
 		id := b.boot(wish{fields: doc{"user_data": data}})
 		if a := b.user.get(compute, "/servers/"+id); strings.Contains(a.text, "user_data") {
@@ -92,7 +92,7 @@ func everythingAskedFor(b *bench) {
 
 const nowhere = "00000000-0000-0000-0000-00000000dead"
 
-// refusals are requests that are refused with 400, by their mistake.
+// refusals are requests for servers that Nova refuses with 400, by what is wrong in them.
 var refusals = []struct {
 	name  string
 	wish  wish
@@ -100,27 +100,27 @@ var refusals = []struct {
 }{
 	{"flavor", wish{fields: doc{"flavorRef": nowhere}}, []string{"Flavor " + nowhere + " could not be found."}},
 	{"image", wish{fields: doc{"imageRef": nowhere}}, []string{"Can not find requested image"}},
-	{"image that is none", wish{fields: doc{"imageRef": "nonsense"}}, []string{"imageRef", "'nonsense' is not valid under any of the given schemas"}},
+	{"image that is not a UUID", wish{fields: doc{"imageRef": "nonsense"}}, []string{"imageRef", "'nonsense' is not valid under any of the given schemas"}},
 	{"key pair", wish{fields: doc{"key_name": "no-such-key"}}, []string{"Invalid key_name provided."}},
 	{"network", wish{fields: doc{"networks": []doc{{"uuid": nowhere}}}}, []string{"Network " + nowhere + " could not be found."}},
 	{"port", wish{fields: doc{"networks": []doc{{"port": nowhere}}}}, []string{"Port id " + nowhere + " could not be found."}},
 	{"zone", wish{fields: doc{"availability_zone": "nowhere"}}, []string{"The requested availability zone is not available"}},
 	{"server group", wish{hints: doc{"group": nowhere}}, []string{"Instance group " + nowhere + " could not be found."}},
-	{"server group that is none", wish{hints: doc{"group": "nonsense"}}, []string{"'nonsense' is not a 'uuid'"}},
+	{"server group that is not a UUID", wish{hints: doc{"group": "nonsense"}}, []string{"'nonsense' is not a 'uuid'"}},
 	{"user data that is not base64", wish{fields: doc{"user_data": "abc"}}, []string{"is not a 'base64'"}},
-	{"too much user data", wish{fields: doc{"user_data": strings.Repeat("x", 65536)}}, []string{"user_data", "is too long"}},
-	{"too long a value of metadata", wish{fields: doc{"metadata": doc{"k": strings.Repeat("x", 256)}}}, []string{"is too long"}},
-	{"a key of metadata with a slash", wish{fields: doc{"metadata": doc{"a/b": "x"}}}, []string{"metadata", "a/b"}},
+	{"user data that is too long", wish{fields: doc{"user_data": strings.Repeat("x", 65536)}}, []string{"user_data", "is too long"}},
+	{"a metadata value that is too long", wish{fields: doc{"metadata": doc{"k": strings.Repeat("x", 256)}}}, []string{"is too long"}},
+	{"a metadata key with a slash", wish{fields: doc{"metadata": doc{"a/b": "x"}}}, []string{"metadata", "a/b"}},
 	{"a tag with a comma", wish{version: "2.52", fields: doc{"tags": []string{"a,b"}}}, []string{"a,b"}},
-	{"tags below 2.52", wish{version: "2.51", fields: doc{"networks": "none", "tags": []string{"a"}}}, []string{"Additional properties are not allowed ('tags' was unexpected)"}},
+	{"tags below microversion 2.52", wish{version: "2.51", fields: doc{"networks": "none", "tags": []string{"a"}}}, []string{"Additional properties are not allowed ('tags' was unexpected)"}},
 	{"a field that does not exist", wish{fields: doc{"flaverRef": "x"}}, []string{"Additional properties are not allowed ('flaverRef' was unexpected)"}},
 	{"no name", wish{fields: doc{"name": ""}}, []string{"name"}},
-	{"too long a name", wish{fields: doc{"name": strings.Repeat("x", 256)}}, []string{"is too long"}},
+	{"a name that is too long", wish{fields: doc{"name": strings.Repeat("x", 256)}}, []string{"is too long"}},
 	{"no networks from 2.37 on", wish{version: "2.37", fields: doc{"networks": nil}}, []string{"'networks' is a required property"}},
 }
 
 var refusalRows = []row{
-	{"an unknown or forbidden value is 400 at once with Nova's error text", nothing, func(b *bench) {
+	{"a request with an unknown or forbidden value is refused at once with 400 and Nova's error text", nothing, func(b *bench) {
 		for _, r := range refusals {
 			if _, given := r.wish.fields["networks"]; !given && r.name != "no networks from 2.37 on" {
 				if r.wish.fields == nil {
@@ -140,13 +140,13 @@ var refusalRows = []row{
 			}
 		}
 	}},
-	{"creating a server on another server's port is 409", nothing, func(b *bench) {
+	{"creating a server on another server's port is refused with 409", nothing, func(b *bench) {
 		port := b.portID()
 		b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		a := b.want(b.server(wish{fields: doc{"networks": []doc{{"port": port}}}}), http.StatusConflict, "Port "+port+" is still in use.")
 		b.same("code", a.at("conflictingRequest.code"), 409)
 	}},
-	{"creating a server with a security group name that two groups have is 409", nothing, func(b *bench) {
+	{"creating a server with a security group name that two groups have is refused with 409", nothing, func(b *bench) {
 		name := b.name()
 		b.securityGroup(name)
 		b.securityGroup(name)
@@ -158,14 +158,14 @@ var refusalRows = []row{
 		b.same("fault", b.status(id, "ERROR").word("server.fault.message"),
 			"Build of instance "+id+" aborted: Failed to allocate the network(s), not rescheduling.")
 	}},
-	{"creating a server with too many items of metadata is 403", nothing, func(b *bench) {
+	{"creating a server with too many metadata items is refused with 403", nothing, func(b *bench) {
 		many := doc{}
 		for len(many) < 129 {
 			many[b.name()] = "x"
 		}
 		b.want(b.server(wish{fields: doc{"metadata": many}}), http.StatusForbidden, "Maximum number of metadata items exceeds 128")
 	}},
-	{"creating a server in a zone whose hosts are all disabled is 400", operator, func(b *bench) {
+	{"creating a server in a zone whose hosts are all disabled is refused with 400", operator, func(b *bench) {
 		b.misfortune(b.T).disable(b.T, b.zone)
 		b.until("the zone shows it", func() bool {
 			for _, z := range b.user.get(compute, "/os-availability-zone").rows("availabilityZoneInfo") {

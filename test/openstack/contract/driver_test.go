@@ -59,14 +59,14 @@ func (b *bench) droverWith(o driver.Options) (*driver.Cloud, func()) {
 	return d, stop
 }
 
-// fields returns a provider spec on the usual network, overridden by extra.
+// fields returns a cloudProviderSpec on the usual network. extra overrides its fields.
 func (b *bench) fields(extra doc) doc {
 	f := doc{"flavor": b.flavor, "image": b.image, "network": b.network, "subnet": b.subnet, "securityGroups": []string{b.group}}
 	maps.Copy(f, extra)
 	return f
 }
 
-// machine returns a Machine with the provider spec fields.
+// machine returns a Machine with these fields as its cloudProviderSpec.
 func (b *bench) machine(fields doc) *v1alpha1.Machine {
 	b.Helper()
 	raw, err := json.Marshal(doc{
@@ -81,8 +81,8 @@ func (b *bench) machine(fields doc) *v1alpha1.Machine {
 	}
 }
 
-// instance returns the cloud.Instance of the Machine after the driver has listed the project. At its end the row deletes the
-// resources that are left.
+// instance returns the Machine's cloud.Instance once the driver has listed the project. At the end of the row the
+// remaining resources are deleted.
 func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
 	b.Helper()
 	i, err := d.Instance(context.WithoutCancel(b.Context()), m)
@@ -93,7 +93,7 @@ func (b *bench) instance(d *driver.Cloud, m *v1alpha1.Machine) cloud.Instance {
 	return i
 }
 
-// bring carries out the steps that create a server.
+// bring makes the driver create the server of a Machine, with all that the server needs.
 func bring(ctx context.Context, i cloud.Instance) error {
 	if err := i.Prepare(ctx); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (b *bench) reaches(i cloud.Instance, want cloud.ServerState) *cloud.Server 
 	return s
 }
 
-// release carries out the steps that delete all resources, for several Machines concurrently.
+// release makes the driver delete all resources of these Machines, concurrently.
 func (b *bench) release(all ...cloud.Instance) {
 	b.Helper()
 	ctx := context.WithoutCancel(b.Context())
@@ -207,7 +207,7 @@ var driverRows = []row{
 		b.release(i)
 		b.until("the volume is gone", func() bool { return count() == before })
 	}},
-	{"a driver creates no resource twice after its predecessor died between creating the port and the server", aMinute, func(b *bench) {
+	{"a restarted driver creates no resource twice after it ended between creating the port and the server", aMinute, func(b *bench) {
 		m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 		d, stop := b.drover(b.credentials)
 		i := b.instance(d, m)
@@ -217,8 +217,7 @@ var driverRows = []row{
 		stop()
 		d, stop = b.drover(b.credentials)
 		i = b.instance(d, m)
-		// The port may belong to a server that was requested just before the end. Therefore the driver first looks for such a
-		// server.
+		// Before the driver uses the port, it must make sure that no server on this port was requested just before the restart.
 		b.until("the server is asked for", func() bool { return bring(b.Context(), i) == nil })
 		stop()
 		d, _ = b.drover(b.credentials)
@@ -250,7 +249,7 @@ var driverRows = []row{
 		b.has(0, 0, 0)
 	}},
 	{"the driver creates its default security group and server group only once, for all machines and across restarts", nothing, sharedGroups},
-	{"the driver takes over a server of machine-controller by its machine-uid, and tags the server", nothing, takenOver},
+	{"the driver takes over a server of machine-controller by its machine-uid, and adds its own owner tag", nothing, takenOver},
 	{"a restored Machine adopts the server that an operator allows, with its port and address (F-1)", nothing, restored},
 	{"the driver notices that another client deleted a server, and releases its resources", aMinute, func(b *bench) {
 		d, _ := b.drover(b.credentials)
@@ -259,7 +258,7 @@ var driverRows = []row{
 			b.Fatal(err)
 		}
 		b.remove(b.reaches(i, cloud.ServerActive).ID)
-		// When the driver is idle, it reads the shared list once a minute.
+		// An idle driver lists the servers once a minute, so this may take a minute.
 		b.until("it is known to be gone", func() bool { f, err := i.Observe(b.Context()); return err == nil && f.Gone })
 		b.release(i)
 		b.has(0, 0, 0)
@@ -343,8 +342,8 @@ func severalMachines(b *bench) {
 		calls[c]++
 		total++
 	}
-	// The look-ups are the token, versions, flavors, image, network, subnet, group and zones, and the lists of ports and
-	// addresses.
+	// The look-ups are those of the token, the versions, the flavors, image, network, subnet, security group and zones, and
+	// of the lists of ports and floating IPs.
 	const lookups = 10
 	lists := calls["GET /servers/detail"]
 	if most := int(time.Since(started)/(2*time.Second)) + 1; lists > most {
@@ -375,7 +374,7 @@ func severalMachines(b *bench) {
 	}
 }
 
-// judged fails the row unless the error has the class and the code.
+// judged fails the row unless the driver's error has this class and code.
 func (b *bench) judged(err error, class fault.Class, code fault.Code) {
 	b.Helper()
 	e := fault.Of(err)
@@ -393,7 +392,8 @@ func shown(e *fault.Error) string {
 	return fmt.Sprintf("%s %s (%s)", e.Class, e.Code, e.Message)
 }
 
-// refused creates a Machine that the cloud must refuse, and then deletes what was created.
+// refused creates a Machine whose create request the cloud must refuse, and checks the driver's error. It then deletes
+// what was created.
 func (b *bench) refused(fields doc, class fault.Class, code fault.Code) {
 	b.Helper()
 	d, _ := b.drover(b.credentials)
@@ -470,8 +470,8 @@ var driverErrorRows = []row{
 			b.judged(err, fault.Auth, fault.CodeUnauthorized)
 		}
 	}},
-	{"a request for a server by a user who may only read is an Auth error", aReader, func(b *bench) {
-		// On some clouds such a user may create ports; there Nova refuses the server.
+	{"creating a server as a user who may only read is an Auth error", aReader, func(b *bench) {
+		// On some clouds such a user may create a port, and only the request for the server is refused.
 		m := b.machine(b.fields(nil))
 		reading, stop := b.drover(b.reader)
 		b.judged(bring(b.Context(), b.instance(reading, m)), fault.Auth, fault.CodeForbidden)
@@ -480,7 +480,7 @@ var driverErrorRows = []row{
 		b.release(b.instance(d, m))
 		b.has(0, 0, 0)
 	}},
-	{"a 429 is a RateLimited error with the time to wait", operator, func(b *bench) {
+	{"a response 429 is a RateLimited error with the time to wait", operator, func(b *bench) {
 		d, _ := b.drover(b.faulty)
 		i := b.instance(d, b.machine(b.fields(nil)))
 		b.misfortune(b.T).answer(b.T, failure{service: network, method: http.MethodPost, path: "/ports", times: 1, status: 429, retryAfter: 1})
@@ -494,7 +494,7 @@ var driverErrorRows = []row{
 	}},
 }
 
-// fails creates a Machine whose server is accepted and changes to ERROR.
+// fails creates a Machine whose server is accepted and goes to ERROR, and checks the driver's error.
 func (b *bench) fails(fields doc, class fault.Class, code fault.Code) {
 	b.Helper()
 	d, _ := b.drover(b.credentials)

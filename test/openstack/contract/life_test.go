@@ -12,12 +12,12 @@ var lifeRows = []row{
 		b.same("metadata", a.at("server.metadata.machine-uid"), "m")
 		b.status(id, "ACTIVE")
 	}},
-	{"an action right after the creation of a server is 404 or 409", nothing, func(b *bench) {
+	{"an action right after the creation of a server is refused with 404 or 409", nothing, func(b *bench) {
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		b.oneOf(b.user.post(compute, "/servers/"+id+"/action", doc{"os-stop": nil}), http.StatusNotFound, http.StatusConflict)
 		b.status(id, "ACTIVE")
 	}},
-	{"a server that is shut down is SHUTOFF, without a task and with its power off, in the list and by its ID", nothing, func(b *bench) {
+	{"a list and a GET show a server that was shut down as SHUTOFF, without a task and with its power off", nothing, func(b *bench) {
 		id := b.stopped()
 		for _, a := range []answer{b.rowOf(b.want(b.user.get(compute, "/servers/detail", at("2.3")), http.StatusOK), id), {body: b.user.get(compute, "/servers/"+id, at("2.3")).at("server")}} {
 			b.same("task_state", a.at("OS-EXT-STS:task_state"), nil)
@@ -35,23 +35,23 @@ var lifeRows = []row{
 			b.Errorf("updated stays %s", now)
 		}
 	}},
-	{"starting a server is 202, and the server becomes ACTIVE with its power on", nothing, func(b *bench) {
+	{"starting a server returns 202, and the server becomes ACTIVE with its power on", nothing, func(b *bench) {
 		id := b.stopped()
 		b.want(b.start(id), http.StatusAccepted)
 		a := b.status(id, "ACTIVE")
 		b.same("power_state", a.at("server.OS-EXT-STS:power_state"), 1)
 	}},
-	{"starting a server that runs is 409", nothing, func(b *bench) {
+	{"starting a server that runs is refused with 409", nothing, func(b *bench) {
 		b.want(b.start(b.boot(wish{})), http.StatusConflict, `"conflictingRequest"`, "while it is in vm_state active")
 	}},
-	{"starting a locked server is 409", nothing, func(b *bench) {
+	{"starting a locked server is refused with 409", nothing, func(b *bench) {
 		id := b.stopped()
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"lock": nil}), http.StatusAccepted)
 		a := b.start(id)
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"unlock": nil}), http.StatusAccepted)
 		b.want(a, http.StatusConflict, "Instance "+id+" is locked")
 	}},
-	{"deleting a server is 204, and 404 once the server is gone", nothing, func(b *bench) {
+	{"deleting a server returns 204, and 404 once the server is gone", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		b.want(b.user.delete(compute, "/servers/"+id), http.StatusNoContent)
 		b.oneOf(b.user.delete(compute, "/servers/"+id), http.StatusNoContent, http.StatusNotFound)
@@ -66,7 +66,7 @@ var lifeRows = []row{
 		b.gone("/servers/" + id)
 		b.unbound(port)
 	}},
-	{"a port that was created before its server outlives the server, has no device then, and can be used again", nothing, func(b *bench) {
+	{"a port that was created before its server outlives the server, without a device, and can be used again", nothing, func(b *bench) {
 		port := b.portID()
 		b.remove(b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}}))
 		b.unbound(port)
@@ -81,7 +81,7 @@ var lifeRows = []row{
 		})
 		b.same("status", b.user.get(compute, "/servers/"+id).word("server.status"), "ACTIVE")
 	}},
-	{"deleting a locked server is 409", nothing, func(b *bench) {
+	{"deleting a locked server is refused with 409", nothing, func(b *bench) {
 		id := b.boot(wish{})
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"lock": nil}), http.StatusAccepted)
 		a := b.user.delete(compute, "/servers/"+id)
@@ -93,7 +93,7 @@ var lifeRows = []row{
 		b.want(b.user.post(compute, "/servers/"+id+"/action", doc{"forceDelete": nil}), http.StatusAccepted)
 		b.gone("/servers/" + id)
 	}},
-	{"the console of an ACTIVE server is text, and that of a new server may be 404 or 409", nothing, func(b *bench) {
+	{"the console of an ACTIVE server is text, and a request for that of a new server may return 404 or 409", nothing, func(b *bench) {
 		path := func(id string) string { return "/servers/" + id + "/action" }
 		id := b.want(b.server(wish{}), http.StatusAccepted).word("server.id")
 		b.oneOf(b.user.post(compute, path(id), doc{"os-getConsoleOutput": doc{"length": 5}}), http.StatusOK, http.StatusNotFound, http.StatusConflict)
@@ -159,7 +159,7 @@ func (b *bench) start(id string) answer {
 	return b.user.post(compute, "/servers/"+id+"/action", doc{"os-start": nil})
 }
 
-// unbound waits until a port belongs to no server.
+// unbound waits until a port is bound to no server.
 func (b *bench) unbound(port string) {
 	b.Helper()
 	b.until("the port is free", func() bool { return b.user.get(network, "/ports/"+port).word("port.device_id") == "" })
@@ -179,7 +179,7 @@ func noValidHost(b *bench) {
 	b.same("task_state", a.at("server.OS-EXT-STS:task_state"), nil)
 	b.same("hostId", a.word("server.hostId"), "")
 	b.same("addresses", a.at("server.addresses"), "map[]")
-	// Lists show the faults of only those servers that are stored in the API's own database.
+	// A list may show no fault, because it shows only the faults of servers that are stored in the database of Nova's API.
 	if text := b.rowOf(b.user.get(compute, "/servers/detail"), id).word("fault.message"); text != "" {
 		b.same("fault in the list", text, a.word("server.fault.message"))
 	}

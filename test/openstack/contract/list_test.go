@@ -8,7 +8,7 @@ import (
 )
 
 var listRows = []row{
-	{"the detailed list at 2.1 has every field that the inventory reads", nothing, func(b *bench) {
+	{"the detailed list of servers at microversion 2.1 has every field that drover's inventory reads", nothing, func(b *bench) {
 		id := b.boot(wish{fields: doc{"metadata": doc{"machine-uid": "m"}}})
 		a := b.want(b.user.get(compute, "/servers/detail"), http.StatusOK)
 		if _, err := http.ParseTime(a.header.Get("Date")); err != nil {
@@ -31,7 +31,7 @@ var listRows = []row{
 			}
 		}
 	}},
-	{"pages of servers go from the newest to the oldest, and a full page links to the next page even if that page is empty", nothing, func(b *bench) {
+	{"lists of servers go from the newest to the oldest, and a full page links to the next even if that is empty", nothing, func(b *bench) {
 		tag := b.name()
 		first := b.boot(wish{fields: doc{"name": tag + "-first"}})
 		b.nextSecond(b.user.get(compute, "/servers/"+first).word("server.created"))
@@ -55,7 +55,7 @@ var listRows = []row{
 		}
 		b.same("the pages", seen, []string{second, first})
 	}},
-	{"an unknown marker is 400, and a deleted server still works as a marker", nothing, func(b *bench) {
+	{"a list with an unknown marker is refused with 400, and a deleted server still works as a marker", nothing, func(b *bench) {
 		b.want(b.user.get(compute, "/servers/detail?marker="+nowhere), http.StatusBadRequest, "marker ["+nowhere+"] not found")
 		id := b.boot(wish{})
 		b.remove(id)
@@ -84,7 +84,7 @@ var listRows = []row{
 		b.remove(id)
 		b.same("when it is gone", len(b.want(b.user.get(compute, path, at("2.26")), http.StatusOK).rows("servers")), 0)
 	}},
-	{"changes-since shows a server that the scheduler put into ERROR, and after its deletion shows the server as DELETED", nothing, func(b *bench) {
+	{"changes-since shows a server that the scheduler put into ERROR, and shows it as DELETED after its deletion", nothing, func(b *bench) {
 		since := "/servers/detail?changes-since=" + time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)
 		id := b.want(b.server(wish{fields: doc{"flavorRef": b.flavorID(b.impossible)}}), http.StatusAccepted).word("server.id")
 		b.status(id, "ERROR")
@@ -101,7 +101,7 @@ var listRows = []row{
 		}
 		b.status(id, "ACTIVE")
 	}},
-	{"a list with all_tenants or with status DELETED is 403 for a user without the role of an administrator", nothing, func(b *bench) {
+	{"a list with all_tenants or with status DELETED is refused with 403 for a user who is not an administrator", nothing, func(b *bench) {
 		b.want(b.user.get(compute, "/servers?all_tenants=1"), http.StatusForbidden)
 		b.want(b.user.get(compute, "/servers?status=DELETED"), http.StatusForbidden, "Only administrators may list deleted instances")
 	}},

@@ -9,11 +9,11 @@ import (
 )
 
 var outageRows = []row{
-	{"while Neutron is down Nova creates and shows no servers, and the servers that Nova is building go to ERROR (F-58)", operator, networkOutage},
+	{"Nova creates and shows no servers while Neutron is down, and servers that are being built go to ERROR (F-58)", operator, networkOutage},
 	{"a build that failed while Neutron was down is a Transient error for the driver, not a NoCapacity error (F-58)", operator, buildsWithoutNetwork},
 }
 
-// outageRounds is how often the test causes an outage until the outage affects a server that is being built.
+// outageRounds is the maximum number of outages that a test causes until one of them affects a server that is being built.
 const outageRounds = 3
 
 // networkOutage stops Neutron while servers are being built. Which servers the outage affects depends on timing, so
@@ -101,7 +101,7 @@ func buildsWithoutNetwork(b *bench) {
 	}
 }
 
-// settled waits until the driver knows how the build of a server has ended.
+// settled waits until the driver sees a server as ACTIVE or in ERROR, and returns the server.
 func (b *bench) settled(i cloud.Instance) *cloud.Server {
 	b.Helper()
 	var s *cloud.Server

@@ -7,7 +7,7 @@ import (
 )
 
 var portRows = []row{
-	{"a port has the requested owner tag, subnet and groups", nothing, func(b *bench) {
+	{"a port has the requested owner tag, subnet and security groups", nothing, func(b *bench) {
 		mark := b.name() + " one"
 		a := b.want(b.port(doc{
 			"description": mark, "fixed_ips": []doc{{"subnet_id": b.subnetID()}}, "security_groups": []string{b.groupID()},
@@ -23,7 +23,7 @@ var portRows = []row{
 			b.Errorf("answered %s", a.text)
 		}
 	}},
-	{"a filter finds ports by the whole owner tag, and does not distinguish upper and lower case", nothing, exactMarks},
+	{"a filter finds ports by the whole owner tag, and ignores upper and lower case", nothing, exactMarks},
 	{"a list of ports has only the requested fields, and only ports of the requested project", nothing, func(b *bench) {
 		id := b.portID()
 		a := b.want(b.user.get(network, "/ports?fields=id&fields=description&project_id="+b.user.project), http.StatusOK)
@@ -37,7 +37,7 @@ var portRows = []row{
 		}
 		b.same("of another project", len(b.want(b.user.get(network, "/ports?project_id="+strings.Repeat("0", 32)), http.StatusOK).rows("ports")), 0)
 	}},
-	{"an unknown filter of a list of ports is 400", nothing, func(b *bench) {
+	{"a list of ports with an unknown filter is refused with 400", nothing, func(b *bench) {
 		b.want(b.user.get(network, "/ports?colour=blue"), http.StatusBadRequest, "HTTPBadRequest", "['colour'] is invalid attribute for filtering")
 	}},
 	{"pages of ports are ordered by ID, and each page links to the next page", nothing, func(b *bench) {
@@ -61,27 +61,27 @@ var portRows = []row{
 		b.same("ports that no page had", len(ids), 0)
 		b.want(b.user.get(network, "/ports?limit=2&marker="+nowhere), http.StatusNotFound, "PortNotFound")
 	}},
-	{"deleting a port is 204, and deleting it again is 404", nothing, func(b *bench) {
+	{"deleting a port returns 204, and deleting it again returns 404", nothing, func(b *bench) {
 		id := b.portID()
 		b.want(b.user.delete(network, "/ports/"+id), http.StatusNoContent)
 		b.want(b.user.delete(network, "/ports/"+id), http.StatusNotFound, "PortNotFound", "Port "+id+" could not be found.")
 	}},
-	{"creating a port with an unknown reference is 404, and with an invalid value 400, with the error's type", nothing, func(b *bench) {
+	{"creating a port is refused with 404 for an unknown reference and with 400 for an invalid value", nothing, func(b *bench) {
 		b.want(b.port(doc{"network_id": nowhere}), http.StatusNotFound, "NetworkNotFound", "Network "+nowhere+" could not be found.")
 		b.want(b.port(doc{"security_groups": []string{nowhere}}), http.StatusNotFound, "SecurityGroupNotFound", "Security group "+nowhere+" does not exist")
 		b.want(b.port(doc{"fixed_ips": []doc{{"subnet_id": nowhere}}}), http.StatusNotFound, "SubnetNotFound", "Subnet "+nowhere+" could not be found.")
 		b.want(b.port(doc{"flavour": "x"}), http.StatusBadRequest, "Unrecognized attribute(s) 'flavour'")
 		b.want(b.port(doc{"fixed_ips": []doc{{"ip_address": "198.51.100.1"}}}), http.StatusBadRequest, "InvalidIpForNetwork")
 	}},
-	{"creating a port in a subnet of another network is 400", aPlayground, func(b *bench) {
+	{"creating a port in a subnet of another network is refused with 400", aPlayground, func(b *bench) {
 		a := b.want(b.port(doc{"network_id": b.networkID(b.unrouted), "fixed_ips": []doc{{"subnet_id": b.subnetID()}}}), http.StatusBadRequest)
 		b.same("type", a.word("NeutronError.type"), "InvalidInput")
 	}},
-	{"creating a port with an address in use is 409", nothing, func(b *bench) {
+	{"creating a port with an address in use is refused with 409", nothing, func(b *bench) {
 		address := b.want(b.port(nil), http.StatusCreated).word("port.fixed_ips.0.ip_address")
 		b.want(b.port(doc{"fixed_ips": []doc{{"ip_address": address}}}), http.StatusConflict, "IpAddressAlreadyAllocated")
 	}},
-	{"creating a port in a network without a free address is 409", aPlayground, func(b *bench) {
+	{"creating a port in a network without a free address is refused with 409", aPlayground, func(b *bench) {
 		id := b.networkID(b.unrouted)
 		b.want(b.port(doc{"network_id": id}), http.StatusCreated)
 		b.want(b.port(doc{"network_id": id}), http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network "+id+".")
@@ -147,7 +147,7 @@ var floatingRows = []row{
 		b.same("found by its mark", found.word("floatingips.0.id"), a.word("floatingip.id"))
 		b.same("found by a part of it", len(b.user.get(network, "/floatingips?description="+url.QueryEscape(mark[:5])).rows("floatingips")), 0)
 	}},
-	{"a server shows its floating IP a little later, and the server's field updated does not change", nothing, func(b *bench) {
+	{"a server shows a new floating IP a little later, and the server's field updated does not change", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		before := b.user.get(compute, "/servers/"+id).word("server.updated")
@@ -162,12 +162,12 @@ var floatingRows = []row{
 		})
 		b.same("updated", b.user.get(compute, "/servers/"+id).word("server.updated"), before)
 	}},
-	{"a second floating IP for a port is 409", nothing, func(b *bench) {
+	{"a second floating IP for a port is refused with 409", nothing, func(b *bench) {
 		port := b.portID()
 		b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated)
 		b.want(b.floatingIP(doc{"port_id": port}), http.StatusConflict, "FloatingIPPortAlreadyAssociated")
 	}},
-	{"a floating IP outlives its port, and deleting the floating IP is 204, then 404", nothing, func(b *bench) {
+	{"a floating IP outlives its port, and deleting the floating IP returns 204, then 404", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated).word("floatingip.id")
 		b.want(b.user.delete(network, "/ports/"+port), http.StatusNoContent)
@@ -175,24 +175,24 @@ var floatingRows = []row{
 		b.want(b.user.delete(network, "/floatingips/"+id), http.StatusNoContent)
 		b.want(b.user.delete(network, "/floatingips/"+id), http.StatusNotFound, "FloatingIPNotFound")
 	}},
-	{"creating a floating IP is 404 with an unknown pool or port, and 400 with an internal network as pool", nothing, func(b *bench) {
+	{"creating a floating IP is refused with 404 for an unknown pool or port, and with 400 for an internal network", nothing, func(b *bench) {
 		b.want(b.floatingIP(doc{"floating_network_id": nowhere}), http.StatusNotFound, "NetworkNotFound")
 		b.want(b.floatingIP(doc{"floating_network_id": b.networkID(b.network)}), http.StatusBadRequest, "BadRequest", "is not a valid external network")
 		b.want(b.floatingIP(doc{"port_id": nowhere}), http.StatusNotFound, "PortNotFound")
 	}},
-	{"creating a floating IP for a port without a router to the pool is 404", aPlayground, func(b *bench) {
+	{"creating a floating IP for a port without a router to the pool is refused with 404", aPlayground, func(b *bench) {
 		port := b.want(b.port(doc{"network_id": b.networkID(b.unrouted)}), http.StatusCreated).word("port.id")
 		mark := b.name()
 		b.want(b.floatingIP(doc{"port_id": port, "description": mark}), http.StatusNotFound, "ExternalGatewayForFloatingIPNotFound",
 			"is not reachable from subnet")
 		b.same("made", len(b.user.get(network, "/floatingips?description="+mark).rows("floatingips")), 0)
 	}},
-	{"creating a floating IP in a pool without a free address is 409", aPlayground, func(b *bench) {
+	{"creating a floating IP in a pool without a free address is refused with 409", aPlayground, func(b *bench) {
 		id := b.networkID(b.nearlyEmpty)
 		b.want(b.floatingIP(doc{"floating_network_id": id}), http.StatusCreated)
 		full := []string{"IpAddressGenerationFailure", "No more IP addresses available on network " + id + "."}
 		b.want(b.floatingIP(doc{"floating_network_id": id}), http.StatusConflict, full...)
-		// Neutron checks this before it checks whether a router connects the two networks.
+		// Neutron checks for a free address before it checks whether a router connects the two networks.
 		b.want(b.floatingIP(doc{"floating_network_id": id, "port_id": b.portID()}), http.StatusConflict, full...)
 	}},
 }
@@ -219,18 +219,18 @@ var groupRows = []row{
 		}
 		b.same("with the name", len(b.user.get(network, "/security-groups?name="+name).rows("security_groups")), 2)
 	}},
-	{"a security group may have a rule that lets its members reach each other, and the same rule again is 409", nothing, func(b *bench) {
+	{"a security group may have a rule for its own members, and the same rule again is refused with 409", nothing, func(b *bench) {
 		id := b.want(b.securityGroup(b.name()), http.StatusCreated).word("security_group.id")
 		rule := doc{"security_group_rule": doc{"security_group_id": id, "direction": "ingress", "ethertype": "IPv4", "remote_group_id": id}}
 		b.want(b.user.post(network, "/security-group-rules", rule), http.StatusCreated)
 		b.want(b.user.post(network, "/security-group-rules", rule), http.StatusConflict, "SecurityGroupRuleExists")
 	}},
-	{"deleting a security group that a port is in is 409", nothing, func(b *bench) {
+	{"deleting a security group that a port uses is refused with 409", nothing, func(b *bench) {
 		id := b.want(b.securityGroup(b.name()), http.StatusCreated).word("security_group.id")
 		b.want(b.port(doc{"security_groups": []string{id}}), http.StatusCreated)
 		b.want(b.user.delete(network, "/security-groups/"+id), http.StatusConflict, "SecurityGroupInUse")
 	}},
-	{"a server group has one policy from 2.64 on, and a list of policies below 2.64", nothing, func(b *bench) {
+	{"a server group has one policy from microversion 2.64 on, and a list of policies below 2.64", nothing, func(b *bench) {
 		ask := func(version string, body doc) answer {
 			body["name"] = b.name()
 			a := b.user.post(compute, "/os-server-groups", doc{"server_group": body}, at(version))
@@ -247,7 +247,7 @@ var groupRows = []row{
 		b.want(ask("2.64", doc{"policies": []string{"soft-anti-affinity"}}), http.StatusBadRequest)
 		b.want(ask("2.15", doc{"policy": "soft-anti-affinity"}), http.StatusBadRequest)
 	}},
-	{"server groups may have the same name, and a deleted server group is 404", nothing, func(b *bench) {
+	{"server groups may have the same name, and a GET of a deleted server group returns 404", nothing, func(b *bench) {
 		name := b.name()
 		for range 2 {
 			a := b.want(b.user.post(compute, "/os-server-groups", doc{"server_group": doc{"name": name, "policies": []string{"affinity"}}}), http.StatusOK)

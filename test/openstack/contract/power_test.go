@@ -35,7 +35,7 @@ var driverPowerRows = []row{
 	}},
 }
 
-// withServer returns a Machine's cloud.Instance, and the ID of its server, which runs.
+// withServer creates a Machine's server and waits until it is ACTIVE. It returns the Machine's cloud.Instance and the server's ID.
 func (b *bench) withServer() (cloud.Instance, string) {
 	b.Helper()
 	d, _ := b.drover(b.credentials)
@@ -46,7 +46,7 @@ func (b *bench) withServer() (cloud.Instance, string) {
 	return i, b.reaches(i, cloud.ServerActive).ID
 }
 
-// seen waits until the cloud itself shows the server in the state want.
+// seen waits until a GET of the server, instead of the driver's last list, shows it in the state want.
 func (b *bench) seen(i cloud.Instance, want cloud.ServerState) {
 	b.Helper()
 	b.until("the server is "+string(want), func() bool {

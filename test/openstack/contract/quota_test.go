@@ -14,7 +14,7 @@ func (b *bench) used(field string) int {
 }
 
 var quotaRows = []row{
-	{"a server beyond the quota of instances, cores or RAM is 403 with the numbers", operator, func(b *bench) {
+	{"a server beyond the quota of instances, cores or RAM is refused with 403 and the numbers", operator, func(b *bench) {
 		for what, field := range map[string]string{"instances": "totalInstancesUsed", "cores": "totalCoresUsed", "ram": "totalRAMUsed"} {
 			have := b.used(field)
 			m := b.misfortune(b.T)
@@ -35,7 +35,7 @@ var quotaRows = []row{
 		b.same("used", b.used("totalInstancesUsed"), have-1)
 		b.boot(wish{})
 	}},
-	{"a port beyond the quota is 409 from Neutron, and 403 when Nova would have to create the port", operator, func(b *bench) {
+	{"a port beyond the quota is refused by Neutron with 409, and by Nova with 403 when Nova would create the port", operator, func(b *bench) {
 		used, _ := b.user.get(network, "/quotas/"+b.user.project+"/details.json").at("quota.port.used").(float64)
 		b.misfortune(b.T).limit(b.T, "port", int(used))
 		a := b.want(b.port(nil), http.StatusConflict, "Quota exceeded for resources: ['port'].")
@@ -44,16 +44,16 @@ var quotaRows = []row{
 		b.want(b.user.post(network, "/ports", doc{"ports": []doc{both, both}}), http.StatusConflict, "OverQuota")
 		b.want(b.server(wish{fields: doc{"networks": []doc{{"uuid": b.networkID(b.network)}}}}), http.StatusForbidden, "Maximum number of ports exceeded")
 	}},
-	{"a floating IP beyond the quota is 409", operator, func(b *bench) {
+	{"a floating IP beyond the quota is refused with 409", operator, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "floatingip", 0)
 		a := b.want(b.floatingIP(nil), http.StatusConflict, "Quota exceeded for resources: ['floatingip'].")
 		b.same("type", a.word("NeutronError.type"), "OverQuota")
 	}},
-	{"a security group beyond the quota is 409", operator, func(b *bench) {
+	{"a security group beyond the quota is refused with 409", operator, func(b *bench) {
 		b.misfortune(b.T).limit(b.T, "security_group", 1)
 		b.want(b.securityGroup(b.name()), http.StatusConflict, "OverQuota", "Quota exceeded for resources: ['security_group'].")
 	}},
-	{"a server beyond the quota of members of its server group is 403", operator, func(b *bench) {
+	{"a server beyond the quota of members of its server group is refused with 403", operator, func(b *bench) {
 		group := b.serverGroup("soft-anti-affinity")
 		b.misfortune(b.T).limit(b.T, "server_group_members", 1)
 		b.boot(wish{hints: doc{"group": group}})
@@ -61,7 +61,7 @@ var quotaRows = []row{
 	}},
 }
 
-// fromVolume describes a server whose boot disk is a volume.
+// fromVolume returns the request for a server whose boot disk is a volume. device overrides fields of the volume.
 func (b *bench) fromVolume(device doc) wish {
 	b.Helper()
 	whole := doc{
@@ -74,7 +74,7 @@ func (b *bench) fromVolume(device doc) wish {
 }
 
 var volumeRows = []row{
-	{"a server boots from a volume, shows the volume, and takes the volume along when the server is deleted", volumes, func(b *bench) {
+	{"a server boots from a volume, shows the volume, and is deleted together with the volume", volumes, func(b *bench) {
 		id := b.boot(b.fromVolume(doc{"volume_type": b.volumeType}))
 		a := b.want(b.user.get(compute, "/servers/"+id, at("2.67")), http.StatusOK)
 		disk := a.word("server.os-extended-volumes:volumes_attached.0.id")
@@ -102,16 +102,16 @@ var volumeRows = []row{
 		b.until("the volume is gone", func() bool { return b.user.get(volume, "/volumes/"+disk).status == http.StatusNotFound })
 		b.want(b.user.delete(volume, "/volumes/"+disk), http.StatusNotFound)
 	}},
-	{"an unknown volume type is 400, and so is every volume type below 2.67", volumes, func(b *bench) {
+	{"an unknown volume type is refused with 400, and so is every volume type below microversion 2.67", volumes, func(b *bench) {
 		b.want(b.server(b.fromVolume(doc{"volume_type": "no-such-type"})), http.StatusBadRequest, "no-such-type")
 		early := b.fromVolume(doc{"volume_type": b.volumeType})
 		early.version = "2.66"
 		b.want(b.server(early), http.StatusBadRequest, "Additional properties are not allowed ('volume_type' was unexpected)")
 	}},
-	{"a volume without a size is 400", volumes, func(b *bench) {
+	{"a server with a boot volume without a size is refused with 400", volumes, func(b *bench) {
 		b.want(b.server(b.fromVolume(doc{"volume_size": nil})), http.StatusBadRequest)
 	}},
-	{"a volume beyond the quota is 413 from Cinder, and a server that needs the volume goes to ERROR", operatorAndVolumes, volumeQuota},
+	{"a volume beyond the quota is refused by Cinder with 413, and a server that needs the volume goes to ERROR", operatorAndVolumes, volumeQuota},
 }
 
 func volumeQuota(b *bench) {

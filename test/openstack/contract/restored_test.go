@@ -13,8 +13,8 @@ import (
 	driver "github.com/drover-project/drover/machines/openstack"
 )
 
-// restored checks that a Machine that was restored with another UID adopts the server that an operator allows it, including the
-// server's port and address.
+// restored checks that a Machine that was restored with a new UID adopts the server that its annotation names, together
+// with the server's port and floating IP.
 func restored(b *bench) {
 	m := b.machine(b.fields(doc{"floatingIpPool": b.pool}))
 	d, stop := b.drover(b.credentials)
@@ -47,7 +47,7 @@ func restored(b *bench) {
 	b.has(0, 0, 0)
 }
 
-// the returns a field of the only row in a Neutron list that has drover's owner tag.
+// the returns a field of the only row with drover's owner tag in a list of Neutron.
 func (b *bench) the(path, list, field string) string {
 	b.Helper()
 	found := ""

@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// latePosts is how often the test replaces a port.
+// latePosts is how many ports the test replaces.
 const latePosts = 10
 
 var samePortRows = []row{
-	{"of two servers requested on one port at the same time, one becomes ACTIVE, the other goes to ERROR, and the port is bound to neither server (F-21)", nothing, func(b *bench) {
+	{"of two servers requested on one port at the same time, one goes to ERROR, and the port is bound to neither (F-21)", nothing, func(b *bench) {
 		b.neitherHasThePort(0)
 	}},
-	{"of two servers requested on one port a moment apart, one becomes ACTIVE, the other goes to ERROR, and the port is bound to neither server (F-21)", nothing, func(b *bench) {
+	{"of two servers requested on one port a moment apart, one goes to ERROR, and the port is bound to neither (F-21)", nothing, func(b *bench) {
 		b.neitherHasThePort(5 * b.pace)
 	}},
-	{"a second server on the port of an ACTIVE server is 409, and the first server keeps the port (F-21)", nothing, func(b *bench) {
+	{"a second server on the port of an ACTIVE server is refused with 409, and the first keeps the port (F-21)", nothing, func(b *bench) {
 		port := b.portID()
 		first := b.boot(wish{fields: on(port)})
 		b.want(b.server(wish{fields: on(port)}), http.StatusConflict, "Port "+port+" is still in use.")
 		b.same("device_id", b.device(port), first)
 	}},
-	{"a late request for a server on a replaced port is 400 or ends in ERROR, and the server on the new port keeps that port (F-21)", nothing, lateOrders},
+	{"a late request for a server on a replaced port fails, and the server on the new port keeps that port (F-21)", nothing, lateOrders},
 }
 
 // on returns the fields that request a server on the port.
 func on(port string) doc { return doc{"networks": []doc{{"port": port}}} }
 
-// device returns the ID of the server that a port is bound to; empty when it is bound to none.
+// device returns the ID of the server that the port is bound to. It is empty when the port is bound to no server.
 func (b *bench) device(port string) string {
 	b.Helper()
 	return b.want(b.user.get(network, "/ports/"+port), http.StatusOK).word("port.device_id")
@@ -45,8 +45,8 @@ func (b *bench) outcome(id string) string {
 	return status
 }
 
-// neitherHasThePort requests two servers on one port. When the cloud is so fast that it refuses the second request,
-// neitherHasThePort tries again with another port.
+// neitherHasThePort requests two servers on one port, and checks that the port is bound to neither at the end. When the
+// cloud is so fast that it refuses the second request, the function tries again with another port.
 func (b *bench) neitherHasThePort(apart time.Duration) {
 	for range 20 {
 		port := b.portID()
@@ -68,7 +68,7 @@ func (b *bench) neitherHasThePort(apart time.Duration) {
 	b.Fatal("the second order was never accepted")
 }
 
-// twoServers requests two servers on one port.
+// twoServers requests two servers on one port, the second one apart later than the first.
 func (b *bench) twoServers(port string, apart time.Duration) [2]answer {
 	var orders [2]answer
 	fields := doc{"flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID(), "networks": []doc{{"port": port}}}
@@ -92,7 +92,7 @@ func (b *bench) twoServers(port string, apart time.Duration) [2]answer {
 	return orders
 }
 
-// replaced is a port that was replaced by a new one.
+// replaced is a port that the test has replaced with a new one, with the server on the new port and the answer to the late request.
 type replaced struct {
 	port, server string
 	late         answer

@@ -24,7 +24,7 @@ const (
 	region       = "RegionOne"
 )
 
-// oneByOne is the pace of create requests.
+// oneByOne makes the simulated cloud process the create requests of a kind one after the other.
 var oneByOne = openstack.Pace{Latency: 20 * time.Millisecond, AtATime: 1}
 
 // newSimulated starts a cloud with the same resources as the runner's cloud.

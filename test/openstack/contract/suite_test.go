@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// row is one behaviour. Its name describes what the cloud does.
+// row tests one behaviour of the cloud or of the driver, which its name describes.
 type row struct {
 	name string
 	need need
@@ -28,10 +28,10 @@ type topic struct {
 
 // topics holds all rows in the order in which they run: cheap ones first.
 var topics = []topic{
-	{"signing in", signInRows}, {"versions", versionRows}, {"looking up", lookupRows}, {"refusing a server", refusalRows}, {"ports", portRows},
-	{"floating IPs", floatingRows}, {"groups", groupRows}, {"creating a server", createRows}, {"the life of a server", lifeRows},
+	{"signing in", signInRows}, {"versions", versionRows}, {"look-ups", lookupRows}, {"refusing a server", refusalRows}, {"ports", portRows},
+	{"floating IPs", floatingRows}, {"security groups and server groups", groupRows}, {"creating a server", createRows}, {"the life of a server", lifeRows},
 	{"servers on one port", samePortRows}, {"listing servers", listRows}, {"time", timeRows}, {"quota", quotaRows}, {"volumes", volumeRows},
-	{"trouble", troubleRows}, {"the driver", driverRows}, {"the driver and power", driverPowerRows}, {"the driver's errors", driverErrorRows},
+	{"lost responses and rate limits", troubleRows}, {"the driver", driverRows}, {"the driver and power", driverPowerRows}, {"the driver's errors", driverErrorRows},
 	{"outages", outageRows},
 }
 
@@ -64,7 +64,7 @@ func run(t *testing.T, open func(t *testing.T) *target, parallel bool) {
 
 var serial atomic.Int64
 
-// name returns a unique name.
+// name returns a unique name for a resource of the row.
 func (b *bench) name() string {
 	return fmt.Sprintf("contract-%d-%d", os.Getpid(), serial.Add(1))
 }
@@ -83,7 +83,7 @@ func (b *bench) want(a answer, status int, texts ...string) answer {
 	return a
 }
 
-// oneOf is like want, but allows several statuses.
+// oneOf fails the row unless the response has one of the statuses.
 func (b *bench) oneOf(a answer, statuses ...int) answer {
 	b.Helper()
 	for _, s := range statuses {
@@ -188,14 +188,15 @@ func (b *bench) portID() string {
 	return b.want(b.port(nil), http.StatusCreated).word("port.id")
 }
 
-// wish describes a server to request: fields that override the usual ones (nil removes a field), and scheduler hints.
+// wish describes the server that a row requests: fields override the usual ones, where nil removes a field, and hints
+// are scheduler hints.
 type wish struct {
 	fields  doc
 	hints   doc
 	version string
 }
 
-// server requests a server on a port of its own.
+// server requests a server on a new port of its own, unless the wish names networks.
 func (b *bench) server(w wish) answer {
 	b.Helper()
 	body := doc{"name": b.name(), "flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID()}

@@ -11,16 +11,16 @@ import (
 type target struct {
 	// credentials are the user and password of a project member.
 	credentials openstackclient.Credentials
-	// reader is a user who may only read in the project; empty when there is no such user.
+	// reader is a user who may only read in the project. It is empty when there is no such user.
 	reader openstackclient.Credentials
-	// faulty connects to the same project through a proxy that can make calls fail.
+	// faulty holds credentials for the same project, through a proxy that can make calls fail.
 	faulty openstackclient.Credentials
 
 	flavor, impossible    string
 	image                 string
 	network, subnet, pool string
 	group, keyPair, zone  string
-	// volumeType is empty where there are no volumes.
+	// volumeType is the name of a volume type. It is empty when the cloud has no volumes.
 	volumeType string
 	// unrouted is a network with one free address and without a route to the pool. nearlyEmpty is a pool with one address.
 	unrouted, nearlyEmpty string
@@ -28,10 +28,9 @@ type target struct {
 	// machines is the number of Machines for which the driver works concurrently.
 	machines int
 
-	// misfortune returns the misfortune that causes faults in this cloud. When it is nil, the suite skips the rows that
-	// need faults.
+	// misfortune returns an object that causes faults in this cloud. When it is nil, the suite skips the rows that need faults.
 	misfortune func(t *testing.T) misfortune
-	// pace is the time between two checks of a condition. patience is how long a condition may take to hold.
+	// pace is the interval at which a condition is checked. patience is how long a condition may take to become true.
 	pace, patience time.Duration
 }
 
@@ -56,8 +55,8 @@ type misfortune interface {
 type failure struct {
 	service, method, path string
 	times                 int
-	// status is the answer to the call, which is not carried out. 0 means that the call is carried out and its response is
-	// lost.
+	// status is the status that the call is answered with, without being carried out. 0 means that the call is carried out
+	// and its response is lost.
 	status, retryAfter int
 }
 
@@ -78,7 +77,7 @@ const (
 	aQuietCloud
 )
 
-// missing returns what the target lacks for a row; empty when it lacks nothing.
+// missing returns what the target lacks for a row, or an empty text.
 func (tg *target) missing(n need) string {
 	switch {
 	case (n == operator || n == operatorAndVolumes) && tg.misfortune == nil:

@@ -9,14 +9,14 @@ import (
 )
 
 var timeRows = []row{
-	{"lists of changes show a server's zone first, then its host, then its addresses (F-57)", nothing, zoneHostAddresses},
+	{"lists with changes-since show a server's zone first, then its host, then its addresses (F-57)", nothing, zoneHostAddresses},
 	{"a server shows the requested zone before it shows a host (F-57)", nothing, func(b *bench) {
 		id := b.want(b.server(wish{fields: doc{"availability_zone": b.zone}}), http.StatusAccepted).word("server.id")
 		a := b.want(b.user.get(compute, "/servers/"+id), http.StatusOK)
 		b.same("zone", a.word("server.OS-EXT-AZ:availability_zone"), b.zone)
 		b.status(id, "ACTIVE")
 	}},
-	{"a floating IP that is older than its server shows together with the fixed address (F-57)", nothing, func(b *bench) {
+	{"an ACTIVE server shows a floating IP that is older than the server together with its fixed address (F-57)", nothing, func(b *bench) {
 		port := b.portID()
 		address := b.want(b.floatingIP(doc{"port_id": port}), http.StatusCreated).word("floatingip.floating_ip_address")
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
@@ -24,7 +24,7 @@ var timeRows = []row{
 			b.Errorf("the ACTIVE server does not show %s: %v", address, a.at("server.addresses"))
 		}
 	}},
-	{"a port is bound by the time its server is ACTIVE, and free by the time the server is gone (F-57)", nothing, func(b *bench) {
+	{"a port is bound to its server when the server is ACTIVE, and unbound when the server is gone (F-57)", nothing, func(b *bench) {
 		port := b.portID()
 		id := b.boot(wish{fields: doc{"networks": []doc{{"port": port}}}})
 		b.same("device_id", b.want(b.user.get(network, "/ports/"+port), http.StatusOK).word("port.device_id"), id)
@@ -32,15 +32,15 @@ var timeRows = []row{
 		b.gone("/servers/" + id)
 		b.same("device_id", b.want(b.user.get(network, "/ports/"+port), http.StatusOK).word("port.device_id"), "")
 	}},
-	{"creating eight ports at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
+	{"creating ports eight at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
 		body := doc{"port": doc{"network_id": b.networkID(b.network), "name": b.name()}}
 		b.limited(func() answer { return b.user.post(network, "/ports", body) }, http.StatusCreated, network, "/ports/", "port.id")
 	}},
-	{"creating eight floating IPs at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
+	{"creating floating IPs eight at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
 		body := doc{"floatingip": doc{"floating_network_id": b.networkID(b.pool)}}
 		b.limited(func() answer { return b.user.post(network, "/floatingips", body) }, http.StatusCreated, network, "/floatingips/", "floatingip.id")
 	}},
-	{"creating eight servers at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
+	{"creating servers eight at a time is less than three times as fast as one at a time (F-56)", aQuietCloud, func(b *bench) {
 		body := doc{"server": doc{
 			"name": b.name(), "flavorRef": b.flavorID(b.flavor), "imageRef": b.imageID(), "networks": []doc{{"uuid": b.networkID(b.network)}},
 		}}

@@ -86,9 +86,8 @@ func (r *Recorder) Last(kind string) (last time.Time) {
 	return last
 }
 
-// Idle is for how long the cloud had nothing to do although a Machine was waiting.
+// Idle is how long the cloud had nothing to do although a Machine was waiting.
 type Idle struct {
-	// Kind is the time in which a Machine waited to send a request of a kind, and none of that kind was in flight: the
 	// Kind is how long a Machine waited to send a request of one kind while no request of that kind was in flight. It is
 	// the longest such time of all kinds.
 	Kind time.Duration

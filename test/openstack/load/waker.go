@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Waker passes the Machines that a driver wakes to the current follower. The zero value drops the
-// Machines.
+// Waker passes the Machines that a driver wakes to the function that Follow has set. The zero value drops the Machines.
 type Waker struct {
 	mu   sync.Mutex
 	wake func(types.NamespacedName)
@@ -21,7 +20,7 @@ func (w *Waker) Follow(wake func(types.NamespacedName)) {
 	w.wake = wake
 }
 
-// Woken passes a Machine to the current follower.
+// Woken passes a Machine to the function that Follow has set.
 func (w *Waker) Woken(key types.NamespacedName) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

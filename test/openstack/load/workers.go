@@ -8,8 +8,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Workers reconcile keys as a controller does: one worker at a time reconciles a key, and again if the key is woken
-// meanwhile.
+// Workers reconcile keys as a controller does: only one worker at a time reconciles a key, and it does so again if the key
+// is woken meanwhile.
 type Workers struct {
 	// Count is the number of workers.
 	Count int

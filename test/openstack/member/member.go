@@ -105,7 +105,7 @@ func (s *Session) Find(ctx context.Context, service, key, name string) string {
 	return ""
 }
 
-// listings are the lists of each kind of resource.
+// listings holds the list call for each kind of resource, and the field of the answer that holds the items.
 var listings = []struct{ path, key string }{
 	{"compute /servers/detail", "servers"}, {"network /ports", "ports"}, {"network /floatingips", "floatingips"}, {"volume /volumes/detail", "volumes"},
 }

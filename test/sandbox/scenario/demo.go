@@ -115,7 +115,7 @@ func (d *Demo) complaints() string {
 	return out.String()
 }
 
-// members returns the group's nodes and Machines.
+// members holds the group's nodes and Machines.
 type members struct {
 	nodes    []corev1.Node
 	machines []v1alpha1.Machine

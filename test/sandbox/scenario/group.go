@@ -153,7 +153,7 @@ func (s sizes) String() string {
 	return strings.Join(out, ", ")
 }
 
-// wanted reads the groups' sizes.
+// wanted reads the groups' target sizes (spec.replicas).
 func (d *Demo) wanted(ctx context.Context) (sizes, error) {
 	var groups v1alpha1.MachineDeploymentList
 	if err := d.Client.List(ctx, &groups); err != nil {

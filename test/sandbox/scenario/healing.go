@@ -63,7 +63,7 @@ func (d *Demo) replaced(ctx context.Context, g group, lost []string) error {
 	return nil
 }
 
-// nodeDies cuts off one of three busy nodes for good. The autoscaler may request a node for the pod of that node,
+// nodeDies permanently cuts off one of three busy nodes. The autoscaler may request a node for the pod of that node,
 // because from release 1.36 on it does not count upcoming nodes that it has not requested itself. It removes the excess
 // later.
 func nodeDies(ctx context.Context, d *Demo) (string, error) {
@@ -185,8 +185,8 @@ func (d *Demo) notReady(group string, want int) check {
 	}
 }
 
-// knownToCollector waits until the collector of orphans has once seen that every resource with the cluster ID has a
-// Machine. Until then the collector only reports orphans.
+// knownToCollector waits until the orphan collector has once found that every resource with the cluster ID has a Machine.
+// Until then the collector only reports orphans.
 func (d *Demo) knownToCollector(ctx context.Context) (string, error) {
 	var memory corev1.ConfigMap
 	err := d.Client.Get(ctx, client.ObjectKey{Namespace: sandbox.Namespace, Name: "drover-orphans"}, &memory)

@@ -21,7 +21,7 @@ func initializedLate(ctx context.Context, d *Demo) (string, error) {
 	return orderedOnce(ctx, d, group{name: "late", at: 10, labels: both("late")})
 }
 
-// initializedLateWithOptions does the same as initializedLate, with a group that has its own autoscaling option. For
+// initializedLateWithOptions runs the same trial as initializedLate, with a group that has its own autoscaling options. For
 // such a group the autoscaler does not know how long a Node may take to start.
 func initializedLateWithOptions(ctx context.Context, d *Demo) (string, error) {
 	option := map[string]string{v1alpha1.AnnotationOptions + "scaledownunneededtime": "5s"}
@@ -46,8 +46,8 @@ func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 	if err := d.until(ctx, d.ordered(g.name, pods)); err != nil {
 		return "", err
 	}
-	// The revived controller reads the Nodes when it starts, and then only after a whole interval. The servers become
-	// nodes a few seconds after its start.
+	// The restarted controller reads the Nodes when it starts, and then again after each interval. The servers become nodes a few seconds
+	// after its start, and must wait for the end of the interval.
 	d.KillCloudController()
 	d.ReviveCloudController()
 	if err := d.until(ctx, d.runs(l)); err != nil {
@@ -65,7 +65,7 @@ func orderedOnce(ctx context.Context, d *Demo, g group) (string, error) {
 	return note, nil
 }
 
-// standstill is how long a rollout must stand still while the cloud-controller-manager is stopped.
+// standstill is how long a rollout must make no progress while the cloud-controller-manager is stopped.
 const standstill = 12 * time.Second
 
 // initializerDies rolls three nodes with a surge of 1 and none unavailable, and kills the cloud-controller-manager once
@@ -164,7 +164,7 @@ func (d *Demo) stands(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// living returns the UIDs of all Machines, and marks those that are being deleted.
+// living returns the UIDs of all Machines. The UID of a Machine that is being deleted has a suffix.
 func (d *Demo) living(ctx context.Context) ([]types.UID, error) {
 	var machines v1alpha1.MachineList
 	if err := d.Client.List(ctx, &machines); err != nil {

@@ -25,7 +25,7 @@ func Deployment(version string) (*v1alpha1.MachineDeployment, error) {
 	return d, nil
 }
 
-// Single returns a Machine from a deployment's template that has no owner.
+// Single returns a Machine without an owner, made from a deployment's template.
 func Single(d *v1alpha1.MachineDeployment, name string) *v1alpha1.Machine {
 	return &v1alpha1.Machine{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "Machine"},

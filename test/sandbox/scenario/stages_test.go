@@ -26,7 +26,7 @@ func TestTheManifestIsTheShippedExampleWithASmallerMaximum(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The demo's group has a smaller maximum, so that the demo reaches it.
+	// The maximum is not compared: that of the demo's group is smaller, so that the demo can reach it.
 	example.Annotations = ours.Annotations
 	want, err := Manifest(example)
 	if err != nil {

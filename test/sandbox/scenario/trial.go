@@ -11,13 +11,13 @@ import (
 	"github.com/drover-project/drover/test/sandbox"
 )
 
-// Trial causes trouble while an autoscaler works, and checks what must be true at the end. Each trial begins in an
-// empty cluster.
+// Trial causes a fault while an autoscaler works, and checks what must be true at the end. Each trial begins in an empty
+// cluster.
 type Trial struct {
 	Name    string
 	Setting Setting
 	Limit   time.Duration
-	// Run causes the trouble, and returns nil only when the required outcome is reached. The note is what Run saw.
+	// Run causes the fault, and returns nil only when the required outcome is reached. The note is what Run saw.
 	Run func(ctx context.Context, d *Demo) (note string, err error)
 }
 
@@ -137,7 +137,7 @@ func (h *highs) see(now sizes) {
 	h.sum = max(h.sum, sum)
 }
 
-// highest ends the watch and returns the highs.
+// highest ends the watch and returns the largest numbers seen.
 func (p *peak) highest() highs {
 	p.stop()
 	return p.high

@@ -15,11 +15,11 @@ import (
 // onePerNode is the CPU request of a pod so large that no two fit on a node of the demo's flavor.
 const onePerNode = 1100
 
-// both returns the labels of groups whose pods may run on either group.
+// both returns the node label by which the pods of a trial select the trial's groups.
 func both(trial string) map[string]string { return map[string]string{"trial": trial} }
 
-// instead creates a group that has trouble and a group without trouble, creates pods that either group could run, and
-// waits until the pods run.
+// instead creates one group whose servers cannot be created or do not join, and another group without a fault. It then
+// creates pods that either group could run, and waits until the pods run.
 func (d *Demo) instead(ctx context.Context, troubled, other group, pods int, within time.Duration) (string, error) {
 	for _, g := range []group{troubled, other} {
 		if err := d.make(ctx, g); err != nil {
@@ -83,8 +83,8 @@ func neverJoins(ctx context.Context, d *Demo) (string, error) {
 	return d.instead(ctx, group{name: silent, at: 5, labels: labels}, group{name: "free", at: 5, flavor: newFlavor, labels: labels}, 1, 2*time.Minute)
 }
 
-// grows creates a group of one node, creates this many pods that need a node each, and calls trouble once the nodes are
-// requested. At the end there must be exactly as many nodes as pods.
+// grows creates a group of one node, and pods that need a node each. It calls trouble once the nodes are requested. At the
+// end there must be exactly as many nodes as pods.
 func (d *Demo) grows(ctx context.Context, pods, most int, trouble func() error) (string, error) {
 	g := group{name: "growing", least: 1, size: 1, at: 10, labels: both("growth")}
 	if err := d.make(ctx, g); err != nil {
@@ -118,7 +118,7 @@ func (d *Demo) grows(ctx context.Context, pods, most int, trouble func() error) 
 	return note, nil
 }
 
-// ordered waits until a group has a size.
+// ordered waits until a group's target size is at least size.
 func (d *Demo) ordered(name string, size int) check {
 	return func(ctx context.Context) (string, error) {
 		now, err := d.wanted(ctx)
@@ -129,7 +129,7 @@ func (d *Demo) ordered(name string, size int) check {
 	}
 }
 
-// away is how long a killed drover stays away.
+// away is the time from the kill of both drover replicas to their restart.
 const away = 3 * time.Second
 
 func droverKilled(ctx context.Context, d *Demo) (string, error) {
@@ -162,8 +162,8 @@ func failedOver(ctx context.Context, d *Demo) (string, error) {
 	return note, d.FailOver(0)
 }
 
-// autoscalerKilled restarts the autoscaler. It has forgotten its scale-ups and may request nodes again; it removes the
-// excess later.
+// autoscalerKilled restarts the autoscaler. The new process does not know the earlier scale-ups and may request nodes
+// again; it removes the excess later.
 func autoscalerKilled(ctx context.Context, d *Demo) (string, error) {
 	return d.grows(ctx, 4, 7, d.RestartAutoscaler)
 }
@@ -262,7 +262,7 @@ func evenly(ctx context.Context, d *Demo) (string, error) {
 	return "", d.until(ctx, d.are(sizes{"one": 2, "two": 2}))
 }
 
-// exactNode makes one of three busy nodes empty.
+// exactNode deletes the pod of one of three busy nodes. The autoscaler must remove exactly that node.
 func exactNode(ctx context.Context, d *Demo) (string, error) {
 	g := group{name: "three", at: 5, labels: both("exact")}
 	if err := d.make(ctx, g); err != nil {

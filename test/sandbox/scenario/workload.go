@@ -53,7 +53,7 @@ func (d *Demo) workload(ctx context.Context, pods int) error {
 	return nil
 }
 
-// noWorkload deletes the pods.
+// noWorkload deletes the pods of the workload.
 func (d *Demo) noWorkload(ctx context.Context) error {
 	return d.kubectl(ctx, "delete", "deployment", workloadName, "--wait=false")
 }

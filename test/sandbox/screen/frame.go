@@ -23,7 +23,7 @@ type StageView struct {
 	Note string
 }
 
-// Frame is one picture of the running demo.
+// Frame is the content of the screen at one moment of the demo.
 type Frame struct {
 	Title  string
 	Stages []StageView

@@ -68,7 +68,7 @@ func (s *Screen) Write(p []byte) (int, error) {
 	return s.out.Write(p)
 }
 
-// Say writes one line that stays.
+// Say writes one line, which stays on the screen.
 func (s *Screen) Say(format string, args ...any) {
 	_, _ = fmt.Fprintf(s, format+"\n", args...)
 }

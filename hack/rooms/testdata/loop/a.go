@@ -1,4 +1,4 @@
-// Package loop is read by the tests of the command.
+// Package loop is test data for command rooms: its files use each other in a cycle.
 package loop
 
 // Box has a field that another file uses.

@@ -1,4 +1,4 @@
 package loop
 
-// Four returns a number by a method of another file.
+// Four returns the result of a method that another file declares.
 func Four() int { return Box{2}.twice() }

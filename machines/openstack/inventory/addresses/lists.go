@@ -69,10 +69,10 @@ func (s *Store) SeeUntagged(l Lists, cluster owner.Cluster) {
 }
 
 // Duplicate is a port or floating IP whose owner tag is also on another port or floating IP that drover already knew. It exists
-// when a create of the previous leader was carried out late. Nothing uses it. It is collected when its Machine is gone.
+// when a create of the previous leader was carried out late. Nothing uses it. drover deletes it when its Machine is gone.
 type Duplicate struct {
 	Tag owner.Tag
-	// On is the server that a port is bound to, or the port that a floating IP is on; empty when there is none.
+	// On is the server to which the port is bound, or the port to which the floating IP is attached; empty when there is none.
 	On string
 	// Since is when drover first saw the duplicate, on drover's clock. Created is Neutron's creation time; zero when there is
 	// none.

@@ -8,7 +8,7 @@ import (
 // Port is a port with a Machine's owner tag.
 type Port struct {
 	ID, NetworkID string
-	// ServerID is the server that the port is bound to, as far as a list has shown; empty when there is none.
+	// ServerID is the server to which the port was bound when Neutron last returned the port; empty when it was unbound.
 	ServerID  string
 	Addresses []string
 	// Doubtful is true when an answer of the cloud suggests that the port does not exist any more. drover looks the port up
@@ -25,7 +25,7 @@ type Port struct {
 // FloatingIP is a floating IP with a Machine's owner tag.
 type FloatingIP struct {
 	ID, Address string
-	// PortID is the port that the floating IP is on; empty when there is none.
+	// PortID is the port to which the floating IP is attached; empty when it is attached to none.
 	PortID string
 	// Since is when drover first saw the floating IP, on drover's clock. Created is Neutron's creation time; zero when there is
 	// none.
@@ -58,7 +58,8 @@ type FloatingIPRow struct {
 	CreatedAt   string `json:"created_at"`
 }
 
-// Owned returns the port as another process may have left it: a server create may name it.
+// Owned returns the port of the row with NamedByCreate set, because another process may have sent a server create that names the
+// port.
 func (r *PortRow) Owned() Port {
 	p := Port{ID: r.ID, NetworkID: r.NetworkID, ServerID: r.DeviceID, NamedByCreate: true, Created: created(r.CreatedAt)}
 	for _, ip := range r.FixedIPs {

@@ -12,12 +12,12 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// port returns the tag of the n-th port of a Machine.
+// port returns the owner tag of the n-th port of a Machine.
 func port(machine types.UID, n int) owner.Tag {
 	return owner.Cluster("c1").Tag(owner.PortKind, machine, n)
 }
 
-func TestOneOfTwoPortsWithTheSameTagIsChosen(t *testing.T) {
+func TestOneOfTwoPortsWithTheSameOwnerTagIsChosen(t *testing.T) {
 	tag := port("u1", 0)
 	for name, tc := range map[string]struct {
 		first, second PortRow
@@ -43,7 +43,7 @@ func TestOneOfTwoPortsWithTheSameTagIsChosen(t *testing.T) {
 	}
 }
 
-func TestPortsThatAListLacksAreDoubtedOrRemoved(t *testing.T) {
+func TestPortsThatAListLacks(t *testing.T) {
 	isRegistered := func(machine types.UID) bool { return machine == "known" }
 	for name, tc := range map[string]struct {
 		machine      types.UID
@@ -51,10 +51,10 @@ func TestPortsThatAListLacksAreDoubtedOrRemoved(t *testing.T) {
 		listed       bool
 		there, doubt bool
 	}{
-		"marks a port as doubtful when the list lacks the port and its Machine is registered": {"known", noon.Add(-time.Minute), false, true, true},
-		"removes a port when the list lacks the port and its Machine is not registered":       {"unknown", noon.Add(-time.Minute), false, false, false},
-		"does not doubt a port that was created after the list began":                         {"known", noon, false, true, false},
-		"does not doubt a port that the list has":                                             {"unknown", noon.Add(-time.Minute), true, true, false},
+		"are marked as doubtful when their Machine is registered":                {"known", noon.Add(-time.Minute), false, true, true},
+		"are removed from the store when their Machine is not registered":        {"unknown", noon.Add(-time.Minute), false, false, false},
+		"are not marked as doubtful when they were created after the list began": {"known", noon, false, true, false},
+		"do not include a port that the list has":                                {"unknown", noon.Add(-time.Minute), true, true, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()
@@ -77,7 +77,7 @@ func TestPortsThatAListLacksAreDoubtedOrRemoved(t *testing.T) {
 	}
 }
 
-func TestPlaceOfAFloatingIPWithoutThisClustersTag(t *testing.T) {
+func TestLastKnownPortAndServerOfAFloatingIP(t *testing.T) {
 	on := func(port, description string) Lists {
 		return Lists{Ports: []PortRow{{ID: "a", DeviceID: "s1"}, {ID: "free"}}, FloatingIPs: []FloatingIPRow{{ID: "ip", PortID: port, Description: description}}}
 	}
@@ -85,11 +85,11 @@ func TestPlaceOfAFloatingIPWithoutThisClustersTag(t *testing.T) {
 		lists []Lists
 		want  Place
 	}{
-		"is the server whose port the floating IP is on (F-3)":                             {[]Lists{on("a", "")}, Place{"a", "s1"}},
-		"stays when the floating IP is disassociated, as when the server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
-		"is unknown after the floating IP moved to a port without a server (F-3)":          {[]Lists{on("a", ""), on("free", "")}, Place{}},
-		"is not recorded for a floating IP with this cluster's tag":                        {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
-		"is recorded for a floating IP with another cluster's tag":                         {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
+		"are the port that the floating IP is on and the server of that port (F-3)":             {[]Lists{on("a", "")}, Place{"a", "s1"}},
+		"stay known when the floating IP is disassociated, as when its server is deleted (F-3)": {[]Lists{on("a", ""), on("", "")}, Place{"a", "s1"}},
+		"are unknown after the floating IP moved to a port without a server (F-3)":              {[]Lists{on("a", ""), on("free", "")}, Place{}},
+		"are not recorded for a floating IP with this cluster's owner tag":                      {[]Lists{on("a", "drover c1 u1 0")}, Place{}},
+		"are recorded for a floating IP with another cluster's owner tag":                       {[]Lists{on("a", "drover c2 u1 0")}, Place{"a", "s1"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New()

@@ -12,5 +12,5 @@ import (
 	"github.com/drover-project/drover/machines/openstack/client"
 )
 
-// Do makes a call, as client.Session.Do does, with the credentials of one Machine.
+// Do makes one call with the credentials of one Machine. It has the signature of client.Session.Do.
 type Do func(ctx context.Context, c client.Call, fn func(ctx context.Context, api *gophercloud.ServiceClient) error) error

@@ -16,10 +16,11 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// idPrefix extends a single hexadecimal digit to an ID.
+// idPrefix is the ID of a server without its last hexadecimal digit.
 const idPrefix = "00000000-0000-4000-8000-00000000000"
 
-// pagedCloud answers a list in pages of one server; failures holds the first answers for a marker.
+// pagedCloud is a RoundTripper that answers a list in pages of one server. failures holds, by marker, the status codes with which the
+// first requests fail.
 type pagedCloud struct {
 	ids      []string
 	failures map[string][]int
@@ -57,7 +58,7 @@ func (c *pagedCloud) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer(r, status, body), nil
 }
 
-// signedIn are the answers before a list: the token, and the version of the compute service.
+// signedIn holds the answers to the requests before a list: the sign-in, and the version document of the compute service.
 var signedIn = map[string]string{
 	"POST /v3/auth/tokens": `{"token":{"issued_at":"2026-11-20T12:00:00Z","expires_at":"2026-11-21T12:00:00Z","project":{"id":"p"},
 		"catalog":[{"type":"compute","endpoints":[{"interface":"public","region":"r","url":"http://cloud/v2.1"}]}]}}`,
@@ -71,17 +72,17 @@ func answer(r *http.Request, status int, body string) *http.Response {
 	}
 }
 
-func TestListServersReadsAllPages(t *testing.T) {
+func TestListOfServersWithSeveralPages(t *testing.T) {
 	for name, tc := range map[string]struct {
 		failures map[string][]int
 		asked    string
 		class    fault.Class // empty means no error
 	}{
-		"returns all pages as one list with the cloud's time (CAPI-31, CAPI-35)": {nil, ",a,b", ""},
-		"starts the list again when the marker of a page has vanished":           {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
-		"fails when the marker of a page vanishes three times":                   {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
-		"fails when the cloud answers 500 for a page (CAPI-36)":                  {map[string][]int{"b": {500}}, ",a,b", fault.Transient},
-		"fails without a retry when the first page is refused":                   {map[string][]int{"": {400}}, "", fault.Invalid},
+		"returns the servers of all pages and the cloud's time (CAPI-31, CAPI-35)":               {nil, ",a,b", ""},
+		"starts again when Nova answers 400 for a page because the server of the marker is gone": {map[string][]int{"b": {400}}, ",a,b,,a,b", ""},
+		"fails when Nova answers 400 for a page three times":                                     {map[string][]int{"a": {400, 400, 400, 400}}, ",a,,a,,a", fault.Invalid},
+		"fails when the cloud answers 500 for a page (CAPI-36)":                                  {map[string][]int{"b": {500}}, ",a,b", fault.Transient},
+		"fails without a retry when Nova answers 400 for the first page":                         {map[string][]int{"": {400}}, "", fault.Invalid},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &pagedCloud{ids: []string{idPrefix + "a", idPrefix + "b", idPrefix + "c"}, failures: tc.failures}
@@ -102,8 +103,8 @@ func TestListServersReadsAllPages(t *testing.T) {
 	}
 }
 
-func TestListServersWithInvalidIDs(t *testing.T) {
-	t.Run("omits servers with invalid IDs, because these servers could be stored as losses (F-16)", func(t *testing.T) {
+func TestListOfServersWithInvalidIDs(t *testing.T) {
+	t.Run("omits a server with an invalid ID, so that drover never stores that ID as a lost server (F-16)", func(t *testing.T) {
 		c := &pagedCloud{ids: []string{idPrefix + "a", strings.Repeat("x", 1<<10), idPrefix + "c"}}
 		rows, _, err := ListServers(t.Context(), c.session(t), time.Time{}, true)
 		if err != nil || len(rows) != 2 || rows[0].ID != idPrefix+"a" || rows[1].ID != idPrefix+"c" {
@@ -112,7 +113,7 @@ func TestListServersWithInvalidIDs(t *testing.T) {
 	})
 }
 
-// session returns a session at the cloud.
+// session returns a session whose requests pagedCloud answers.
 func (c *pagedCloud) session(t *testing.T) *client.Session {
 	t.Helper()
 	calls, err := client.New(client.Options{HTTP: c, Clock: clocktesting.NewFakeClock(noon), Configured: "http://cloud/v3"})

@@ -15,15 +15,16 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// A create with an unknown outcome has failed when SettleTime has passed and settleLists complete lists have not shown its
+// A create with an unknown outcome counts as failed when SettleTime has passed and settleLists complete lists have not shown its
 // resource.
 const (
 	SettleTime  = 2 * time.Minute
 	settleLists = 2
-	// SecondLookAfter is the time from the start to the second look: drover reads the ports of inherited creates by their IDs and
-	// then lists the servers, which resolves these creates. The previous leader sends nothing once this process has the lease. By
-	// the time of the second look the cloud has usually finished what was in progress. If a server is still missing from the lists
-	// then, its port is already bound to it. A create that arrives even later names a port that drover has replaced.
+	// SecondLookAfter is the time from drover's start to the second look at inherited creates, that is, creates that the previous
+	// leader may have sent. In the second look, drover reads the ports of these creates by their IDs and then lists the servers,
+	// which resolves the creates. The previous leader sends nothing once this process has the lease. By the time of the second look
+	// the cloud has usually finished what was in progress. If a server is still missing from the lists then, its port is already
+	// bound to it. A create that arrives even later names a port that drover has replaced.
 	SecondLookAfter = 3 * time.Second
 )
 
@@ -32,7 +33,7 @@ type InDoubt struct{ byTag map[owner.Tag]create }
 
 // create is a create with an unknown outcome.
 type create struct {
-	// ended is when the call ended; fulls is the number of complete lists before the call ended.
+	// ended is when the call ended. fulls is the number of complete lists before that time.
 	ended time.Time
 	fulls int
 	// inherited is true when the previous leader may have sent the create and died before the answer. The second look resolves it
@@ -40,7 +41,7 @@ type create struct {
 	inherited bool
 }
 
-// settled reports whether the create has failed, so that it may be repeated. fulls is the current number of complete lists.
+// settled reports whether the create counts as failed, so that it may be repeated. fulls is the current number of complete lists.
 func (c create) settled(now time.Time, fulls int) bool {
 	return !c.inherited && now.Sub(c.ended) >= SettleTime && fulls-c.fulls >= settleLists
 }
@@ -79,8 +80,8 @@ func (d *InDoubt) CloseInherited() (closed []types.UID) {
 	return closed
 }
 
-// Settle removes a create that has failed by now. It returns the reason why the resource with that tag may not be created yet;
-// empty when no create of it is in doubt.
+// Settle removes the create of the resource with that tag if the create counts as failed by now. It returns the reason why the
+// resource may not be created yet; empty when no create of it is in doubt.
 func (d *InDoubt) Settle(tag owner.Tag, now time.Time, fulls int) (reason string) {
 	c, ok := d.byTag[tag]
 	switch {
@@ -97,7 +98,7 @@ func (d *InDoubt) Settle(tag owner.Tag, now time.Time, fulls int) (reason string
 	return fmt.Sprintf(words, c.ended.UTC().Format("15:04:05"), tag.Kind)
 }
 
-// SettleIf removes the creates that have failed by now and whose Machine satisfies over.
+// SettleIf removes the creates that count as failed by now and for whose Machine over returns true.
 func (d *InDoubt) SettleIf(over func(machine types.UID) bool, now time.Time, fulls int) {
 	maps.DeleteFunc(d.byTag, func(tag owner.Tag, c create) bool { return over(tag.Machine) && c.settled(now, fulls) })
 }

@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestCreateInDoubtIsSettledAfterEnoughTimeAndLists(t *testing.T) {
+func TestCreateInDoubtEndsAfterEnoughTimeAndLists(t *testing.T) {
 	for name, tc := range map[string]struct {
 		after time.Duration
 		fulls int
@@ -45,22 +45,22 @@ func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
 	for _, machine := range []types.UID{"own", "b", "a"} {
 		d.Inherit(server(machine), noon)
 	}
-	t.Run("inherited creates do not replace this process's own create in doubt", func(t *testing.T) {
+	t.Run("inherited creates do not replace a create in doubt of this process", func(t *testing.T) {
 		if got := d.Inherited(); !slices.Equal(got, []types.UID{"a", "b"}) || d.IsInherited(server("own")) {
 			t.Errorf("got %v, want a and b", got)
 		}
 	})
-	t.Run("inherited creates are still in doubt after an hour without a second look at their ports", func(t *testing.T) {
+	t.Run("inherited creates stay in doubt for an hour when their ports are not looked up a second time", func(t *testing.T) {
 		if reason := d.Settle(server("a"), noon.Add(time.Hour), 9); !strings.Contains(reason, "drover started at 12:00:00") {
 			t.Errorf("got %q", reason)
 		}
 	})
-	t.Run("inherited creates wait for the second look at their ports", func(t *testing.T) {
+	t.Run("the wait of inherited creates for the second look-up of their ports begins at drover's start", func(t *testing.T) {
 		if left, any := d.UntilSecondLook(noon.Add(time.Second)); left != SecondLookAfter-time.Second || !any {
 			t.Errorf("got %s, %v", left, any)
 		}
 	})
-	t.Run("the second look at the ports ends inherited creates, and no other create", func(t *testing.T) {
+	t.Run("after the second look-up of the ports, inherited creates are no longer in doubt, but other creates still are", func(t *testing.T) {
 		if got := d.CloseInherited(); !slices.Equal(got, []types.UID{"a", "b"}) {
 			t.Errorf("got %v, want a and b", got)
 		}

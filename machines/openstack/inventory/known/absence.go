@@ -9,8 +9,8 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// ownedByOther checks the server that the Machine names or must adopt. When this server exists and has another owner, ownedByOther
-// returns the reason for that judgement; otherwise it returns an empty string.
+// ownedByOther returns the reason why the server that the Machine names or must adopt is not the Machine's. It returns an empty
+// string when this server is the Machine's or is not known to exist.
 func (p *Project) ownedByOther(m *owner.Machine) string {
 	for _, id := range []string{m.Adopts, m.ServerID} {
 		k := p.Servers.ByID(id)
@@ -26,7 +26,8 @@ func (p *Project) ownedByOther(m *owner.Machine) string {
 	return ""
 }
 
-// had returns the ID of a gone server that was the Machine's. If there are several, it prefers the server that the Machine names.
+// had returns the ID of one of the gone servers that was the Machine's; empty when there is none. If there are several, it
+// prefers the server that the Machine names.
 func had(m *owner.Machine, gone []*servers.Known) string {
 	last := ""
 	for _, k := range gone {
@@ -37,8 +38,8 @@ func had(m *owner.Machine, gone []*servers.Known) string {
 	return last
 }
 
-// absent decides, for a Machine without a living server, whether its server is proven gone. If not, unknown is the reason why
-// nothing is known of the server. gone are the Machine's tombstones.
+// absent decides, for a Machine without a living server, whether its server is proven gone. gone are the servers of the Machine
+// that are gone. When the result is false because nothing is known of the Machine's server, unknown is the reason.
 func (p *Project) absent(m *owner.Machine, gone []*servers.Known) (proven bool, unknown string) {
 	unrecorded := m.Recorded == owner.Site{}
 	switch {
@@ -69,7 +70,7 @@ func (p *Project) adopteeMissing(m *owner.Machine) bool {
 	return k == nil || k.Gone && !k.BelongsTo(m.UID)
 }
 
-// tombstone returns the server with that ID if it is gone.
+// tombstone returns the server with that ID if it is known to be gone, and nil otherwise.
 func (p *Project) tombstone(id string) []*servers.Known {
 	if k := p.Servers.ByID(id); k != nil && k.Gone {
 		return []*servers.Known{k}

@@ -9,27 +9,27 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-func TestFactsOfAnAbsentServer(t *testing.T) {
+func TestFactsAboutAServerThatNoListShows(t *testing.T) {
 	notFound := fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound")
 	here, elsewhere := owner.Site{Project: "p", Region: "r"}, owner.Site{Project: "p2", Region: "r"}
 	for name, tc := range map[string]struct {
 		machine owner.Machine
-		// listed is true when the first lists show the server. then is what happens after the first lists.
+		// listed is true when the first lists show the server. then is called after the first lists.
 		listed  bool
 		then    func(*Project, *owner.Machine)
 		gone    bool
 		unknown string
 	}{
-		"a server that no list shows is in doubt, not gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false, nil, false, ""},
-		"a server whose GET answers 404 is gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
+		"a server that no list shows does not count as gone without a GET": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false, nil, false, ""},
+		"a server whose GET answers 404 counts as gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
 			func(p *Project, m *owner.Machine) { p.LookedUp(m, "s1", nil, notFound, noon) }, true, ""},
-		"a server whose GET gets no answer is not gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false,
+		"a server whose GET gets no answer does not count as gone": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, false,
 			func(p *Project, m *owner.Machine) {
 				p.LookedUp(m, "s1", nil, fault.New(fault.Transient, fault.CodeUnknown, "lost"), noon)
 			}, false, ""},
-		"a 404 in another project than the recorded one proves nothing (F-15)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: elsewhere}, false,
+		"a 404 from another project than the recorded one proves nothing (F-15)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: elsewhere}, false,
 			func(p *Project, m *owner.Machine) { p.LookedUp(m, "s1", nil, notFound, noon) }, false, "project p2"},
-		"a 404 proves nothing before the first look-up of missing servers is complete (F-16)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
+		"a 404 proves nothing before the first look-up of all missing servers is complete (F-16)": {owner.Machine{UID: "u1", ServerID: "s1", Recorded: here}, true,
 			func(p *Project, m *owner.Machine) {
 				p.Guard = New(Options{Machines: p.machines}).Guard
 				p.LookedUp(m, "s1", nil, notFound, noon)

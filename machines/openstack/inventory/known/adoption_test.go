@@ -10,7 +10,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestAdoptedPortsGetTheNewOwnerTag(t *testing.T) {
+func TestPortsAndFloatingIPsOfAnAdoptedServerGetTheNewOwnerTag(t *testing.T) {
 	was := testCluster.Tag(owner.PortKind, "old", 0)
 	p := newProject(owner.Machine{UID: "u1", Adopts: "s1"})
 	p.SetPort(was, addresses.Port{ID: "a", ServerID: "s1"}, noon)

@@ -56,8 +56,8 @@ func (p *Project) ServerOf(m *owner.Machine) *cloud.Server {
 	return p.server(m, own)
 }
 
-// server returns a server in the types of package cloud. The addresses of the Machine's own ports and floating IP are included as
-// soon as they are known: Nova learns of a floating IP late, and lists of changed servers never show it.
+// server converts a server into the type of package cloud. The addresses of the Machine's own ports and floating IP are included
+// as soon as they are known: Nova learns of a floating IP late, and lists of changed servers never show it.
 func (p *Project) server(m *owner.Machine, k *servers.Known) *cloud.Server {
 	ip, _ := p.Addresses.FloatingIP(m.UID)
 	record := &provider.Record{

@@ -12,7 +12,7 @@ const testCluster owner.Cluster = "c1"
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// machines are the registered Machines, by UID.
+// machines is a registry of Machines, by UID.
 type machines map[types.UID]owner.Machine
 
 func (m machines) Get(uid types.UID) (owner.Machine, bool) {
@@ -33,7 +33,7 @@ func (m machines) with(has func(owner.Machine) bool) types.UID {
 	return ""
 }
 
-// newProject returns a project that began at noon, with these Machines registered.
+// newProject returns a project whose polling began at noon and whose registered Machines are known.
 func newProject(known ...owner.Machine) *Project {
 	all := machines{}
 	for _, m := range known {

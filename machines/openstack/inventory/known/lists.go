@@ -16,17 +16,17 @@ import (
 // AddressPeriod is the time between two lists of ports and floating IPs, which the collector needs.
 const AddressPeriod = 15 * time.Minute
 
-// Round describes one round of lists.
+// Round describes which lists drover requests in one round.
 type Round struct {
 	Started time.Time
-	// Full is true when all servers are listed. Otherwise only the servers that changed since Since, on the cloud's clock, are
-	// listed.
+	// Full is true when the round lists all servers. Otherwise it lists only the servers that changed since Since, on the cloud's
+	// clock.
 	Full  bool
 	Since time.Time
-	// Addresses is true when ports and floating IPs are listed; First is true when they have never been listed.
+	// Addresses is true when the round lists ports and floating IPs; First is true when they have never been listed.
 	Addresses, First bool
-	// SecondLook is true when the second look at inherited creates is due. Ports are the IDs of the ports to look up then,
-	// because inherited creates of servers may name these ports.
+	// SecondLook is true when the second look at inherited creates, which the previous leader may have sent, is due. Ports are the
+	// IDs of the ports to look up then, because inherited creates of servers may name these ports.
 	SecondLook bool
 	Ports      []string
 }
@@ -54,7 +54,7 @@ type Answers struct {
 	// Date is the cloud's time at the start of the list of servers; zero when it is not known. Now is when the last page of the
 	// list arrived.
 	Date, Now time.Time
-	// Looked is true when the second look at inherited creates was completed.
+	// Looked is true when this round completed the second look at inherited creates, which the previous leader may have sent.
 	Looked bool
 }
 
@@ -68,8 +68,8 @@ type Change struct {
 	Servers  []string
 }
 
-// Apply updates the known servers from a list. It returns the time until the next round, what has changed, and whether lists
-// succeed again or for the first time.
+// Apply updates the known servers from a list. It returns the time until the next round, and what has changed. resumed is true
+// when this is the first list, or the list before it failed.
 func (p *Project) Apply(a Answers) (next time.Duration, news Change, resumed bool) {
 	before, held := p.IsSynced(), p.Guard.Held() > 0
 	resumed = !before || p.failure != nil
@@ -105,7 +105,7 @@ func (p *Project) untilNext(now time.Time) time.Duration {
 	return next
 }
 
-// OutdatedAfter is how long lists must have failed before the Machines' status shows it.
+// OutdatedAfter is how long lists must have failed before the status of the Machines shows the failure.
 const OutdatedAfter = 2 * time.Minute
 
 // Failure describes the consequences of failed lists.
@@ -150,9 +150,9 @@ func (p *Project) ApplyAddresses(l addresses.Lists, started, now time.Time) {
 	p.Addresses.SeeUntagged(l, p.cluster)
 }
 
-// inheritCreates adds a create in doubt for every port without a server in the first lists: the previous leader may have died
-// between the create of the server and its answer, and lists may lag. When the ports were listed late enough, the list of servers
-// that follows is already the second look at them.
+// inheritCreates is called after the first lists. It adds a create in doubt for every port without a server: the previous leader
+// may have died after it sent the create of the server, and the list of servers may lag. It adds none when the ports were listed
+// at least SecondLookAfter after the start, because the list of servers that followed is already the second look.
 func (p *Project) inheritCreates() {
 	if p.listedAddresses.Sub(p.began) >= creates.SecondLookAfter {
 		return

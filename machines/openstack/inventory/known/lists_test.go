@@ -15,7 +15,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// list applies the lists of one round at the time at: l when the addresses are due, and rows as the list of servers.
+// list applies one round of lists at the given time: rows as the servers, and, if they are due, l as the ports and floating IPs.
 func (p *Project) list(at time.Time, l addresses.Lists, rows ...servers.Row) (Round, Change) {
 	r := p.Round(at)
 	if r.Addresses {
@@ -51,20 +51,20 @@ func TestEachRoundListsOnlyWhatIsDue(t *testing.T) {
 	}
 }
 
-func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
+func TestCreateThatThePreviousLeaderMayHaveSent(t *testing.T) {
 	l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String()}}}
 	serverTag := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
-		began   time.Duration // time from Began to the first list
+		began   time.Duration // time from the start of polling to the first list
 		machine owner.Machine
 		rows    []servers.Row
 		want    bool
 	}{
-		"a create is inherited for a port without a server":                               {0, owner.Machine{UID: "u1"}, nil, true},
-		"a create is inherited when the port's Machine is not registered yet":             {0, owner.Machine{UID: "u2"}, nil, true},
-		"no create is inherited when the list shows the Machine's server":                 {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
-		"no create is inherited when spec.providerID names the Machine's server":          {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
-		"no create is inherited when the first list was made late enough after the start": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
+		"is assumed for a port without a server":                                       {0, owner.Machine{UID: "u1"}, nil, true},
+		"is assumed when the Machine of the port is not registered yet":                {0, owner.Machine{UID: "u2"}, nil, true},
+		"is not assumed when the list shows the Machine's server":                      {0, owner.Machine{UID: "u1"}, []servers.Row{active("s1", "u1")}, false},
+		"is not assumed when spec.providerID names the Machine's server":               {0, owner.Machine{UID: "u1", ServerID: "s1"}, nil, false},
+		"is not assumed when the first list was made late enough after drover's start": {creates.SecondLookAfter, owner.Machine{UID: "u1"}, nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -75,7 +75,7 @@ func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
 			}
 		})
 	}
-	t.Run("an inherited create ends with a second look at its port", func(t *testing.T) {
+	t.Run("is in doubt until the second look-up of its port", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.list(noon, l)
 		if p.Facts(&owner.Machine{UID: "u1"}).Synced || p.MayMake(serverTag, noon) == nil {
@@ -91,7 +91,7 @@ func TestCreatesInheritedFromThePreviousLeader(t *testing.T) {
 	})
 }
 
-func TestFailedListsAreRetriedMoreAndMoreSlowly(t *testing.T) {
+func TestFailedListsAreRetriedWithAnIncreasingBackOff(t *testing.T) {
 	p := newProject()
 	p.list(noon, addresses.Lists{})
 	lost := errors.New("no answer")
@@ -121,14 +121,14 @@ func TestListsThatFailForLong(t *testing.T) {
 	p.list(noon, addresses.Lists{})
 	refused := fault.New(fault.Transient, fault.CodeCloudUnavailable, "listing servers: connection refused")
 	outdated := func() string { return p.Facts(&owner.Machine{UID: "u1"}).Outdated }
-	t.Run("failures are not shown in the first minute", func(t *testing.T) {
+	t.Run("the Machines do not show the failure in the first minute", func(t *testing.T) {
 		for _, after := range []time.Duration{0, time.Minute} {
 			if p.Failed(refused, noon.Add(after)).Outdated || outdated() != "" {
 				t.Errorf("after %s: %q", after, outdated())
 			}
 		}
 	})
-	t.Run("failures are shown after two minutes, and Machines are reconciled once for that (F-28)", func(t *testing.T) {
+	t.Run("the Machines show the failure after two minutes, and are reconciled once for that (F-28)", func(t *testing.T) {
 		p := newProject()
 		p.list(noon, addresses.Lists{})
 		p.Failed(refused, noon)

@@ -58,7 +58,7 @@ func (p *Project) LookedUp(m *owner.Machine, serverID string, found *servers.Row
 		known := p.Servers.ByID(serverID) != nil
 		p.Servers.MarkGone(serverID, m.UID, now)
 		if !known && serverID != m.ServerID {
-			// The server is known only from a port; no Machine ever recorded it, so losing it is not a loss.
+			// The server is known only from a port; no Machine ever recorded it, so its absence does not count as a loss.
 			p.Servers.ByID(serverID).Wanted = true
 		}
 		return p.CountLosses(now)

@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-func TestServerThatHasToBeLookedUpIsReturned(t *testing.T) {
+func TestLookUpOfTheServerOfAMachine(t *testing.T) {
 	m := owner.Machine{UID: "u1"}
 	failed := active("s1", "u1")
 	failed.Status = servers.StatusError
@@ -24,10 +24,10 @@ func TestServerThatHasToBeLookedUpIsReturned(t *testing.T) {
 		want     string
 		required bool
 	}{
-		"returns nothing for a server that works":                                           {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
-		"returns a server that spec.providerID names and no list shows":                     {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
-		"returns a server that a port is bound to and no list shows":                        {m, nil, "s9", "s9", true},
-		"returns a server in ERROR without a reason, as a server whose look-up is optional": {m, []servers.Row{failed}, "s1", "s1", false},
+		"is not due when a list shows the server as ACTIVE":                  {m, []servers.Row{active("s1", "u1")}, "s1", "", false},
+		"is required when spec.providerID names a server that no list shows": {owner.Machine{UID: "u1", ServerID: "s9"}, nil, "", "s9", true},
+		"is required when a port is bound to a server that no list shows":    {m, nil, "s9", "s9", true},
+		"is optional when a list shows the server in ERROR without a reason": {m, []servers.Row{failed}, "s1", "s1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)
@@ -38,7 +38,7 @@ func TestServerThatHasToBeLookedUpIsReturned(t *testing.T) {
 			}
 		})
 	}
-	t.Run("returns nothing before the first look-up of missing servers is complete (F-16)", func(t *testing.T) {
+	t.Run("is not due before the first look-up of all missing servers is complete (F-16)", func(t *testing.T) {
 		named := owner.Machine{UID: "u1", ServerID: "s9"}
 		p := newProject(named)
 		p.list(noon, addresses.Lists{})
@@ -48,7 +48,7 @@ func TestServerThatHasToBeLookedUpIsReturned(t *testing.T) {
 	})
 }
 
-func TestServersThatTheFirstListLacksAreLookedUp(t *testing.T) {
+func TestServersThatTheFirstListLacks(t *testing.T) {
 	named := func(count int) map[string]types.UID {
 		all := map[string]types.UID{}
 		for n := range count {
@@ -61,9 +61,9 @@ func TestServersThatTheFirstListLacksAreLookedUp(t *testing.T) {
 		want  int
 		held  int
 	}{
-		"looks up no server when the list has all servers":                                  {1, 0, 0},
-		"looks up the servers that the list lacks (F-16)":                                   {4, 3, 0},
-		"looks up no server and holds the missing servers when too many are missing (F-16)": {5, 0, 4},
+		"no server is looked up when the list has all servers":                                                     {1, 0, 0},
+		"three servers are looked up when the list lacks three of four (F-16)":                                     {4, 3, 0},
+		"no server is looked up, and the guard holds the missing servers, when the list lacks four of five (F-16)": {5, 0, 4},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject()
@@ -78,7 +78,7 @@ func TestServersThatTheFirstListLacksAreLookedUp(t *testing.T) {
 	}
 }
 
-func TestFirstLookUpOfAMissingServerRecordsALoss(t *testing.T) {
+func TestFirstLookUpOfAMissingServer(t *testing.T) {
 	notFound := fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound")
 	lost := fault.New(fault.Transient, fault.CodeUnknown, "no answer")
 	row := active("s1", "u1")
@@ -87,8 +87,8 @@ func TestFirstLookUpOfAMissingServerRecordsALoss(t *testing.T) {
 		err           error
 		gone, missing bool
 	}{
-		"an existing server is not a loss":                           {&row, nil, false, false},
-		"a deleted server is a loss":                                 {nil, notFound, true, false},
+		"a server that the look-up finds is not a loss":              {&row, nil, false, false},
+		"a server whose look-up answers 404 is a loss":               {nil, notFound, true, false},
 		"a server whose look-up gets no answer stays missing (F-16)": {nil, lost, false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -102,8 +102,8 @@ func TestFirstLookUpOfAMissingServerRecordsALoss(t *testing.T) {
 	}
 }
 
-func TestLookUpOfAServerRecordsTheAnswer(t *testing.T) {
-	t.Run("counts a server in ERROR because of a quota as a refusal of that quota", func(t *testing.T) {
+func TestAnswerToTheLookUpOfAServer(t *testing.T) {
+	t.Run("a server in ERROR because of a quota counts as a create that this quota refused", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		row := active("s1", "u1")
 		row.Status, row.Fault.Message = servers.StatusError, "VolumeSizeExceedsAvailableQuota: Requested volume or snapshot exceeds allowed gigabytes quota."
@@ -112,7 +112,7 @@ func TestLookUpOfAServerRecordsTheAnswer(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
-	t.Run("counts no loss when a server that only a port names does not exist", func(t *testing.T) {
+	t.Run("a server that does not exist is not a loss when only a port named it", func(t *testing.T) {
 		p := newProject(owner.Machine{UID: "u1"})
 		p.LookedUp(&owner.Machine{UID: "u1"}, "s9", nil, fault.New(fault.NotFound, fault.CodeUnknown, "itemNotFound"), noon)
 		if k := p.Servers.ByID("s9"); !k.Gone || !k.Wanted {

@@ -25,8 +25,8 @@ func (p *Project) Attempted(tag owner.Tag, now time.Time) {
 }
 
 // MayMake returns nil when the resource with that tag may be created: no earlier create of the resource is in doubt and, if the
-// resource is a server, none of the Machine's ports is bound to an unknown server. Otherwise it returns Transient. It ends the
-// doubt about a create that is resolved by now.
+// resource is a server, none of the Machine's ports is bound to an unknown server. Otherwise it returns Transient. An earlier
+// create that counts as failed by now is no longer in doubt, and MayMake removes it.
 func (p *Project) MayMake(tag owner.Tag, now time.Time) error {
 	if reason := p.Creates.Settle(tag, now, p.fulls); reason != "" {
 		return unsettled("%s", reason)
@@ -54,8 +54,8 @@ func (p *Project) AddServer(machine types.UID, serverID, name string, now time.T
 	p.Servers.Merge(servers.Row{ID: serverID, Name: name, Status: servers.StatusBuild, Metadata: p.cluster.Metadata(machine)}, now)
 }
 
-// SetPort stores a port. If a create of the port by this process is in doubt, that create made the port, and no server create
-// names the port.
+// SetPort stores a port. If a create of this port is in doubt, this process has sent that create, so no server create names the
+// port yet.
 func (p *Project) SetPort(tag owner.Tag, port addresses.Port, now time.Time) {
 	if p.Creates.Has(tag) {
 		port.NamedByCreate = false
@@ -94,7 +94,8 @@ func (p *Project) HasAddresses(machine types.UID) bool {
 	return p.Addresses.Has(machine) || p.Creates.HasOf(machine)
 }
 
-// HasNothingOf reports whether all lists have been seen since the start and no resource of the Machine exists or may exist.
+// HasNothingOf reports whether servers, ports and floating IPs have all been listed since the start, and no resource of the
+// Machine exists or may exist.
 func (p *Project) HasNothingOf(machine types.UID) bool {
 	living, _ := p.Servers.OfMachine(machine)
 	return p.IsSynced() && len(living) == 0 && !p.HasAddresses(machine)

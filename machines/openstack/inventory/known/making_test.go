@@ -8,27 +8,27 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// portTag is the tag of the first port of the Machine u1.
+// portTag is the owner tag of the first port of the Machine u1.
 var portTag = testCluster.Tag(owner.PortKind, "u1", 0)
 
-func TestPortsThatAnEarlierCreateOfAServerMayName(t *testing.T) {
+func TestPortsThatAnEarlierServerCreateMayUse(t *testing.T) {
 	found := addresses.PortRow{ID: "a"}
 	server := testCluster.Tag(owner.ServerKind, "u1", 0)
 	for name, tc := range map[string]struct {
 		do   func(*Project)
 		want bool
 	}{
-		"no earlier create names a port that this process created (F-21)":                   {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
-		"a create of the previous leader may name a port that only a list has shown (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
-		"no earlier create names a port that this process created, even after a list shows the port (F-21)": {func(p *Project) {
+		"no earlier create uses a port that this process created (F-21)":                           {func(p *Project) { p.SetPort(portTag, addresses.Port{ID: "a"}, noon) }, false},
+		"a create of the previous leader may use a port that drover knows only from a list (F-21)": {func(p *Project) { p.SetPort(portTag, found.Owned(), noon) }, true},
+		"no earlier create uses a port that this process created, even after a list shows the port (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},
-		"a create of a server whose answer was lost may name a known port (F-21)": {func(p *Project) {
+		"a server create whose answer was lost may use the Machine's port (F-21)": {func(p *Project) {
 			p.SetPort(portTag, addresses.Port{ID: "a"}, noon)
 			p.Attempted(server, noon)
 		}, true},
-		"no earlier create of a server names a port that is found after the answer to the port's own create was lost (F-21)": {func(p *Project) {
+		"no earlier create uses a port that a list shows after the answer to the port's create was lost (F-21)": {func(p *Project) {
 			p.Attempted(portTag, noon)
 			p.SetPort(portTag, found.Owned(), noon)
 		}, false},

@@ -89,7 +89,8 @@ func New(o Options) *Project {
 	return p
 }
 
-// IsSynced reports whether all lists have been seen since the start; an absence proves nothing before that.
+// IsSynced reports whether servers, ports and floating IPs have all been listed since the start. Before that, an absence proves
+// nothing.
 func (p *Project) IsSynced() bool { return !p.listedAddresses.IsZero() && p.fulls > 0 }
 
 // Failure returns the error of the last list while lists fail.

@@ -38,7 +38,7 @@ func TestReleaseOfARetainedPort(t *testing.T) {
 			t.Errorf("a server is created on a port that is being released: %v", err)
 		}
 	})
-	t.Run("the port is kept after a failed release and removed after a successful one (F-18)", func(t *testing.T) {
+	t.Run("drover forgets the port after a successful release, and not after a failed release (F-18)", func(t *testing.T) {
 		p, port := idle(t)
 		for _, released := range []bool{false, true} {
 			if !p.BeginRelease(port) {
@@ -67,8 +67,8 @@ func TestRetainedPortsAndFloatingIPs(t *testing.T) {
 		"ports and floating IPs stay while the Machine has a server":                                           {owner.Machine{UID: "u1"}, func(p *Project) { p.AddServer("u1", "s1", "worker-1", noon) }, time.Hour, nil},
 		"ports and floating IPs stay while spec.providerID names a server":                                     {owner.Machine{UID: "u1", ServerID: "s1"}, nil, time.Hour, nil},
 		"ports and floating IPs stay while a create is in doubt":                                               {owner.Machine{UID: "u1"}, func(p *Project) { p.Attempted(server, noon) }, time.Hour, nil},
-		"ports and floating IPs stay while a call creates a resource":                                          {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
-		"ports and floating IPs stay when the Machine is not registered":                                       {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
+		"ports and floating IPs stay while a call is creating a resource of their Machine":                     {owner.Machine{UID: "u1"}, func(p *Project) { _ = p.BeginMaking("u1") }, time.Hour, nil},
+		"ports and floating IPs stay when their Machine is not registered":                                     {owner.Machine{UID: "u2"}, nil, time.Hour, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newProject(tc.machine)

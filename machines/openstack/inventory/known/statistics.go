@@ -10,7 +10,7 @@ type Statistics struct {
 	// Servers is the number of known servers of this cluster; Stuck is the number of those that still exist 10 minutes after their
 	// deletion was first requested; Held is the number of servers that the mass-deletion guard holds.
 	Servers, Stuck, Held int
-	// Quotas is the number of services with an exhausted quota that is watched.
+	// Quotas is the number of services that drover watches because one of their quotas is exhausted.
 	Quotas int
 }
 

@@ -61,7 +61,7 @@ func (p *Project) taggedAddresses() (all []cloud.Resource) {
 	return all
 }
 
-// existing returns the given ID if the server exists as far as is known, else an empty string.
+// existing returns the given ID, or an empty string if the server is not known or is gone.
 func (p *Project) existing(serverID string) string {
 	if k := p.Servers.ByID(serverID); k == nil || k.Gone {
 		return ""

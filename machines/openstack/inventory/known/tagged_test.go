@@ -13,7 +13,7 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/servers"
 )
 
-// ids returns the IDs of resources, each with its server.
+// ids returns a text for each resource: its kind, its ID, and the ID of the server that uses it.
 func ids(all []cloud.Resource) (out []string) {
 	for _, r := range all {
 		out = append(out, string(r.Kind)+" "+r.ID+" "+r.UsedBy)
@@ -21,7 +21,7 @@ func ids(all []cloud.Resource) (out []string) {
 	return out
 }
 
-func TestTaggedResources(t *testing.T) {
+func TestListOfTheClustersResources(t *testing.T) {
 	ipTag := testCluster.Tag(owner.FloatingIPKind, "u1", 0).String()
 	lists := addresses.Lists{
 		Ports: []addresses.PortRow{
@@ -37,13 +37,13 @@ func TestTaggedResources(t *testing.T) {
 		t.Error("the error before the first list is missing")
 	}
 	p.list(noon, lists, active("s1", "u1"), foreign, unmarked)
-	t.Run("resources are in doubt before the holds of the previous leader are loaded (MCM-82)", func(t *testing.T) {
+	t.Run("the list is not reliable before the stored state of the mass-deletion guard is loaded (MCM-82)", func(t *testing.T) {
 		if !strings.Contains(p.Doubt(), "mass-deletion guard") {
 			t.Errorf("in doubt: %q", p.Doubt())
 		}
 	})
 	p.Guard.MakeReady()
-	t.Run("returns the servers, ports and floating IPs of this cluster, even several with one tag (MCM-84, MCM-85)", func(t *testing.T) {
+	t.Run("the list has the cluster's servers, ports and floating IPs, even several with one owner tag (MCM-84, MCM-85)", func(t *testing.T) {
 		want := []string{"floating IP first ", "floating IP second s1", "port a s1", "port late ", "server s1 "}
 		if got := ids(p.Tagged()); !slices.Equal(got, want) {
 			t.Errorf("got %q, want %q", got, want)
@@ -52,13 +52,13 @@ func TestTaggedResources(t *testing.T) {
 			t.Errorf("in doubt: %s", p.Doubt())
 		}
 	})
-	t.Run("resources are in doubt after a failed list (MCM-80)", func(t *testing.T) {
+	t.Run("the list is not reliable after a list of the cloud failed (MCM-80)", func(t *testing.T) {
 		p.Failed(errors.New("no route"), noon)
 		if p.Doubt() == "" {
 			t.Error("there is none")
 		}
 	})
-	t.Run("resources have the time when drover first saw them (MCM-81)", func(t *testing.T) {
+	t.Run("each resource has the time when drover first saw it (MCM-81)", func(t *testing.T) {
 		p.list(noon.Add(AddressPeriod), lists, active("s1", "u1"), foreign, unmarked)
 		for _, r := range p.Tagged() {
 			if r.ID == "late" && !r.Seen.Equal(noon) {
@@ -66,14 +66,14 @@ func TestTaggedResources(t *testing.T) {
 			}
 		}
 	})
-	t.Run("resources have the cloud's creation time (MCM-82)", func(t *testing.T) {
+	t.Run("each resource has the creation time that the cloud shows (MCM-82)", func(t *testing.T) {
 		for _, r := range p.Tagged() {
 			if r.Kind != cloud.ResourceServer && !r.Created.Equal(noon.Add(-time.Hour)) {
 				t.Errorf("%s was created at %s", r.ID, r.Created)
 			}
 		}
 	})
-	t.Run("resources have no server once the server is gone, and are forgotten once they are deleted (CAPI-59)", func(t *testing.T) {
+	t.Run("a port whose server is gone shows no server, and is removed from the list once it is deleted (CAPI-59)", func(t *testing.T) {
 		p.Servers.MarkGone("s1", "u1", noon.Add(AddressPeriod))
 		for _, r := range p.Tagged() {
 			if r.UsedBy != "" || r.Kind == cloud.ResourceServer {
@@ -87,8 +87,8 @@ func TestTaggedResources(t *testing.T) {
 	})
 }
 
-func TestMissingServerIsNotAmongTheTaggedResources(t *testing.T) {
-	t.Run("the port of a missing server counts as in use (MCM-81)", func(t *testing.T) {
+func TestMissingServerInTheListOfTheClustersResources(t *testing.T) {
+	t.Run("the list lacks the missing server, and its port counts as in use (MCM-81)", func(t *testing.T) {
 		p := newProject()
 		l := addresses.Lists{Ports: []addresses.PortRow{{ID: "a", Description: portTag.String(), DeviceID: "s1"}}}
 		p.list(noon, l, active("s1", "u1"))

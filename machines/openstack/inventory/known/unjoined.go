@@ -43,7 +43,8 @@ func (p *Project) Unjoined(now time.Time) (due []Unjoined, ports []string) {
 }
 
 // Detach records the current bindings of the ports, and returns the Machines whose server has lost all of them. Such a server has
-// no network and counts as failed. Its ports count as named by a create with an unknown outcome, so that they are replaced as well.
+// no network and counts as failed. Its ports are treated like ports that a create with an unknown outcome may name, so that they
+// are replaced as well.
 func (p *Project) Detach(due []Unjoined, rows []addresses.PortRow, now time.Time) (machines []types.UID) {
 	bound := make(map[string]string, len(rows))
 	for i := range rows {

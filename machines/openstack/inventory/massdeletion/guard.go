@@ -12,19 +12,20 @@ import (
 )
 
 const (
-	// window is the maximum time between losses that are counted together: one full list.
+	// window is the time for which a loss counts together with later losses: the time between two complete lists.
 	window = servers.FullPeriod
 	// Up to max(least, known/part) losses within the window are accepted without confirmation.
 	least = 3
 	part  = 10
 )
 
-// TooMany reports whether this number of losses among this number of servers is more than max(3, 10 %).
+// TooMany reports whether lost servers, out of known servers in all, are too many to be accepted without confirmation: more than
+// 3 and more than 10 %.
 func TooMany(lost, known int) bool { return lost > max(least, known/part) }
 
 // Held is the stored state of the guard of one project.
 type Held struct {
-	// Servers are the IDs of the servers that the guard holds. They do not expire.
+	// Servers are the IDs of the missing servers whose loss the guard does not accept. They do not expire.
 	Servers []string `json:"servers,omitempty"`
 	// Lost are the IDs of recently lost servers whose deletion drover did not request, with the time at which each loss was found.
 	// They count together with the next losses.
@@ -35,7 +36,8 @@ func (h Held) equal(other Held) bool {
 	return slices.Equal(h.Servers, other.Servers) && maps.Equal(h.Lost, other.Lost)
 }
 
-// Guard is the mass-deletion guard of one project.
+// Guard is the mass-deletion guard of one project. When too many servers are lost at the same time, it holds them: it does not
+// accept their loss.
 type Guard struct {
 	// held has the IDs of the servers whose loss is not accepted.
 	held map[string]bool
@@ -53,14 +55,15 @@ type Guard struct {
 	loaded, ready bool
 }
 
-// New returns a guard that holds nothing. If stores is true, the guard's state is stored, and a loss is accepted only after it has
-// been stored.
+// New returns a guard that has counted no losses. If stores is true, the guard's state is stored, and a loss is accepted only
+// after it has been stored.
 func New(stores bool) *Guard {
 	return &Guard{held: map[string]bool{}, lost: map[string]time.Time{}, stored: map[string]bool{}, stores: stores}
 }
 
-// Count counts the lost servers. It holds them when there are too many, and releases servers that exist again. mine reports
-// whether a server is one of this cluster. Count reports whether there is a new state to store.
+// Count counts the lost servers. When there are too many, the guard holds them: it does not accept their loss. Count releases the
+// held servers that exist again. mine reports whether a server belongs to this cluster. The result reports whether there is a new
+// state to store.
 func (g *Guard) Count(now time.Time, all *servers.Cache, mine func(*servers.Known) bool) bool {
 	before := g.state()
 	lost, known := losses(now, all.All(), mine)
@@ -140,13 +143,13 @@ func (g *Guard) Believes(gone []*servers.Known) bool {
 	return true
 }
 
-// Holds reports whether the guard holds a server.
+// Holds reports whether the guard does not accept the loss of a server.
 func (g *Guard) Holds(id string) bool { return g.held[id] }
 
-// Held returns the number of servers that the guard holds.
+// Held returns the number of servers whose loss the guard does not accept.
 func (g *Guard) Held() int { return len(g.held) }
 
-// Reason describes, for users, what the guard holds; empty when it holds nothing.
+// Reason describes, for users, the losses that the guard does not accept; empty when there are none.
 func (g *Guard) Reason() string {
 	if len(g.held) == 0 {
 		return ""
@@ -165,7 +168,7 @@ func (g *Guard) Accept(all *servers.Cache) {
 	g.held, g.lost, g.dirty = map[string]bool{}, map[string]time.Time{}, true
 }
 
-// IsReady reports whether losses can be accepted: MakeReady was called.
+// IsReady reports whether MakeReady was called. Before that, the guard accepts no loss that drover did not request.
 func (g *Guard) IsReady() bool { return g.ready }
 
 // MakeReady records that every server that a Machine names has been looked up since the start.

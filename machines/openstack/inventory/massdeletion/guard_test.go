@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-func TestTooManyLossesAreMoreThanThreeAndMoreThanATenthOfTheServers(t *testing.T) {
+func TestLossesAreTooManyWhenTheyAreMoreThanThreeAndMoreThanATenthOfTheServers(t *testing.T) {
 	for _, tc := range []struct {
 		lost, known int
 		want        bool
@@ -26,7 +26,7 @@ func TestTooManyLossesAreMoreThanThreeAndMoreThanATenthOfTheServers(t *testing.T
 	}
 }
 
-func TestLossesAreUnrequestedDeletions(t *testing.T) {
+func TestServersThatCountAsLost(t *testing.T) {
 	gone := func(before time.Duration) *servers.Known {
 		return &servers.Known{Gone: true, GoneAt: noon.Add(-before)}
 	}
@@ -35,12 +35,12 @@ func TestLossesAreUnrequestedDeletions(t *testing.T) {
 		lost   int
 		known  int
 	}{
-		"an existing server counts as a server and not as a loss":                          {&servers.Known{}, 0, 1},
-		"a server that vanished recently counts as a loss":                                 {gone(time.Minute), 1, 1},
-		"a missing server counts as a loss":                                                {&servers.Known{Missing: true}, 1, 1},
-		"a server that has been gone for an hour counts neither as a server nor as a loss": {gone(time.Hour), 0, 0},
-		"a server that drover deleted counts neither as a server nor as a loss":            {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
-		"a server whose loss was accepted counts neither as a server nor as a loss":        {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
+		"an existing server counts as known and not as lost":                          {&servers.Known{}, 0, 1},
+		"a server that vanished a minute ago counts as lost":                          {gone(time.Minute), 1, 1},
+		"a server that the last full list lacks counts as lost":                       {&servers.Known{Missing: true}, 1, 1},
+		"a server that has been gone for an hour counts neither as known nor as lost": {gone(time.Hour), 0, 0},
+		"a server that drover deleted counts neither as known nor as lost":            {&servers.Known{Gone: true, GoneAt: noon, Wanted: true}, 0, 0},
+		"a server whose loss was accepted counts neither as known nor as lost":        {&servers.Known{Gone: true, GoneAt: noon, Accepted: true}, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := slices.Values([]*servers.Known{tc.server})
@@ -55,7 +55,7 @@ func TestLossesAreUnrequestedDeletions(t *testing.T) {
 	}
 }
 
-// project is a guard with four servers of this cluster, s0 to s3.
+// project is a mass-deletion guard, and a cache of the four servers s0 to s3 that it guards.
 type project struct {
 	*Guard
 	cache *servers.Cache
@@ -78,7 +78,7 @@ func (p *project) show(n int, at time.Time) {
 	p.cache.Apply(servers.List{Rows: []servers.Row{row}, Full: false, Started: at, Now: at})
 }
 
-// lose makes the given number of servers answer 404.
+// lose marks the first count servers as gone, and lets the guard count the losses.
 func (p *project) lose(count int, at time.Time) {
 	for n := range count {
 		id := fmt.Sprintf("s%d", n)
@@ -91,7 +91,7 @@ func (p *project) count(at time.Time) {
 	p.Count(at, p.cache, func(*servers.Known) bool { return true })
 }
 
-// store stores the state of the guard.
+// store marks the guard's state as stored, and returns the servers whose loss the guard accepts from then on.
 func (p *project) store() []string {
 	h, _ := p.ToStore()
 	return p.Stored(h)
@@ -101,8 +101,8 @@ func (p *project) believes(id string) bool {
 	return p.Believes([]*servers.Known{p.cache.ByID(id)})
 }
 
-func TestGuardHoldsTooManyLosses(t *testing.T) {
-	t.Run("accepts a single loss once it is stored for the next leader (F-16)", func(t *testing.T) {
+func TestMassDeletionGuardHoldsTooManyLosses(t *testing.T) {
+	t.Run("accepts a single loss only after it is stored for the next leader (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(1, noon)
 		if p.believes("s0") {
@@ -127,7 +127,7 @@ func TestGuardHoldsTooManyLosses(t *testing.T) {
 			t.Error("the loss is accepted")
 		}
 	})
-	t.Run("holds all losses when they are too many, whatever their age (F-16)", func(t *testing.T) {
+	t.Run("holds all losses when they are too many, even after a day (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.store()
@@ -136,7 +136,7 @@ func TestGuardHoldsTooManyLosses(t *testing.T) {
 			t.Errorf("holds %d: %q", p.Held(), p.Reason())
 		}
 	})
-	t.Run("ends the hold of a server that a list shows again", func(t *testing.T) {
+	t.Run("ends the hold of a server when a list shows it again", func(t *testing.T) {
 		p := newProject(true)
 		p.lose(4, noon)
 		p.show(0, noon.Add(time.Minute))
@@ -156,7 +156,7 @@ func TestGuardHoldsTooManyLosses(t *testing.T) {
 			t.Errorf("would store %v, %v", h, dirty)
 		}
 	})
-	t.Run("counts the losses that the previous leader stored (F-16)", func(t *testing.T) {
+	t.Run("counts new losses together with those that the previous leader stored (F-16)", func(t *testing.T) {
 		p := newProject(true)
 		p.Guard = New(true)
 		p.Load(Held{Lost: map[string]time.Time{"x": noon, "y": noon, "z": noon}})

@@ -107,9 +107,9 @@ func (c Cluster) Metadata(machine types.UID) map[string]string {
 // Has reports whether a server has the ID of this cluster.
 func (c Cluster) Has(t ServerTags) bool { return t.Cluster == string(c) }
 
-// JudgeAbsence decides what it means that a server cannot be found in a place, or was seen deleted there. seen is true when the
-// server was seen there with the Machine's own tags. Mine means that the Machine's server is gone. Undecided means that the absence
-// proves nothing, for the returned reason.
+// JudgeAbsence decides whether the Machine's server is gone, when the server cannot be found in the project here or was seen
+// deleted there. seen is true when the server was seen there with the Machine's own tags. Mine means that the Machine's server is
+// gone. Undecided means that the absence proves nothing, for the returned reason.
 func (c Cluster) JudgeAbsence(m *Machine, here Site, seen bool) (Verdict, string) {
 	switch {
 	case seen, m.Recorded == here:

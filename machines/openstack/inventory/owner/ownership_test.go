@@ -7,7 +7,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-func TestVerdictOnAServer(t *testing.T) {
+func TestOwnershipOfAServer(t *testing.T) {
 	o := Cluster("c1")
 	asked := &Machine{UID: "u1", ServerName: "worker-1"}
 	allowed := &Machine{UID: "u1", ServerName: "worker-1", Adopts: "s"}
@@ -18,19 +18,19 @@ func TestVerdictOnAServer(t *testing.T) {
 		want    Verdict
 		says    string
 	}{
-		"is Mine with the Machine's UID and the cluster's ID":                                                    {asked, ServerTags{"s", "x", "u1", "c1"}, Exists, Mine, ""},
-		"is Mine with the Machine's UID alone, as for a server of machine-controller":                            {asked, ServerTags{"s", "x", "u1", ""}, Exists, Mine, ""},
-		"is Foreign with another cluster's ID, even with the Machine's UID (F-1)":                                {asked, ServerTags{"s", "worker-1", "u1", "c2"}, Exists, Foreign, "another cluster"},
-		"is Foreign with another cluster's ID and a permission to adopt (F-1)":                                   {allowed, ServerTags{"s", "worker-1", "u9", "c2"}, ExistsNot, Foreign, "another cluster"},
-		"is Foreign without a tag, even when the Machine names it (F-1)":                                         {asked, ServerTags{"s", "worker-1", "", ""}, ExistsNot, Foreign, "no metadata machine-uid"},
-		"is Foreign without a tag and with a permission to adopt (F-1)":                                          {allowed, ServerTags{"s", "worker-1", "", "c1"}, ExistsNot, Foreign, "no metadata machine-uid"},
-		"is Foreign with another Machine's UID and without a permission (F-1)":                                   {asked, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
-		"is Adoptable with a permission and the UID of a Machine that does not exist (F-1)":                      {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Adoptable, ""},
-		"is Adoptable with a permission and without a cluster's ID, as for a server of machine-controller (F-1)": {allowed, ServerTags{"s", "worker-1", "u9", ""}, ExistsNot, Adoptable, ""},
-		"is Foreign with a permission while the Machine with its UID exists (F-1)":                               {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, Exists, Foreign, "exists"},
-		"is Undecided with a permission until drover knows whether the Machine with its UID exists (F-1)":        {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistenceUnknown, Undecided, "not known"},
-		"is Foreign with a permission when its name is not that of the Machine's server (F-1)":                   {allowed, ServerTags{"s", "control-plane-1", "u9", "c1"}, ExistsNot, Foreign, "its name is control-plane-1"},
-		"is Foreign with a permission for another server (F-1)":                                                  {allowed, ServerTags{"t", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
+		"is Mine when the server has the Machine's UID and the cluster's ID":                                           {asked, ServerTags{"s", "x", "u1", "c1"}, Exists, Mine, ""},
+		"is Mine when the server has the Machine's UID and no cluster ID, as a server of machine-controller":           {asked, ServerTags{"s", "x", "u1", ""}, Exists, Mine, ""},
+		"is Foreign when the server has another cluster's ID, even with the Machine's UID (F-1)":                       {asked, ServerTags{"s", "worker-1", "u1", "c2"}, Exists, Foreign, "another cluster"},
+		"is Foreign when the server has another cluster's ID, even with a permission to adopt it (F-1)":                {allowed, ServerTags{"s", "worker-1", "u9", "c2"}, ExistsNot, Foreign, "another cluster"},
+		"is Foreign when the server has no Machine's UID, even with the name of the Machine's server (F-1)":            {asked, ServerTags{"s", "worker-1", "", ""}, ExistsNot, Foreign, "no metadata machine-uid"},
+		"is Foreign when the server has no Machine's UID, even with a permission to adopt it (F-1)":                    {allowed, ServerTags{"s", "worker-1", "", "c1"}, ExistsNot, Foreign, "no metadata machine-uid"},
+		"is Foreign when the server has another Machine's UID and there is no permission to adopt it (F-1)":            {asked, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
+		"is Adoptable with a permission when the Machine in the server's owner tag does not exist (F-1)":               {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistsNot, Adoptable, ""},
+		"is Adoptable with a permission when the server has no cluster ID, as a server of machine-controller (F-1)":    {allowed, ServerTags{"s", "worker-1", "u9", ""}, ExistsNot, Adoptable, ""},
+		"is Foreign despite a permission while the Machine in the server's owner tag exists (F-1)":                     {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, Exists, Foreign, "exists"},
+		"is Undecided with a permission until drover knows whether the Machine in the server's owner tag exists (F-1)": {allowed, ServerTags{"s", "worker-1", "u9", "c1"}, ExistenceUnknown, Undecided, "not known"},
+		"is Foreign despite a permission when the server has another name than the Machine's server (F-1)":             {allowed, ServerTags{"s", "control-plane-1", "u9", "c1"}, ExistsNot, Foreign, "its name is control-plane-1"},
+		"is Foreign when the permission is for another server (F-1)":                                                   {allowed, ServerTags{"t", "worker-1", "u9", "c1"}, ExistsNot, Foreign, "Machine with UID u9"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, reason := o.JudgeServer(tc.machine, tc.server, tc.owner)
@@ -44,7 +44,7 @@ func TestVerdictOnAServer(t *testing.T) {
 	}
 }
 
-func TestVerdictOnAFloatingIP(t *testing.T) {
+func TestOwnershipOfAFloatingIP(t *testing.T) {
 	o := Cluster("c1")
 	m := &Machine{UID: "u1"}
 	tagText := func(cluster string, machine types.UID) string {
@@ -55,12 +55,12 @@ func TestVerdictOnAFloatingIP(t *testing.T) {
 		onOwn       bool
 		want        Verdict
 	}{
-		"is Mine with the Machine's tag":                                                        {tagText("c1", "u1"), false, Mine},
-		"is Foreign with another Machine's tag (F-3)":                                           {tagText("c1", "u2"), true, Foreign},
-		"is Foreign with another cluster's tag (F-3)":                                           {tagText("c2", "u1"), true, Foreign},
-		"is Mine without a tag when it was seen on the Machine's server (F-3)":                  {"", true, Mine},
-		"is Mine with a description that is not a tag when it was seen on the Machine's server": {"made by machine-controller", true, Mine},
-		"is Foreign without a tag when it was never seen on the Machine's server":               {"", false, Foreign},
+		"is Mine when it has the Machine's owner tag":                                              {tagText("c1", "u1"), false, Mine},
+		"is Foreign when it has another Machine's owner tag (F-3)":                                 {tagText("c1", "u2"), true, Foreign},
+		"is Foreign when it has another cluster's owner tag (F-3)":                                 {tagText("c2", "u1"), true, Foreign},
+		"is Mine when it has no description and was seen on the Machine's server (F-3)":            {"", true, Mine},
+		"is Mine when its description is not an owner tag and it was seen on the Machine's server": {"made by machine-controller", true, Mine},
+		"is Foreign when it has no owner tag and was never seen on the Machine's server":           {"", false, Foreign},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := o.JudgeAddress(m, FloatingIPKind, tc.description, tc.onOwn); got != tc.want {
@@ -70,7 +70,7 @@ func TestVerdictOnAFloatingIP(t *testing.T) {
 	}
 }
 
-func TestVerdictOnTheAbsenceOfAServer(t *testing.T) {
+func TestAbsenceOfAServerFromAProject(t *testing.T) {
 	o := Cluster("c1")
 	here, elsewhere := Site{"p1", "east"}, Site{"p2", "east"}
 	for name, tc := range map[string]struct {
@@ -79,12 +79,12 @@ func TestVerdictOnTheAbsenceOfAServer(t *testing.T) {
 		want     Verdict
 		says     []string
 	}{
-		"proves that a server is gone in its recorded project (F-15)":                                          {here, false, Mine, nil},
-		"proves that a server is gone where the server was seen, without a recorded project":                   {Site{}, true, Mine, nil},
-		"proves nothing in another project than the recorded one (F-15)":                                       {elsewhere, false, Undecided, []string{"p1", "p2"}},
-		"proves nothing in another region than the recorded one (F-15)":                                        {Site{"p1", "west"}, false, Undecided, []string{"east", "west"}},
-		"proves nothing without a recorded project (F-15)":                                                     {Site{}, false, Undecided, []string{"no record", "p1"}},
-		"proves that a server is gone where the server was seen, even when another project is recorded (F-15)": {elsewhere, true, Mine, nil},
+		"proves that the server is gone when the project is the recorded one (F-15)":                                    {here, false, Mine, nil},
+		"proves that the server is gone when drover has seen it in the project and no project is recorded":              {Site{}, true, Mine, nil},
+		"proves nothing when another project is recorded (F-15)":                                                        {elsewhere, false, Undecided, []string{"p1", "p2"}},
+		"proves nothing when another region is recorded (F-15)":                                                         {Site{"p1", "west"}, false, Undecided, []string{"east", "west"}},
+		"proves nothing when no project is recorded (F-15)":                                                             {Site{}, false, Undecided, []string{"no record", "p1"}},
+		"proves that the server is gone when drover has seen it in the project, even if another one is recorded (F-15)": {elsewhere, true, Mine, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, reason := o.JudgeAbsence(&Machine{Recorded: tc.recorded}, here, tc.seen)

@@ -39,7 +39,7 @@ type Tag struct {
 
 const tagPrefix = "drover"
 
-// String returns the description of a port or floating IP, by which drover finds it again.
+// String returns the description of the port or floating IP with this tag. drover finds the resource by this description.
 func (tag Tag) String() string {
 	return fmt.Sprintf("%s %s %s %d", tagPrefix, tag.Cluster, tag.Machine, tag.N)
 }

@@ -19,14 +19,15 @@ const (
 	VolumeGiB
 )
 
-// counted are the indexes of what each service limits.
+// counted maps each service to the indexes of the amounts that its quotas limit.
 var counted = map[client.Service][]int{
 	client.Compute: {Instances, Cores, RAMMiB},
 	client.Network: {Ports, FloatingIPs},
 	client.Volume:  {Volumes, VolumeGiB},
 }
 
-// ownerOf returns the service whose quota a refusal is about: Nova passes on refusals of Neutron and Cinder.
+// ownerOf returns the service whose quota is exhausted. It may not be the service that returned the error, because Nova passes on
+// errors of Neutron and Cinder.
 func ownerOf(code fault.Code) client.Service {
 	switch code {
 	case fault.CodePortQuotaExceeded, fault.CodeFloatingIPQuotaExceeded:

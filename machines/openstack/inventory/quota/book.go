@@ -20,12 +20,12 @@ const (
 
 // Book blocks creates in a project whose quota is exhausted, and reserves free quota for Machines.
 type Book struct {
-	// soon is the longest time from when the limits are due to be read until they are read.
+	// soon is the maximum time between when the limits are due to be read and when they are read.
 	soon    time.Duration
 	watches map[client.Service]*watch
 	// reserved is the quota that is reserved for Machines and that they have not used yet.
 	reserved map[types.UID]reservation
-	// raised is when free quota was last seen again.
+	// raised is when the limits last showed free quota after a quota had been exhausted.
 	raised time.Time
 }
 
@@ -41,12 +41,13 @@ func (r reservation) isOver(now time.Time) bool { return now.Sub(r.at) > 2*Perio
 // watch follows one service's quota from the first refusal until no create has been refused for a period.
 type watch struct {
 	refusal *fault.Error
-	// since is the time of the first refusal after there was free quota; due is when the limits are read next.
+	// since is when the first create was refused after the limits last showed free quota; due is when the limits are read next.
 	since, due time.Time
 	// room is the free quota that drover knows of. It is zero until the limits have been read.
 	room  Amounts
 	known bool
-	// doubts is the number of refusals since the limits were last read, although room was sufficient.
+	// doubts is the number of creates that the cloud has refused since the limits were last read, although the limits showed enough
+	// free quota.
 	doubts int
 	// probe is true when the limits cannot be read, so that one create may be tried.
 	probe bool
@@ -56,7 +57,8 @@ type watch struct {
 	least   Amounts
 }
 
-// New returns a Book without watches. soon is the longest time from when the limits are due to be read until they are read.
+// New returns a Book that watches no quota. soon is the maximum time between when the limits are due to be read and when they are
+// read.
 func New(soon time.Duration) *Book {
 	return &Book{soon: soon, watches: map[client.Service]*watch{}, reserved: map[types.UID]reservation{}}
 }
@@ -64,7 +66,7 @@ func New(soon time.Duration) *Book {
 // Raised returns when free quota was last seen again after a quota had been exhausted; zero when this has not happened.
 func (b *Book) Raised() time.Time { return b.raised }
 
-// Watched returns the number of services with an exhausted quota that is watched.
+// Watched returns the number of services that drover watches because one of their quotas is exhausted.
 func (b *Book) Watched() int { return len(b.watches) }
 
 // HasReserved reports whether quota is reserved for a Machine.
@@ -150,12 +152,12 @@ func (b *Book) Use(machine types.UID, part Amounts) {
 	}
 }
 
-// mostDoubts is the number of refusals that contradict the limits last read and are attributed to the refused Machine itself, for
-// example to its full server group. After more such refusals those limits count as outdated.
+// mostDoubts is the maximum number of quota errors that drover ignores although the limits showed enough free quota, because
+// their cause may be the refused Machine itself. After more such errors the limits count as outdated.
 const mostDoubts = 3
 
-// Failed records that a Machine's server went to ERROR because a quota was exceeded. Nova finds out late that a quota for volumes
-// is exceeded.
+// Failed records that a Machine's server went to ERROR because a quota was exceeded. For example, Nova finds out only after the
+// create request that the quota for volumes is exceeded.
 func (b *Book) Failed(machine types.UID, err *fault.Error, now time.Time) {
 	want := Amounts{}
 	for _, n := range counted[ownerOf(err.Code)] {
@@ -187,7 +189,7 @@ func (b *Book) Refused(machine types.UID, err *fault.Error, want Amounts, now ti
 }
 
 // Looked records the limits of a service that were just read: free is the quota that the service reports as free. It reports
-// whether a Machine that was turned away may try again.
+// whether a Machine to which Reserve refused quota may try again.
 func (b *Book) Looked(s client.Service, free Amounts, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {
@@ -206,8 +208,8 @@ func (b *Book) Looked(s client.Service, free Amounts, now time.Time) bool {
 	return b.reopen(s, w, w.hasRoom(counted[s], w.least, Amounts{}), now)
 }
 
-// Unreadable records that the limits cannot be read. Then one create per period may be tried. Unreadable reports whether a
-// Machine that was turned away may try again.
+// Unreadable records that the limits cannot be read. Then one create per period may be tried. It reports whether a Machine to
+// which Reserve refused quota may try again.
 func (b *Book) Unreadable(s client.Service, now time.Time) bool {
 	w, ok := b.watches[s]
 	if !ok {

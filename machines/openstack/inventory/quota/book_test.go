@@ -15,7 +15,7 @@ var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
 func uid(text string) types.UID { return types.UID(text) }
 
-func TestBookReservesFreeQuota(t *testing.T) {
+func TestQuotaBookReservesFreeQuota(t *testing.T) {
 	refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 	one := Amounts{Instances: 1, Cores: 2, RAMMiB: 8192, Ports: 1}
 	hit := func() *Book {
@@ -29,15 +29,15 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatalf("got %v", err)
 		}
 	}
-	t.Run("refuses nothing before a quota is exhausted", func(t *testing.T) {
+	t.Run("refuses no Machine before the cloud has refused a create for a quota", func(t *testing.T) {
 		if err := New(2*time.Second).Reserve("a", one, noon); err != nil {
 			t.Fatal(err)
 		}
 	})
-	t.Run("refuses all Machines after one refusal by the cloud, without another call (CAPI-22)", func(t *testing.T) {
+	t.Run("refuses all Machines after the cloud has refused one create for a quota (CAPI-22)", func(t *testing.T) {
 		refused(t, hit().Reserve("a", one, noon))
 	})
-	t.Run("reserves free quota once (CAPI-22)", func(t *testing.T) {
+	t.Run("reserves free quota once for each Machine until none is left (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		if !b.Looked(client.Compute, Amounts{2, 100, 1 << 20}, noon) || b.raised != noon {
 			t.Fatal("free quota was not noticed")
@@ -49,7 +49,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 		}
 		refused(t, b.Reserve("c", one, noon))
 	})
-	t.Run("reserves the free quota for a small Machine when it is too little for a large Machine", func(t *testing.T) {
+	t.Run("refuses a Machine that needs more than the free quota, and accepts a smaller Machine", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{9, 1, 1 << 20}, noon)
 		refused(t, b.Reserve("a", one, noon))
@@ -78,7 +78,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
-	t.Run("ends the watch of a quota that refused no Machine for a period", func(t *testing.T) {
+	t.Run("stops watching a quota for which no Machine was refused for a period", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon)
 		b.Looked(client.Compute, Amounts{5, 100, 1 << 20}, noon.Add(Period))
@@ -86,7 +86,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 			t.Fatal("it is still watched")
 		}
 	})
-	t.Run("ignores a few refusals that contradict the cloud's limits, and then refuses Machines", func(t *testing.T) {
+	t.Run("ignores the first refusals by the cloud that contradict the cloud's limits, and then refuses Machines", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{100, 1000, 1 << 30}, noon)
 		for range mostDoubts {
@@ -108,7 +108,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 		}
 		refused(t, b.Reserve("b", one, noon))
 	})
-	t.Run("releases retained resources after two steps of the back-off (CAPI-22)", func(t *testing.T) {
+	t.Run("permits the release of retained resources after two steps of the back-off (CAPI-22)", func(t *testing.T) {
 		b := hit()
 		b.Looked(client.Compute, Amounts{}, noon)
 		if b.Exhausted(noon.Add(RetainedFor-time.Second)) || !b.Exhausted(noon.Add(RetainedFor)) {
@@ -117,7 +117,7 @@ func TestBookReservesFreeQuota(t *testing.T) {
 	})
 }
 
-func TestAQuotaErrorNamesTheServiceThatOwnsTheQuota(t *testing.T) {
+func TestServiceOfAQuotaIsKnownFromTheErrorCode(t *testing.T) {
 	for code, want := range map[fault.Code]client.Service{
 		fault.CodeQuotaExceeded: client.Compute, fault.CodePortQuotaExceeded: client.Network,
 		fault.CodeFloatingIPQuotaExceeded: client.Network, fault.CodeVolumeQuotaExceeded: client.Volume,
@@ -128,8 +128,8 @@ func TestAQuotaErrorNamesTheServiceThatOwnsTheQuota(t *testing.T) {
 	}
 }
 
-func TestReservationsExpire(t *testing.T) {
-	t.Run("reservations expire even while no quota is being watched (F-12)", func(t *testing.T) {
+func TestReservationsOfQuota(t *testing.T) {
+	t.Run("reservations expire even when no quota is watched (F-12)", func(t *testing.T) {
 		refusal := fault.New(fault.Quota, fault.CodeQuotaExceeded, "Quota exceeded for instances")
 		one := Amounts{Instances: 1}
 		b := New(2 * time.Second)

@@ -20,11 +20,11 @@ type Cache struct {
 	byMachine map[types.UID]map[string]bool
 }
 
-// Hooks are questions that a Cache asks the Project that uses it.
+// Hooks are functions with which a Cache asks the Project that uses it.
 type Hooks struct {
 	// Leaving reports whether the Machine of a server is being deleted: then the deletion of the server is wanted.
 	Leaving func(*Known) bool
-	// Remembered reports whether a tombstone must stay whatever its age.
+	// Remembered reports whether a server that is gone or missing must stay in the cache, however long ago that was found.
 	Remembered func(*Known) bool
 	// Awaited reports whether the Machine of a missing server exists, so that the server must be looked up by its ID.
 	Awaited func(*Known) bool
@@ -35,7 +35,7 @@ func New(cluster owner.Cluster, hooks Hooks) *Cache {
 	return &Cache{cluster: cluster, hooks: hooks, byID: map[string]*Known{}, byMachine: map[types.UID]map[string]bool{}}
 }
 
-// List is one complete result: all servers, or all that changed since a time.
+// List is the result of one complete list request: all servers, or all that changed since a time.
 type List struct {
 	Rows []Row
 	Full bool
@@ -98,8 +98,8 @@ func (c *Cache) revive(r *Row, l List) {
 	k.Gone, k.goneByGet, k.Missing, k.missingSince = false, false, true, l.Now
 }
 
-// Merge merges one row, and reports whether the row contains anything new. A row that is older than the known row only proves that
-// the server existed.
+// Merge merges one row into the cache, and reports whether the row contains anything new. A row that is older than the known row
+// does not replace it; it only proves that the server existed.
 func (c *Cache) Merge(r Row, now time.Time) bool {
 	k, ok := c.byID[r.ID]
 	if !ok {
@@ -161,9 +161,8 @@ func (c *Cache) MarkGone(id string, machine types.UID, now time.Time) {
 	k.Wanted = c.endWanted(k)
 }
 
-// endWanted reports whether the deletion of the server is wanted: by drover, or because its Machine is being deleted. The loss of a
-// server that never became a node and is in ERROR does not count either: drover replaces such a server, and may have requested its
-// deletion before a restart.
+// endWanted reports whether the loss of the server is expected: drover requested its deletion, its Machine is being deleted, or
+// the server has failed. drover replaces failed servers, and may have requested the deletion of this one before a restart.
 func (c *Cache) endWanted(k *Known) bool {
 	return !k.asked.IsZero() || k.Failed() || c.hooks.Leaving(k)
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/drover-project/drover/machines/openstack/inventory/owner"
 )
 
-// at returns a row that was updated the given number of seconds after noon.
+// at returns the row of a server that was updated the given number of seconds after noon.
 func at(id, status string, second int) Row {
 	return Row{ID: id, Status: status, Updated: noon.Add(time.Duration(second) * time.Second), Metadata: map[string]string{owner.MetadataMachineUID: "uid-" + id}}
 }
 
-func TestApplyMergesAList(t *testing.T) {
+func TestListOfServersIsMergedIntoTheCache(t *testing.T) {
 	changes := func(rows ...Row) List {
 		return List{Rows: rows, Started: noon.Add(time.Minute), Now: noon.Add(time.Minute)}
 	}
@@ -28,7 +28,7 @@ func TestApplyMergesAList(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before  []Row
 		lists   []List
-		changed []string // by the last list
+		changed []string // the servers that the last list changed
 		gone    []string
 		missing []string
 	}{
@@ -37,14 +37,14 @@ func TestApplyMergesAList(t *testing.T) {
 		"reports a server as changed when its status changes":                      {[]Row{at("a", StatusBuild, 0)}, []List{changes(at("a", StatusActive, 1))}, []string{"a"}, nil, nil},
 		"ignores a row that is older than the known row":                           {[]Row{at("a", StatusActive, 5)}, []List{changes(at("a", StatusBuild, 1))}, nil, nil, nil},
 		"marks a server as gone when its row is DELETED":                           {[]Row{at("a", StatusActive, 0)}, []List{changes(Row{ID: "a", Status: statusDeleted, Updated: noon.Add(time.Second)})}, []string{"a"}, []string{"a"}, nil},
-		"keeps a deleted server gone when a list lags":                             {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
+		"keeps a deleted server as gone when an outdated list still shows it":      {[]Row{at("a", StatusActive, 0), at("a", statusDeleted, 9)}, []List{full(at("a", StatusActive, 0))}, nil, []string{"a"}, nil},
 		"marks a server as missing, not gone, when a full list lacks it (CAPI-36)": {[]Row{at("a", StatusActive, 0)}, []List{full()}, []string{"a"}, nil, []string{"a"}},
 		"reports a missing server as changed only once":                            {[]Row{at("a", StatusActive, 0)}, []List{full(), full()}, nil, nil, []string{"a"}},
-		"ignores that a list of changes lacks a server":                            {[]Row{at("a", StatusActive, 0)}, []List{changes()}, nil, nil, nil},
+		"does not mark a server as missing when a list of changes lacks it":        {[]Row{at("a", StatusActive, 0)}, []List{changes()}, nil, nil, nil},
 		"reports a missing server as changed when a full list has it again":        {[]Row{at("a", StatusActive, 0)}, []List{full(), full(at("a", StatusActive, 0))}, []string{"a"}, nil, nil},
-		"does not mark a server as missing that was created after the list began": {[]Row{at("a", StatusActive, 0)},
+		"does not mark a server as missing when it was created after the list began": {[]Row{at("a", StatusActive, 0)},
 			[]List{{Full: true, Started: noon.Add(-time.Minute), Now: noon.Add(time.Minute)}}, nil, nil, nil},
-		"takes new addresses even from a row with an old time (CAPI-34)": {[]Row{at("a", StatusActive, 0)},
+		"takes new addresses even from a row whose update time has not changed (CAPI-34)": {[]Row{at("a", StatusActive, 0)},
 			[]List{full(func() Row {
 				r := at("a", StatusActive, 0)
 				r.Addresses = map[string][]Address{"n": {{Address: "10.0.0.1"}}}
@@ -100,7 +100,7 @@ func TestOnlyALaterFullListRemovesATombstone(t *testing.T) {
 			}
 		})
 	}
-	t.Run("nothing removes a tombstone after a row with the status DELETED, even when a list lags (F-19)", func(t *testing.T) {
+	t.Run("an outdated full list does not remove the tombstone of a server whose row was DELETED (F-19)", func(t *testing.T) {
 		cache := newCache()
 		cache.Merge(at("a", statusDeleted, 9), noon)
 		cache.Apply(began(time.Minute, true, at("a", StatusActive, 0)))
@@ -110,7 +110,7 @@ func TestOnlyALaterFullListRemovesATombstone(t *testing.T) {
 	})
 }
 
-func TestTombstonesExpire(t *testing.T) {
+func TestTombstonesOfServersExpire(t *testing.T) {
 	cache := newCache()
 	cache.Merge(at("a", statusDeleted, 0), noon)
 	cache.Apply(List{Now: noon.Add(2 * tombstoneAge)})
@@ -119,7 +119,7 @@ func TestTombstonesExpire(t *testing.T) {
 	}
 }
 
-func TestServersOfAMachine(t *testing.T) {
+func TestListOfTheServersOfAMachine(t *testing.T) {
 	cache := newCache()
 	cache.Merge(at("a", StatusActive, 0), noon)
 	cache.Merge(Row{ID: "legacy", Status: StatusActive}, noon)
@@ -134,12 +134,12 @@ func TestServersOfAMachine(t *testing.T) {
 		uid          types.UID
 		living, gone int
 	}{
-		"includes a server with the Machine's UID":                                          {"uid-a", 1, 0},
-		"includes a gone server with the Machine's UID":                                     {"uid-z", 0, 1},
-		"does not include a server that only spec.providerID assigns to the Machine (F-1)":  {"uid-l", 0, 0},
-		"does not include a server of another cluster with the same UID (F-1)":              {"uid-b", 0, 0},
-		"does not include a server in spec.providerID that no list has shown (F-1)":         {"uid-u", 0, 0},
-		"includes a server in spec.providerID that never existed, as a gone server (MC-66)": {"uid-n", 0, 1},
+		"includes a server with the Machine's UID":                                              {"uid-a", 1, 0},
+		"includes a gone server with the Machine's UID":                                         {"uid-z", 0, 1},
+		"does not include a server without the Machine's UID that spec.providerID names (F-1)":  {"uid-l", 0, 0},
+		"does not include a server of another cluster with the same UID (F-1)":                  {"uid-b", 0, 0},
+		"does not include a server that spec.providerID names and no list has shown (F-1)":      {"uid-u", 0, 0},
+		"includes, as gone, a server that spec.providerID names and that never existed (MC-66)": {"uid-n", 0, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			living, gone := cache.OfMachine(tc.uid)
@@ -150,7 +150,7 @@ func TestServersOfAMachine(t *testing.T) {
 	}
 }
 
-func TestChoosePrefersTheNamedServerThenTheOldestWorkingServer(t *testing.T) {
+func TestServerInSpecProviderIDIsChosenAndOtherwiseTheOldestWorkingServer(t *testing.T) {
 	server := func(id string, minute int) *Known {
 		return &Known{Row: Row{ID: id, Created: noon.Add(time.Duration(minute) * time.Minute)}}
 	}
@@ -179,7 +179,7 @@ func TestChoosePrefersTheNamedServerThenTheOldestWorkingServer(t *testing.T) {
 	}
 }
 
-func TestMissingServers(t *testing.T) {
+func TestServersThatAreMissingFromTheLists(t *testing.T) {
 	const many = 10_000
 	row := func(n int) Row { return at(fmt.Sprint(n), StatusActive, 0) }
 	no := func(*Known) bool { return false }
@@ -193,12 +193,12 @@ func TestMissingServers(t *testing.T) {
 	}
 	list(0, all...)
 	list(time.Minute)
-	t.Run("missing servers stay in the cache for half an hour", func(t *testing.T) {
+	t.Run("stay in the cache for half an hour", func(t *testing.T) {
 		if list(missingAge); len(c.byID) != many {
 			t.Errorf("%d servers are known, want all", len(c.byID))
 		}
 	})
-	t.Run("missing servers are removed after half an hour when their Machine does not exist (F-12)", func(t *testing.T) {
+	t.Run("are removed from the cache after half an hour when their Machine does not exist (F-12)", func(t *testing.T) {
 		list(missingAge + 2*time.Minute)
 		if len(c.byID) != 1 || len(c.byMachine) != 1 || c.ByID("0") == nil {
 			t.Errorf("%d servers of %d Machines are known, want that of the living Machine", len(c.byID), len(c.byMachine))

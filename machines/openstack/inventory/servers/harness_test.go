@@ -6,7 +6,7 @@ const testCluster = "c1"
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 
-// newCache returns a Cache with hooks that report no Machine as being deleted.
+// newCache returns a Cache whose hooks return false for every server.
 func newCache() *Cache {
 	no := func(*Known) bool { return false }
 	return New(testCluster, Hooks{Leaving: no, Remembered: no, Awaited: no})

@@ -25,10 +25,10 @@ type Known struct {
 	Missing bool
 	// Since is when drover first learned of the server.
 	Since time.Time
-	// Wanted is true when the server is gone or missing because drover wanted this, or because its Machine was being deleted.
-	// Accepted is true when an operator has confirmed the loss.
+	// Wanted is true when the server is gone or missing, and its loss was expected (see endWanted). Accepted is true when an
+	// operator has confirmed the loss.
 	Wanted, Accepted bool
-	// Detached is the message that the server has lost its Machine's ports; empty when it has not, as far as is known.
+	// Detached is the message about a server that has lost its Machine's ports; empty while it has them, as far as is known.
 	Detached string
 
 	// tagged is the Machine in the server's tags; empty when they name no Machine of this cluster. adopter is the Machine that
@@ -39,7 +39,8 @@ type Known struct {
 	missingSince time.Time
 	// goneByGet is true when the server is gone only because of a 404. A complete list that begins later can bring it back.
 	goneByGet bool
-	// fluxSince is when the server last began to change; zero when it does not change.
+	// fluxSince is the time since which the server has been in a state that changes without another request, such as BUILD; zero
+	// when it is not in such a state.
 	fluxSince time.Time
 	// firstAsked and asked are the times of the first and the last request to delete the server, and times is the number of these
 	// requests.

@@ -10,7 +10,8 @@ const (
 	FastPeriod  = 2 * time.Second
 	BuildPeriod = 5 * time.Second
 	RestPeriod  = time.Minute
-	// longFlux is how long a server may change before it counts as stuck. drover does not list more often for a stuck server.
+	// longFlux is how long a server may be in a state that changes without another request, such as BUILD, before it counts as
+	// stuck. drover does not list more often for a stuck server.
 	longFlux = 10 * time.Minute
 	// FullPeriod is the time between complete lists; unsettledFullPeriod is the time while a create is in doubt.
 	FullPeriod          = 10 * time.Minute

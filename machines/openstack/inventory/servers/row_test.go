@@ -13,34 +13,34 @@ func TestOnlyTheBootVolumeIsDeletedWithTheServer(t *testing.T) {
 	}
 }
 
-func TestStateFromStatusTaskAndPower(t *testing.T) {
+func TestStateAndOperationOfAServer(t *testing.T) {
 	for name, tt := range map[string]struct {
 		status, task string
 		power        int
 		state        cloud.ServerState
 		busy         string
 	}{
-		"a server that is shut down is Stopped":                                       {"SHUTOFF", "", 4, cloud.ServerStopped, ""},
-		"a server in SHUTOFF whose power was last on is Other":                        {"SHUTOFF", "", 1, cloud.ServerOther, ""},
-		"a server in SHUTOFF whose power is unknown is Other":                         {"SHUTOFF", "", 0, cloud.ServerOther, ""},
-		"a server that is starting is Starting":                                       {"SHUTOFF", "powering-on", 4, cloud.ServerStarting, ""},
-		"a server in SHUTOFF with a task that drover does not know is Other and busy": {"SHUTOFF", "image_uploading", 4, cloud.ServerOther, "image_uploading"},
-		"a server that is being deleted is Deleting":                                  {"SHUTOFF", "deleting", 4, cloud.ServerDeleting, ""},
-		"a running server is Active":                                                  {"ACTIVE", "", 1, cloud.ServerActive, ""},
-		"a server that is shutting down is Active and busy":                           {"ACTIVE", "powering-off", 1, cloud.ServerActive, "powering-off"},
-		"a server that is being built is not busy":                                    {"BUILD", "spawning", 0, cloud.ServerBuilding, ""},
-		"a server in ERROR is Error":                                                  {"ERROR", "", 1, cloud.ServerError, ""},
-		"a paused server is Other":                                                    {"PAUSED", "", 3, cloud.ServerOther, ""},
-		"a suspended server is Other":                                                 {"SUSPENDED", "", 4, cloud.ServerOther, ""},
-		"a shelved server is Other":                                                   {"SHELVED_OFFLOADED", "", 4, cloud.ServerOther, ""},
-		"a server whose cell does not answer is Other":                                {"UNKNOWN", "", 0, cloud.ServerOther, ""},
-		"a server that is being resized is busy with its status":                      {"RESIZE", "resize_prep", 1, cloud.ServerOther, "RESIZE"},
-		"a server whose resize waits for a confirmation is busy with its status":      {"VERIFY_RESIZE", "", 1, cloud.ServerOther, "VERIFY_RESIZE"},
-		"a rescued server is busy with its status":                                    {"RESCUE", "", 1, cloud.ServerOther, "RESCUE"},
-		"a server that is migrating is busy":                                          {"MIGRATING", "migrating", 1, cloud.ServerOther, "MIGRATING"},
-		"a server that is being rebuilt is busy":                                      {"REBUILD", "rebuild_spawning", 1, cloud.ServerOther, "REBUILD"},
-		"a server that reboots is busy":                                               {"HARD_REBOOT", "rebooting_hard", 1, cloud.ServerOther, "HARD_REBOOT"},
-		"a paused server that is being unpaused is busy with its task":                {"PAUSED", "unpausing", 3, cloud.ServerOther, "unpausing"},
+		"a server that is shut down has the state Stopped":                                                        {"SHUTOFF", "", 4, cloud.ServerStopped, ""},
+		"a server in SHUTOFF whose power state is on has the state Other":                                         {"SHUTOFF", "", 1, cloud.ServerOther, ""},
+		"a server in SHUTOFF whose power state is unknown has the state Other":                                    {"SHUTOFF", "", 0, cloud.ServerOther, ""},
+		"a server whose task is powering-on has the state Starting":                                               {"SHUTOFF", "powering-on", 4, cloud.ServerStarting, ""},
+		"a server in SHUTOFF with a task that drover does not know has the state Other and the task as operation": {"SHUTOFF", "image_uploading", 4, cloud.ServerOther, "image_uploading"},
+		"a server that is being deleted has the state Deleting":                                                   {"SHUTOFF", "deleting", 4, cloud.ServerDeleting, ""},
+		"a running server has the state Active and no operation":                                                  {"ACTIVE", "", 1, cloud.ServerActive, ""},
+		"a server that is shutting down has the state Active and its task as operation":                           {"ACTIVE", "powering-off", 1, cloud.ServerActive, "powering-off"},
+		"a server that is being built has the state Building and no operation":                                    {"BUILD", "spawning", 0, cloud.ServerBuilding, ""},
+		"a server in ERROR has the state Error":                                                                   {"ERROR", "", 1, cloud.ServerError, ""},
+		"a paused server has the state Other":                                                                     {"PAUSED", "", 3, cloud.ServerOther, ""},
+		"a suspended server has the state Other":                                                                  {"SUSPENDED", "", 4, cloud.ServerOther, ""},
+		"a shelved server has the state Other":                                                                    {"SHELVED_OFFLOADED", "", 4, cloud.ServerOther, ""},
+		"a server whose cell does not answer has the state Other":                                                 {"UNKNOWN", "", 0, cloud.ServerOther, ""},
+		"a server that is being resized has its status as operation":                                              {"RESIZE", "resize_prep", 1, cloud.ServerOther, "RESIZE"},
+		"a server whose resize waits for a confirmation has its status as operation":                              {"VERIFY_RESIZE", "", 1, cloud.ServerOther, "VERIFY_RESIZE"},
+		"a rescued server has its status as operation":                                                            {"RESCUE", "", 1, cloud.ServerOther, "RESCUE"},
+		"a server that is migrating has its status as operation":                                                  {"MIGRATING", "migrating", 1, cloud.ServerOther, "MIGRATING"},
+		"a server that is being rebuilt has its status as operation":                                              {"REBUILD", "rebuild_spawning", 1, cloud.ServerOther, "REBUILD"},
+		"a server that reboots has its status as operation":                                                       {"HARD_REBOOT", "rebooting_hard", 1, cloud.ServerOther, "HARD_REBOOT"},
+		"a paused server that is being unpaused has its task as operation":                                        {"PAUSED", "unpausing", 3, cloud.ServerOther, "unpausing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &Row{Status: tt.status, TaskState: tt.task, PowerState: tt.power}

@@ -53,11 +53,10 @@ func nodeOfMachine(n int) Node {
 	}
 }
 
-// own is the project of the cluster.
+// own is the project with the cluster's servers.
 var own = site{Place: "p"}
 
-// world returns a cluster of n Machines that has collected orphans before. Each Machine has a server and a port on that
-// server.
+// world returns a snapshot of a cluster with n Machines. Each Machine has a server, and a port that the server uses.
 func world(n int) *Snapshot {
 	s := &Snapshot{
 		Now: noon, ClusterID: cluster, Settings: Settings{Age: period, MaxPerPass: 10, DrainTimeout: 2 * time.Hour},
@@ -74,13 +73,13 @@ func world(n int) *Snapshot {
 	return s
 }
 
-// has adds resources to the project.
+// has adds resources to the cluster's project.
 func (s *Snapshot) has(all ...cloud.Resource) {
 	s.Projects[0].Resources = append(s.Projects[0].Resources, all...)
 }
 
-// drop removes the last n Machines and keeps their resources. lost means that the deletion of these Machines was not
-// reported.
+// drop removes the last n Machines and keeps their resources. If lost is true, the API server has not reported the deletion of these
+// Machines.
 func (s *Snapshot) drop(n int, lost bool) {
 	for range n {
 		last := s.Machines.All[len(s.Machines.All)-1]
@@ -89,7 +88,7 @@ func (s *Snapshot) drop(n int, lost bool) {
 	}
 }
 
-// unseen makes the process forget the Machines with the numbers n.
+// unseen removes the Machines with the numbers n from the history, as if this process had never seen them.
 func (s *Snapshot) unseen(n ...int) {
 	for _, one := range n {
 		delete(s.History.Seen, number(one))

@@ -259,10 +259,9 @@ func (j *judgement) stopIn(s site, stop Stop) {
 	j.verdict.Skipped = append(j.verdict.Skipped, stop)
 }
 
-// stopOf returns a reason for not collecting an orphan that does not depend on the orphan itself: the reason stops the whole
-// collection, or the collection in one of the orphan's projects. A reason that waits for a confirmation applies to its
-// project under any URL of the project's Keystone, because an operator may have changed the URL meanwhile. The Reason of the
-// result is empty when no such reason exists.
+// stopOf returns why all orphans, or all orphans in one of the projects of o, are not collected. A reason that waits for a
+// confirmation applies to its project under any URL of the project's Keystone, because an operator may have changed the URL
+// meanwhile. The Reason of the result is empty when no such reason exists.
 func (j *judgement) stopOf(o *Orphan) Stop {
 	if len(j.verdict.Stops) > 0 {
 		return j.verdict.Stops[0]

@@ -75,7 +75,7 @@ func TestChecksStopTheCollection(t *testing.T) {
 				}
 				s.Projects = append(s.Projects, tenant)
 			}, TooMany, nil},
-		"nothing is deleted when more than max(3, 10 %) of the servers have no Machine, even if the project with the most of them is not counted (MCM-82)": {10, nil,
+		"nothing is deleted when too many servers have no Machine, even without counting the project with the most of them (MCM-82)": {10, nil,
 			func(_ int, s *Snapshot) {
 				s.drop(2, false)
 				for n, place := range []string{"q", "r"} {
@@ -170,12 +170,12 @@ func TestATenantDoesNotStopTheCollectionInOtherProjects(t *testing.T) {
 		project cloud.Project
 		want    Reason
 	}{
-		"other projects continue when a server of the tenant was created for an unknown Machine while this leader held the lease (MCM-82)": {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
-		"other projects continue when the tenant's servers were created while there was no leader (MCM-82)":                                {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
-		"other projects continue when very many of the tenant's servers have no Machine (MCM-82)":                                          {tenants(50), TooMany},
-		"other projects continue when too many servers have no Machine only because of the tenant's servers (MCM-82)":                      {tenants(3), TooMany},
-		"other projects continue when the tenant's mass-deletion guard holds servers (MCM-82)":                                             {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
-		"other projects continue when the tenant's lists fail (MCM-80)":                                                                    {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
+		"other projects continue when a server of the tenant was created for an unknown Machine under this leader (MCM-82)": {created(tenants(1), noon.Add(-20*time.Minute)), Foreign},
+		"other projects continue when the tenant's servers were created while there was no leader (MCM-82)":                 {created(tenants(1), noon.Add(-40*time.Hour)), Forgotten},
+		"other projects continue when very many of the tenant's servers have no Machine (MCM-82)":                           {tenants(50), TooMany},
+		"other projects continue when too many servers have no Machine only because of the tenant's servers (MCM-82)":       {tenants(3), TooMany},
+		"other projects continue when the tenant's mass-deletion guard holds servers (MCM-82)":                              {cloud.Project{Name: "t", Place: "tenant", Held: "5 of 10 are gone"}, Held},
+		"other projects continue when the tenant's lists fail (MCM-80)":                                                     {cloud.Project{Name: "t", Place: "tenant", Unknown: "the last list failed"}, Incomplete},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := remembers()
@@ -218,7 +218,7 @@ func TestATenantDoesNotStopTheCollectionInOtherProjects(t *testing.T) {
 	})
 }
 
-func TestAProjectStaysHeldUntilAConfirmation(t *testing.T) {
+func TestTheCollectionInAProjectStaysStoppedUntilAConfirmation(t *testing.T) {
 	stranger := func(place string, n int) cloud.Project {
 		r := serverOf(n)
 		r.Created = noon.Add(-20 * time.Minute)
@@ -232,7 +232,7 @@ func TestAProjectStaysHeldUntilAConfirmation(t *testing.T) {
 			}
 		}}.run(func() *Snapshot { return world(3000) })
 	}
-	t.Run("holds each project that has a foreign server, and an operator's confirmation ends all holds (MCM-82)", func(t *testing.T) {
+	t.Run("the collection stops in each project with a server of another cluster, until an operator confirms (MCM-82)", func(t *testing.T) {
 		v, m := held(2)
 		expect(t, v, []string{"server-2998", "server-2999"}, Foreign, Foreign)
 		_, m = passes{count: 1, memory: m, change: func(_ int, s *Snapshot) { s.Confirmed = true }}.run(func() *Snapshot { return world(10) })
@@ -240,14 +240,14 @@ func TestAProjectStaysHeldUntilAConfirmation(t *testing.T) {
 			t.Errorf("still held: %v", m.Stored.Holds)
 		}
 	})
-	t.Run("a project stays held while it is missing from drover's list of projects (MCM-82)", func(t *testing.T) {
+	t.Run("the collection stays stopped while the project is missing from drover's list of projects (MCM-82)", func(t *testing.T) {
 		_, m := held(1)
 		_, m = passes{count: 1, memory: m}.run(func() *Snapshot { return world(10) })
 		if len(m.Stored.Holds) != 1 || m.Stored.Holds[0].Place != "tenant 0" {
 			t.Errorf("held: %v", m.Stored.Holds)
 		}
 	})
-	t.Run("a project stays held when the URL of its Keystone changes, and no other project is held (MCM-82)", func(t *testing.T) {
+	t.Run("the collection stays stopped when the URL of the project's Keystone changes, and only in that project (MCM-82)", func(t *testing.T) {
 		stored := Stored{ClusterID: cluster, Holds: []hold{{site{Place: "https://old R1 id"}, Stop{Reason: Foreign, Message: "of another cluster"}}}}
 		for place, want := range map[string][]string{"https://new/v3 R1 id": nil, "https://old R1 other": {"server-8", "server-9"}} {
 			v, _ := passes{count: 3, memory: Memory{Stored: stored}, change: func(_ int, s *Snapshot) {
@@ -257,13 +257,13 @@ func TestAProjectStaysHeldUntilAConfirmation(t *testing.T) {
 			expect(t, v, want, Foreign)
 		}
 	})
-	t.Run("stops the collection in all projects when very many projects are held (MCM-82)", func(t *testing.T) {
+	t.Run("the collection stops in all projects when it is stopped in very many projects (MCM-82)", func(t *testing.T) {
 		v, m := held(mostHolds + 1)
 		if len(m.Stored.Holds) != mostHolds || m.Stored.Hold.Reason != Foreign || len(deleted(v)) > 0 {
 			t.Errorf("%d are held, and all for %q; %v are deleted", len(m.Stored.Holds), m.Stored.Hold.Reason, deleted(v))
 		}
 	})
-	t.Run("stores each hold with its reason, and reads it back (MCM-82)", func(t *testing.T) {
+	t.Run("each stop is stored with its reason, and read back (MCM-82)", func(t *testing.T) {
 		_, m := held(1)
 		text, err := json.Marshal(m.Stored)
 		var back Stored
@@ -273,7 +273,7 @@ func TestAProjectStaysHeldUntilAConfirmation(t *testing.T) {
 	})
 }
 
-func TestHoldsSurviveRoundsAndRestarts(t *testing.T) {
+func TestAStoppedCollectionStaysStoppedAfterARestart(t *testing.T) {
 	two := passes{count: 2, memory: remembers(), change: func(pass int, s *Snapshot) {
 		s.drop(2, false)
 		if pass > 0 {
@@ -283,11 +283,11 @@ func TestHoldsSurviveRoundsAndRestarts(t *testing.T) {
 	fresh := func() *Snapshot { return world(10) }
 	_, m := two.run(fresh)
 	gone := func(_ int, s *Snapshot) { s.drop(2, false) }
-	t.Run("a successor with only the stored memory collects nothing (MCM-82)", func(t *testing.T) {
+	t.Run("a new leader with only the stored memory deletes nothing (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 3, memory: Memory{Stored: m.Stored}, change: gone}.run(fresh)
 		expect(t, v, nil, Older)
 	})
-	t.Run("an operator's confirmation ends the hold (MCM-82)", func(t *testing.T) {
+	t.Run("an operator's confirmation lets the collection continue (MCM-82)", func(t *testing.T) {
 		v, after := passes{count: 2, memory: Memory{Stored: m.Stored}, change: func(pass int, s *Snapshot) {
 			gone(pass, s)
 			s.Confirmed = pass == 0
@@ -299,9 +299,9 @@ func TestHoldsSurviveRoundsAndRestarts(t *testing.T) {
 	})
 }
 
-func TestVanishedMachinesCountAsLosses(t *testing.T) {
+func TestMachinesThatVanishedWithoutAReportedDeletion(t *testing.T) {
 	fresh := func() *Snapshot { return world(10) }
-	t.Run("vanished Machines count until the next list shows them again, and their resources are kept meanwhile (MCM-82)", func(t *testing.T) {
+	t.Run("vanished Machines count as lost until a list shows them again, and their resources are kept meanwhile (MCM-82)", func(t *testing.T) {
 		v, m := passes{count: 3, memory: remembers(), change: func(pass int, s *Snapshot) {
 			if pass == 1 {
 				s.drop(6, true)
@@ -322,7 +322,7 @@ func TestVanishedMachinesCountAsLosses(t *testing.T) {
 		}}.run(fresh)
 		expect(t, v, nil, Lost)
 	})
-	t.Run("vanished Machines do not count when the API server reported their deletion, however many (MCM-82)", func(t *testing.T) {
+	t.Run("Machines do not count as lost when the API server reported their deletion, however many they are (MCM-82)", func(t *testing.T) {
 		v, _ := passes{count: 2, memory: remembers(), change: func(pass int, s *Snapshot) {
 			if pass > 0 {
 				s.drop(9, false)
@@ -359,7 +359,7 @@ func TestANewClusterIDIsAccepted(t *testing.T) {
 
 // A clone of the cluster took over at noon, with a lease that was last renewed an hour earlier. The original cluster has
 // created servers all that time, and still does.
-func TestServersOfATimeWithoutALeaderAreKept(t *testing.T) {
+func TestServersCreatedWithoutALeaderAreKept(t *testing.T) {
 	from, to := noon.Add(-time.Hour), noon
 	for name, tc := range map[string]struct {
 		born time.Time

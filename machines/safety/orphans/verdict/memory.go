@@ -42,7 +42,7 @@ func (m *Memory) Accepted(o *Orphan, now time.Time) (first bool) {
 	return !again
 }
 
-// Stored is the part of a [Memory] that a successor needs.
+// Stored is the part of a [Memory] that the next leader needs.
 type Stored struct {
 	// ClusterID is the ID for which orphans are collected. While the present cluster ID differs from it, orphans are only
 	// reported.
@@ -51,8 +51,8 @@ type Stored struct {
 	// hold. Holds are such reasons for single projects.
 	Hold  Stop   `json:"hold,omitzero"`
 	Holds []hold `json:"holds,omitempty"`
-	// Unled are the spans of time in which, as far as the cluster knows, none of its drovers was the leader. A resource from
-	// such a span was created by a drover that the cluster does not remember, or by another cluster with the same ID.
+	// Unled are the spans of time in which, according to this cluster's records, no drover process was the leader. A resource
+	// from such a span was created by a process that left no record, or by another cluster with the same ID.
 	Unled []Span `json:"unled,omitempty"`
 }
 
@@ -118,7 +118,7 @@ func (s site) project() string {
 func (s site) String() string { return strings.TrimSpace(s.Cloud + " " + s.Place) }
 
 const (
-	// minLosses is a number of losses that is never too many.
+	// minLosses is the number of losses that is always allowed.
 	minLosses = 3
 	// serversShare and machinesShare are divisors of the total number. More losses than total/serversShare (10 %) or
 	// total/machinesShare (20 %) are too many.

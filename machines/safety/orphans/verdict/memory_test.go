@@ -6,7 +6,7 @@ import (
 )
 
 func TestTheNumberOfSpansWithoutALeaderIsLimited(t *testing.T) {
-	t.Run("joins the two spans with the shortest time between them when there are too many, and adds no other time with a leader (MCM-82)", func(t *testing.T) {
+	t.Run("joins the two spans that are closest together when there are too many, and covers no other time with a leader (MCM-82)", func(t *testing.T) {
 		var s Stored
 		at := noon
 		for n := range mostSpans + 1 {

@@ -155,7 +155,7 @@ func (j *judgement) nodeOf(r cloud.Resource) (n *Node, why string) {
 }
 
 // saw reports whether this process has seen the server's Machine, and the server is not older than the CRDs. If the server is
-// older than a CRD, its Machine may have been deleted because an earlier CRD was, perhaps by mistake.
+// older than a CRD, its Machine may have been deleted together with an earlier CRD of the same name, perhaps by mistake.
 func (j *judgement) saw(r cloud.Resource) bool {
 	_, seen := j.History.Seen[r.Machine]
 	return seen && !r.Created.Before(j.Defined)

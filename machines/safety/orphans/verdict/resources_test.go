@@ -22,21 +22,21 @@ func TestResourcesWithoutAMachineAreDeleted(t *testing.T) {
 	}
 	for name, tc := range map[string]struct {
 		change func(s *Snapshot)
-		// why is a part of the reason why the only other orphan is not deleted.
+		// want lists the IDs of the deleted orphans. why is a part of the reason why the only other orphan is kept.
 		want []string
 		why  string
 	}{
 		"keeps resources with a Machine (MCM-81)":              {func(*Snapshot) {}, nil, ""},
 		"deletes a server without a Machine (MCM-81, CAPI-59)": {func(s *Snapshot) { s.drop(1, false) }, []string{"server-9"}, "server server-9 uses it"},
 		"keeps a young resource (MCM-81)":                      {func(s *Snapshot) { s.has(young(portOf(20))) }, nil, "younger than 15m"},
-		"counts the age of an old port from when its owner tag was first seen (MCM-81)": {func(s *Snapshot) {
+		"keeps an old port whose owner tag was first seen a short time ago (MCM-81)": {func(s *Snapshot) {
 			port := young(portOf(20))
 			port.Created = noon.Add(-50 * time.Minute)
 			s.has(port)
 			s.History.Seen[port.Machine] = Sighting{Leaving: true}
 		}, nil, "younger than 15m"},
 		"keeps the server of a Machine that has no provider ID yet (MCM-83)": {func(s *Snapshot) { s.Machines.All[9].Server, s.Machines.All[9].NodeName = "", "" }, nil, ""},
-		"leaves a second server of an existing Machine to the inventory (MCM-83)": {func(s *Snapshot) {
+		"keeps a second server of an existing Machine, because it is not an orphan (MCM-83)": {func(s *Snapshot) {
 			twin := serverOf(20)
 			twin.Machine = number(0)
 			s.has(twin)
@@ -195,7 +195,7 @@ func TestTheNodeOfAServerIsDrainedFirst(t *testing.T) {
 			n.Changed = noon.Add(time.Minute)
 			return n
 		}(), nil, false, "never had drover's labels"},
-		"keeps a server when a working Node without a provider ID and a label has its name (MCM-81)": {func() Node {
+		"keeps a server when a Ready Node without a provider ID and without labels has the server's name (MCM-81)": {func() Node {
 			n := unmarked(ready(nodeOfMachine(9)))
 			n.ProviderID, n.Server = "", ""
 			return n

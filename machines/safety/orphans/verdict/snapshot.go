@@ -26,7 +26,7 @@ type Settings struct {
 type Snapshot struct {
 	Settings
 	Now time.Time
-	// Stale is why the reads may be out of date, for example because an API server does not answer. The text is for people;
+	// Stale is why the reads may be out of date, for example because an API server does not answer. The text is for operators;
 	// empty means that the reads are up to date.
 	Stale string
 	// ClusterID is the ID in the owner tags of the resources.
@@ -134,6 +134,6 @@ func (s Span) Contains(t time.Time) bool {
 	return t.After(s.From.Add(-clockMargin)) && t.Before(s.To.Add(clockMargin))
 }
 
-// Matters reports whether a span without a leader is so long that a drover which the cluster does not know may have created a
-// resource in it. Taking over the lease of a dead process takes no longer than a minute.
+// Matters reports whether a span without a leader is so long that a leader may have created a resource in it although the
+// cluster has no record of that leader. Taking over the lease of a dead process takes no longer than a minute.
 func Matters(s Span) bool { return s.To.Sub(s.From) > time.Minute }

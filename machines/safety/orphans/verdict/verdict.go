@@ -30,8 +30,8 @@ const (
 	Lost Reason = "MachinesLost"
 	// Older means that the list of Machines is older than an earlier one.
 	Older Reason = "MachinesOlder"
-	// Forgotten means that a server, port or floating IP was created at a time when, as far as the cluster knows, there was
-	// no leader.
+	// Forgotten means that a server, port or floating IP was created at a time when, according to the cluster's records, there
+	// was no leader.
 	Forgotten Reason = "CreatedUnderNobody"
 	// Foreign means that a resource was created while this process was the leader, and that its Machine was never seen by
 	// this process.
@@ -55,7 +55,7 @@ const (
 // Reasons are all reasons, for metrics.
 var Reasons = []Reason{Stale, Unreadable, NoMachines, Lost, Older, Forgotten, Foreign, NewID, TooMany, TooManyNodes, Held, Incomplete}
 
-// Stop is a reason why orphans are not collected, with a message for people.
+// Stop is a reason why orphans are not collected, with a message for operators.
 type Stop struct {
 	Reason  Reason `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -72,7 +72,7 @@ type Orphan struct {
 	Kind, ID, Name string
 	// Machine is the Machine's UID in the owner tag or label; it may be empty for a Node.
 	Machine types.UID
-	// Delete reports whether the orphan is to be deleted now. Why explains to people why it is not; empty when it is to be
+	// Delete reports whether the orphan is to be deleted now. Why explains to operators why it is not; empty when it is to be
 	// deleted.
 	Delete bool
 	Why    string
@@ -111,7 +111,7 @@ func (o *Orphan) MayBelongTo(m *Machine) bool {
 	return o.Node != nil && (has(o.Node.OwnedBy, o.Node.Server) || named(o.Node.Name) || m.Name == o.Node.Machine)
 }
 
-// BeingDeleted is the Why of an orphan whose deletion was accepted shortly before.
+// BeingDeleted is the text in field Why of an orphan whose deletion was accepted shortly before.
 const BeingDeleted = "it is being deleted, because it has no Machine"
 
 // key identifies the orphan in the memory.

@@ -18,7 +18,7 @@ import (
 
 // images is the part of Glance that Cinder needs.
 type images interface {
-	// image returns an image by its ID.
+	// Image returns an image by its ID.
 	Image(id string) (*glance.Image, bool)
 }
 

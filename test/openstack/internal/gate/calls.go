@@ -28,7 +28,7 @@ type Call struct {
 // Name returns the method and the path template, such as `POST /servers`.
 func (c Call) Name() string { return c.Method + " " + c.Path }
 
-// maxCalls is how many calls the log stores individually. It only counts older calls.
+// maxCalls is how many calls the log stores individually. Older calls are only counted.
 const maxCalls = 100_000
 
 // callKind is the key by which calls are counted.

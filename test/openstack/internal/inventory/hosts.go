@@ -92,7 +92,7 @@ func (svc *Service) SetHost(h Host) {
 	svc.hosts = append(svc.hosts, &Hypervisor{Host: h})
 }
 
-// Hosts returns all hosts as last set.
+// Hosts returns all hosts as SetHost last set them.
 func (svc *Service) Hosts() []Host {
 	var out []Host
 	for _, h := range svc.hosts {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// agenda holds what the cloud has to do later, by time. Every call does the entries that are due before it is answered. One
-// goroutine does them between calls; it exists only while there are entries.
+// agenda holds the future actions of the cloud, by time. Every call carries out the actions that are due before it is answered. Between
+// calls, one goroutine carries them out; it exists only while there are actions.
 type agenda struct {
 	entries entries
 	seq     int

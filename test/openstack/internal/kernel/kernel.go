@@ -54,7 +54,7 @@ func (k *Kernel) Now() time.Time { return k.clock.Now() }
 // Done returns a channel that is closed when the cloud is closed.
 func (k *Kernel) Done() <-chan struct{} { return k.closed }
 
-// Close stops the agenda, ends all waiting, and then calls and. A second call does nothing.
+// Close stops the agenda, ends all waiting, and then calls the function and. A second call does nothing.
 func (k *Kernel) Close(and func()) {
 	k.once.Do(func() {
 		close(k.closed)
@@ -78,7 +78,7 @@ func (k *Kernel) OrNew(id string) string {
 	return id
 }
 
-// Since returns the time that has passed on the cloud's clock.
+// Since returns the time that has passed since t on the cloud's clock.
 func (k *Kernel) Since(t time.Time) time.Duration { return k.clock.Since(t) }
 
 // Wait blocks for d on the cloud's clock. It returns an error when the client disconnects or the cloud is closed.

@@ -58,7 +58,7 @@ type token struct {
 
 // Config holds the settings that vary among clouds.
 type Config struct {
-	// Regions are the names in the catalog.
+	// Regions are the names of the regions in the catalog.
 	Regions []string
 	// TokenTTL is the lifetime of a token.
 	TokenTTL time.Duration
@@ -326,10 +326,10 @@ func (t *token) caller() api.Caller {
 	return c
 }
 
-// own returns the token in the call's header.
+// own returns the token with which a call is made, from the header X-Auth-Token.
 func (svc *Service) own(q *api.Request) *token { return svc.tokens[q.Header.Get("X-Auth-Token")] }
 
-// end returns when a token expires as Keystone writes it. The form differs when the token expires together with its application
+// end returns the expiry time of a token in Keystone's format. The format differs when the token expires together with its application
 // credential.
 func (t *token) end() string {
 	if t.expires.Equal(t.ends) {

@@ -8,7 +8,7 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// subject returns the token that a call is about.
+// subject returns the token that a call shows or revokes, from the header X-Subject-Token.
 func (svc *Service) subject(q *api.Request) (*token, bool) {
 	t, known := svc.tokens[q.Header.Get("X-Subject-Token")]
 	return t, known && q.Now.Before(t.expires)

@@ -97,7 +97,7 @@ func (p *Port) Bind(server, zone, host string, at time.Time) {
 	p.touch(at)
 }
 
-// Activate shows a port as ACTIVE.
+// Activate sets the status of a port to ACTIVE.
 func (p *Port) Activate(at time.Time) {
 	p.Status = "ACTIVE"
 	p.touch(at)

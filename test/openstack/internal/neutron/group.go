@@ -220,7 +220,7 @@ func (svc *Service) listSecurityGroupRules(q *api.Request) api.Reply {
 	return q.Page("security_group_rules", list, (&groupRule{}).view(&SecurityGroup{}))
 }
 
-// stamped returns the stamps of the resource whose tags a call is about.
+// stamped returns the common fields, such as the tags, of the resource whose tags a call reads or changes.
 func (svc *Service) stamped(q *api.Request) (*stamps, api.Reply) {
 	id := q.PathValue("id")
 	switch q.PathValue("kind") {

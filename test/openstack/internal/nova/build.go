@@ -67,7 +67,7 @@ func (svc *Service) spawn(s *server, at time.Time) {
 // wanted reports whether a server is still being built and no client has requested its deletion.
 func (s *server) wanted() bool { return s.state == building && s.task != "deleting" }
 
-// plug binds a server's ports, and creates the ports that Nova makes itself.
+// plug binds a server's ports, and creates the ports that the request left to Nova.
 func (svc *Service) plug(s *server, at time.Time) string {
 	nics := slices.Clone(s.nics)
 	defer func() { svc.edit(s, at, func() { s.nics = nics }) }()

@@ -335,7 +335,7 @@ func (d *draft) checkQuota() api.Reply {
 	return api.Reply{}
 }
 
-// build stores one server and plans its life.
+// build stores one server and schedules the steps of its creation.
 func (d *draft) build(index int, reservation string) *server {
 	q, spec := d.q, d.spec
 	s := &server{

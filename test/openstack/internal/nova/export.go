@@ -4,10 +4,10 @@ import (
 	"time"
 )
 
-// Server is a server as Go code that uses the cloud sees it.
+// Server is a server in the form in which the simulation shows it to Go code.
 type Server struct {
 	ID, Name, Project string
-	// Status is as in the API: BUILD, ACTIVE, SHUTOFF, ERROR.
+	// Status has one of the values of the API: BUILD, ACTIVE, SHUTOFF, ERROR.
 	Status, Flavor, Zone, Host string
 	VCPUs                      int
 	// RAM is in MiB, Disk in GiB.

@@ -7,7 +7,8 @@ import (
 	"github.com/drover-project/drover/test/openstack/internal/wire"
 )
 
-// fail puts a server into ERROR. As in Nova, the server gives back its resources, but still counts towards the quota.
+// fail puts a server into ERROR. As in Nova, the server frees the resources of its host, but still counts towards the
+// quota.
 func (svc *Service) fail(s *server, at time.Time, message string) {
 	svc.unplug(s, at)
 	svc.alter(s, at, func() {

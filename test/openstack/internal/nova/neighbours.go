@@ -26,26 +26,26 @@ type Neighbours struct {
 type network interface {
 	// Down reports whether the service is stopped, so that no client can reach it.
 	Down() bool
-	// port returns a port by its ID.
+	// Port returns a port by its ID.
 	Port(id string) (*neutron.Port, bool)
-	// visibleNetwork returns a network by its ID when the project of a request sees it.
+	// VisibleNetwork returns a network by its ID when the project of a request sees it.
 	VisibleNetwork(q *api.Request, id string) (*neutron.Net, bool)
-	// internalNetworks returns the networks that a project sees and that are not external.
+	// InternalNetworks returns the networks that a project sees and that are not external.
 	InternalNetworks(project string) []*neutron.Net
 	// NetworkName returns the name of an existing network.
 	NetworkName(id string) string
 	// IsExternal reports whether floating IPs can come from the network.
 	IsExternal(id string) bool
-	// addressTaken reports whether a port of a network has an address.
+	// AddressTaken reports whether a port of a network has an address.
 	AddressTaken(n *neutron.Net, address string) bool
-	// floatingAddresses returns the floating addresses of a port.
+	// FloatingAddresses returns the floating addresses of a port.
 	FloatingAddresses(portID string) []neutron.FixedIP
-	// groupNames returns the names of the security groups that a port is in.
+	// GroupNames returns the names of the security groups that a port is in.
 	GroupNames(p *neutron.Port) []string
 	// GroupsNamed returns a project's security groups with the name, or the security group with the
 	// ID.
 	GroupsNamed(project, nameOrID string) []*neutron.SecurityGroup
-	// defaultGroup returns the security group that every project has.
+	// DefaultGroup returns the security group that every project has.
 	DefaultGroup(project string, now time.Time) *neutron.SecurityGroup
 }
 
@@ -63,9 +63,9 @@ type portMaker interface {
 type volumes interface {
 	// HasType reports whether there is a volume type with the name or ID.
 	HasType(name string) bool
-	// volume returns a volume by its ID.
+	// Volume returns a volume by its ID.
 	Volume(id string) (*cinder.Volume, bool)
-	// attach attaches a volume to a server. When that fails it returns the text of the server's fault.
+	// Attach attaches a volume to a server. When that fails it returns the text of the server's fault.
 	Attach(server, project string, d cinder.Device, at time.Time) (cinder.Attachment, string)
 	// Release deletes the volumes that are deleted with their server, and detaches the others.
 	Release(attachments []cinder.Attachment)
@@ -73,7 +73,7 @@ type volumes interface {
 
 // images is the part of Glance that Nova needs.
 type images interface {
-	// image returns an image by its ID.
+	// Image returns an image by its ID.
 	Image(id string) (*glance.Image, bool)
 }
 

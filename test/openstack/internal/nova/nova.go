@@ -121,7 +121,8 @@ type server struct {
 	metadata                       map[string]string
 	tags                           []string
 	configDrive, locked, announced bool
-	// unlisted is true when lists leave out the server's fault, which is stored with servers without a host (cell0).
+	// unlisted is true when lists leave out the server's fault. Nova stores the fault of a server without a host in a separate cell
+	// (cell0).
 	unlisted                bool
 	diskConfig, reservation string
 	group                   *inventory.ServerGroup
@@ -139,7 +140,7 @@ type server struct {
 	console   string
 	rendered  *rendering
 
-	// changed is when the server last changed. past holds its older versions, as long as lagging lists need them.
+	// changed is when the server last changed. past holds older versions of the server while lagging lists need them.
 	changed time.Time
 	past    []server
 }
@@ -168,7 +169,7 @@ func (svc *Service) edit(s *server, at time.Time, change func()) {
 	change()
 }
 
-// alter is like edit, for changes that also set `updated`: all changes except those of addresses.
+// alter changes a server like edit, and also sets `updated`. Nova does not set it when addresses change.
 func (svc *Service) alter(s *server, at time.Time, change func()) {
 	svc.edit(s, at, func() {
 		change()

@@ -49,7 +49,7 @@ func (s *server) row(q *api.Request) wire.Encoded {
 	return s.rendered.text
 }
 
-// newer returns the fields that later microversions add.
+// newer returns the fields that microversions after 2.1 add.
 func (s *server) newer(q *api.Request, inList bool) wire.Object {
 	var o wire.Object
 	v := q.Version

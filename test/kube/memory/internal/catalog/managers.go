@@ -12,11 +12,12 @@ import (
 
 type typeConverter = managedfields.TypeConverter
 
-// managers track which manager owns which field, for one path of a kind. They are the API server's own implementation.
+// managers is the API server's own implementation of field managers. It tracks the owner of each field, for one path of a
+// kind.
 type managers = managedfields.FieldManager
 
-// newManagers returns one managers for the kind itself (key "") and one per subresource. Each ignores the fields that
-// its path cannot change.
+// newManagers returns the field managers of a kind: one for the kind itself (key "") and one per subresource. Each ignores
+// the fields that a request to its path cannot change.
 func newManagers(k *Kind, types typeConverter) (map[string]*managers, error) {
 	construct := managedfields.NewDefaultFieldManager
 	if k.Custom {
@@ -33,7 +34,8 @@ func newManagers(k *Kind, types typeConverter) (map[string]*managers, error) {
 	return out, nil
 }
 
-// untouched returns the fields that a write on that path never owns.
+// untouched returns the fields that a write to a subresource never owns. With an empty subresource, these are the fields
+// for a write to the object itself.
 func untouched(k *Kind, subresource string) map[fieldpath.APIVersion]fieldpath.Filter {
 	var paths []string
 	switch {

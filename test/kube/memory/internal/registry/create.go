@@ -53,7 +53,7 @@ func (s *Registry) born(q *Request, o *catalog.Object, owned bool) (*store.Recor
 		o = k.Managers[q.Subresource].UpdateNoErrors(blank, o, q.Manager).(*catalog.Object)
 	}
 	if k.GroupKind() == catalog.Core("Node").GroupKind() {
-		// This is done by admission, which owns no fields.
+		// In the real server an admission plug-in does this, and admission owns no fields.
 		if err := s.startNode(o); err != nil {
 			return nil, err
 		}

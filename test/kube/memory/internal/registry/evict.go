@@ -16,7 +16,7 @@ import (
 	"github.com/drover-project/drover/test/kube/memory/internal/store"
 )
 
-// evict deletes a pod if its only budget allows the disruption, and records the disruption in the budget.
+// evict deletes a pod unless a PodDisruptionBudget forbids it, and records the disruption in the budget.
 func (s *Registry) evict(q *Request) (any, error) {
 	var eviction policyv1.Eviction
 	if err := decode(q, &eviction); err != nil {
@@ -36,7 +36,8 @@ func (s *Registry) evict(q *Request) (any, error) {
 	}
 	ends := pod.DeletionTimestamp != nil || pod.Status.Phase != corev1.PodRunning
 	if !ends {
-		// As in the real server, the budget is spent before the preconditions of the deletion are checked.
+		// As in the real server, the disruption is deducted from the budget before the preconditions of the deletion are
+		// checked.
 		if err := s.spend(&pod); err != nil {
 			return nil, err
 		}
@@ -67,7 +68,7 @@ func twoBudgets() error {
 		Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}
 }
 
-// spend takes one disruption from the pod's budget.
+// spend deducts one disruption from the PodDisruptionBudget that selects the pod.
 func (s *Registry) spend(pod *corev1.Pod) error {
 	k := s.catalog.ByKind[catalog.V1("policy", "PodDisruptionBudget").GroupKind()]
 	var found []*store.Record

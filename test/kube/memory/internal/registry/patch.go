@@ -98,7 +98,7 @@ func withoutNulls(value any) any {
 	return value
 }
 
-// patched returns the bytes of an object after one of the other patches.
+// patched returns the bytes of an object after a JSON patch or a strategic merge patch.
 func patched(q *Request, kind types.PatchType, old *store.Record) ([]byte, error) {
 	switch {
 	case kind == types.JSONPatchType:
@@ -159,7 +159,7 @@ func (s *Registry) apply(q *Request, old *store.Record) (*store.Record, error) {
 	return s.change(q, old, o, true)
 }
 
-// wanted reads the object to be applied.
+// wanted decodes and checks the object in an apply request.
 func (q *Request) wanted(old *store.Record) (*catalog.Object, error) {
 	if q.Query.Get("fieldManager") == "" {
 		return nil, apierrors.NewInvalid(schema.GroupKind{Group: "meta.k8s.io", Kind: "PatchOptions"}, "", field.ErrorList{

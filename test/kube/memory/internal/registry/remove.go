@@ -105,7 +105,7 @@ func preconditions(q *Request, old *store.Record, p *metav1.Preconditions) error
 	return nil
 }
 
-// propagation returns the finalizers of an object after its deletion has said what happens to its dependents.
+// propagation returns an object's finalizers, changed by the propagation policy of its deletion.
 func propagation(finalizers []string, options *metav1.DeleteOptions) []string {
 	policy := ptr.Deref(options.PropagationPolicy, "")
 	if policy == "" {

@@ -38,8 +38,8 @@ func (s *Registry) update(q *Request) (*store.Record, error) {
 	return s.change(q, old, o, false)
 }
 
-// change replaces the state of an object, as far as the path of the request may. owned reports whether the owners of
-// the fields are already set.
+// change replaces the state of an object, but only the fields that a request to its path may change. owned reports whether
+// the owners of the fields are already set.
 func (s *Registry) change(q *Request, old *store.Record, o *catalog.Object, owned bool) (*store.Record, error) {
 	k := q.Kind
 	if rv := o.GetResourceVersion(); rv != "" && rv != strconv.FormatUint(old.Revision, 10) {
@@ -94,7 +94,7 @@ func whenSplit(k *catalog.Kind) string {
 	return "metadata"
 }
 
-// differs compares two objects without some top-level fields.
+// differs reports whether two objects differ in a top-level field other than the given ones.
 func differs(a, b *catalog.Object, but ...string) bool {
 	rest := func(o *catalog.Object) map[string]any {
 		out := map[string]any{}
